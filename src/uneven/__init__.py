@@ -1,0 +1,26 @@
+"""Learn classifiers from data of uneven quality.
+
+In what order do I use this data, how far do I step on each part, is the bad data worth using at all, and what is it
+worth paying for?
+"""
+
+from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
+from uneven.planner import Plan, Source, plan, rate_interval
+from uneven.problem import Problem
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "AdditiveNoise",
+    "Exact",
+    "FlippedLabels",
+    "LocalPrivacy",
+    "Moment",
+    "Noise",
+    "Plan",
+    "Problem",
+    "Source",
+    "__version__",
+    "plan",
+    "rate_interval",
+]

@@ -1,0 +1,51 @@
+"""What stands between a row and the learner.
+
+exact      nothing
+privacy    local differential privacy
+labels     labels flipped at a known rate
+additive   any other unbiased gradient noise
+base       what they have in common: moments, privacy spent, drawing, composing a gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from uneven import checks
+from uneven.noise.additive import AdditiveNoise
+from uneven.noise.base import MOMENTS, Moment, Noise
+from uneven.noise.exact import Exact
+from uneven.noise.labels import FlippedLabels
+from uneven.noise.privacy import LocalPrivacy
+
+NOISES: dict[str, type[Noise]] = {noise.kind: noise for noise in (Exact, LocalPrivacy, FlippedLabels, AdditiveNoise)}
+
+
+def noise_from_dict(values: Mapping[str, Any]) -> Noise:
+    """Noise from plain values, as ``sources.toml`` has them.
+
+    >>> noise_from_dict({"kind": "flipped-labels", "rate": 0.2})
+    FlippedLabels(rate=0.2)
+    """
+    given = dict(values)
+    noise = NOISES[checks.one_of("noise kind", given.pop("kind", None), NOISES)]
+    accepted = tuple(field.name for field in fields(noise))
+    checks.only_keys(f"noise of kind {noise.kind!r}", given, accepted)
+    if missing := [f.name for f in fields(noise) if f.default is MISSING and f.name not in given]:
+        raise ValueError(f"noise of kind {noise.kind!r} needs {missing[0]!r}; got {dict(values)!r}")
+    return noise(**given)
+
+
+__all__ = [
+    "MOMENTS",
+    "NOISES",
+    "AdditiveNoise",
+    "Exact",
+    "FlippedLabels",
+    "LocalPrivacy",
+    "Moment",
+    "Noise",
+    "noise_from_dict",
+]

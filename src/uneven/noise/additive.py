@@ -1,0 +1,51 @@
+"""Any other unbiased noise on the gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from uneven import checks
+from uneven.noise.base import Array, Noise
+from uneven.problem import Problem
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Noise):
+    """Independent, centred noise of energy V² = `variance` on each row's gradient.
+
+    Second moment [V²/b, S + V²/b]; variance (C² + V²)/b. Only V² enters the theory; to simulate, the noise
+    is drawn as a Gaussian with V²/d in each coordinate. It promises no privacy.
+
+    >>> AdditiveNoise(variance=4.0).second_moment(Problem(25, 1e-3, batch_size=2, radius="paper"))
+    (2.0, 6.0)
+    """
+
+    kind: ClassVar[str] = "additive"
+    variance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", checks.not_negative("variance", self.variance))
+
+    def row_energy(self, problem: Problem) -> float:
+        """C² + V²."""
+        return problem.gradient_norm**2 + self.variance
+
+    def added_energy(self, problem: Problem) -> float:  # noqa: ARG002
+        """V²."""
+        return self.variance
+
+    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Each row plus its own Gaussian."""
+        return np.asarray(gradients + self._draw(gradients.shape, 1, rng))
+
+    def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Sum of the rows plus one Gaussian with m times the variance: the same law."""
+        rows, d = gradients.shape
+        return np.asarray(gradients.sum(axis=0) + self._draw((d,), rows, rng))
+
+    def _draw(self, shape: tuple[int, ...], rows: int, rng: np.random.Generator) -> Array:
+        return rng.normal(scale=math.sqrt(rows * self.variance / shape[-1]), size=shape)

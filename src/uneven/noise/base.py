@@ -1,0 +1,118 @@
+"""What every noise must say and do.
+
+A noise stands between a source's rows and the learner. Subclass `Noise`, say how much energy it puts into a
+row (`row_energy`, `added_energy`), and do one of two things to a gradient: change its slope, because the labels
+are unreliable (`slope`), or disturb it on release (`release`, `release_sum`). Everything else follows. The
+contract suite in ``tests/test_noise_contract.py`` then checks the new noise against its own statements.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uneven import checks
+from uneven.losses import Loss
+from uneven.problem import Problem
+
+Array = NDArray[np.float64]
+MOMENTS = ("upper", "lower", "variance")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """γ² of a mini-batch as a function of its size m: fixed + per_row/m.
+
+    >>> Moment(fixed=4.0, per_row=26.0).at(50)
+    4.52
+    """
+
+    fixed: float
+    per_row: float
+
+    def at(self, rows: Any) -> Any:
+        """γ² for a mini-batch of that many rows."""
+        return self.fixed + self.per_row / rows
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """Base of all noises: exact unless a method says otherwise."""
+
+    kind: ClassVar[str]
+
+    @property
+    def epsilon_per_row(self) -> float | None:
+        """ε that one release of a row costs; None if nothing is promised."""
+        return None
+
+    @abstractmethod
+    def row_energy(self, problem: Problem) -> float:
+        """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""
+
+    def added_energy(self, problem: Problem) -> float:  # noqa: ARG002
+        """A lower bound on E‖g̃ - g‖² that holds whatever the row: the noise that is there for certain."""
+        return 0.0
+
+    def moment(self, which: str, problem: Problem) -> Moment:
+        """γ² of a mini-batch of m rows, as a function of m.
+
+        ``"upper"``     bound on E‖G‖²: S + (M - C²)/m. With μ = E g̃ the moment is
+                        ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
+        ``"lower"``     lower bound on E‖G‖²: the added energy over m.
+        ``"variance"``  bound on E‖G - ∇f‖²: M/m.
+        """
+        checks.one_of("moments", which, MOMENTS)
+        if which == "lower":
+            return Moment(0.0, self.added_energy(problem))
+        energy = self.row_energy(problem)
+        if which == "variance":
+            return Moment(0.0, energy)
+        return Moment(problem.signal, energy - problem.gradient_norm**2)
+
+    def second_moment(self, problem: Problem, rows: int | None = None) -> tuple[float, float]:
+        """E‖G‖² of a mini-batch as an interval, the paper's Γ(L)² and Γ(U)²; `rows` defaults to the batch size."""
+        m = problem.batch_size if rows is None else rows
+        return float(self.moment("lower", problem).at(m)), float(self.moment("upper", problem).at(m))
+
+    def variance_bound(self, problem: Problem, rows: int | None = None) -> float:
+        """Bound on E‖G - ∇f‖² of a mini-batch; `rows` defaults to the batch size."""
+        return float(self.moment("variance", problem).at(problem.batch_size if rows is None else rows))
+
+    def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf) -> Array:
+        """Slope to use at a margin computed with the label as observed."""
+        return loss.slope(margin, cap)
+
+    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Release gradients row by row; each has norm at most `bound`. Shape (m, d) in and out."""
+        return gradients
+
+    def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
+        """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out."""
+        return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
+
+    def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Labels (-1 or 1) as this noise would have them: for simulations only."""
+        return np.asarray(y, dtype=np.float64)
+
+    def gradient(self, problem: Problem, w: Array, X: Array, y: Array, rng: np.random.Generator) -> Array:
+        """Noisy gradient of f at w from one mini-batch: λw + (sum of released row gradients)/m.
+
+        Parameters
+        ----------
+        w : array of shape (d,)
+        X : array of shape (m, d), rows in the unit ball
+        y : array of shape (m,), labels -1 or 1 as observed
+        """
+        cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        slopes = self.slope(problem.loss_function, y * (X @ w), cap)
+        rows = (slopes * y)[:, None] * X
+        return np.asarray(problem.alpha * w + self.release_sum(rows, problem.gradient_norm, rng) / len(y))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, in the form of ``sources.toml``."""
+        return {"kind": self.kind, **asdict(self)}

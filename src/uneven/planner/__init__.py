@@ -1,0 +1,17 @@
+"""Sources and a problem in, a plan out.
+
+source       a source of data, described
+feeds        what a run is fed: rows, and how noisy a step on them is
+search       the best rates and the best order for step sizes c/t
+strategies   one function per strategy
+text         a plan in words
+picture      a plan in pictures
+plan         `plan`, `rate_interval` and the plan itself
+"""
+
+from uneven.planner.feeds import Segment
+from uneven.planner.plan import Plan, plan, rate_interval
+from uneven.planner.source import Source
+from uneven.planner.strategies import STRATEGIES
+
+__all__ = ["STRATEGIES", "Plan", "Segment", "Source", "plan", "rate_interval"]

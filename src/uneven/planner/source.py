@@ -1,0 +1,74 @@
+"""A source of data, described: no rows are needed to plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from uneven import checks
+from uneven.noise import Exact, Noise, noise_from_dict
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of one quality.
+
+    Parameters
+    ----------
+    name : str
+    rows : int
+        How many rows it has; each is used once.
+    noise : Noise
+        What stands between its rows and the learner; `Exact` if nothing does.
+    price : float or None
+        Price of one row, for questions about what to buy.
+
+    Examples
+    --------
+    >>> from uneven import LocalPrivacy
+    >>> Source("clinic", rows=6000, noise=LocalPrivacy(epsilon=10))
+    Source(name='clinic', rows=6000, noise=LocalPrivacy(epsilon=10.0, mechanism='l2-laplace'), price=None)
+    """
+
+    name: str
+    rows: int
+    noise: Noise = Exact()  # noqa: RUF009 (frozen)
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("name", self.name)
+        object.__setattr__(self, "rows", checks.whole(f"rows of source {self.name!r}", self.rows))
+        if not isinstance(self.noise, Noise):
+            raise ValueError(
+                f"noise of source {self.name!r} must be a noise such as uneven.Exact(), got {self.noise!r}"
+            )
+        if self.price is not None:
+            price = checks.not_negative(f"price of source {self.name!r}", self.price)
+            object.__setattr__(self, "price", price)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `from_dict` reads."""
+        return {"name": self.name, "rows": self.rows, "noise": self.noise.to_dict(), "price": self.price}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Source:
+        """Source that `to_dict` described."""
+        return cls(**{**values, "noise": noise_from_dict(values["noise"])})
+
+
+def checked_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """Sources as a tuple, refused if there are none, if one is something else or if two share a name."""
+    if isinstance(sources, Source) or not isinstance(sources, Iterable):
+        raise ValueError(f"sources must be a list of uneven.Source, got {sources!r}")
+    checked = tuple(sources)
+    if not checked:
+        raise ValueError("sources must hold at least one uneven.Source, got none")
+    seen: set[str] = set()
+    for source in checked:
+        if not isinstance(source, Source):
+            raise ValueError(f"sources must hold uneven.Source objects only, got {source!r}")
+        if source.name in seen:
+            raise ValueError(f"sources must have names that differ, got {source.name!r} twice")
+        seen.add(source.name)
+    return checked

@@ -1,0 +1,133 @@
+"""The plan in words, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
+
+if TYPE_CHECKING:
+    from uneven.planner.plan import Plan
+
+
+def summary(plan: Plan, others: Mapping[str, Plan]) -> str:
+    """Plan as a few paragraphs: what to do, why, what it promises, and the other strategies beside it."""
+    parts = [_headline(plan), _sources(plan), _words(plan), _promise(plan), _others(plan, others)]
+    return "\n\n".join(parts)
+
+
+def noise_words(noise: Noise) -> str:
+    """Noise in a few words.
+
+    >>> noise_words(FlippedLabels(rate=0.2))
+    '20% of labels flipped'
+    """
+    if isinstance(noise, LocalPrivacy):
+        return f"private, ε = {noise.epsilon:g} ({noise.mechanism})"
+    if isinstance(noise, FlippedLabels):
+        return f"{100 * noise.rate:.3g}% of labels flipped"
+    if isinstance(noise, AdditiveNoise):
+        return f"gradient noise, variance {noise.variance:g}"
+    return noise.kind
+
+
+def _headline(plan: Plan) -> str:
+    problem = plan.problem
+    clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
+    return (
+        f"Plan '{plan.strategy}': {plan.steps:,} steps of {problem.batch_size} rows, {problem.loss} loss, "
+        f"alpha = {problem.alpha:g}, {problem.n_features} features{clip}"
+    )
+
+
+def _sources(plan: Plan) -> str:
+    by_name = {source.name: source for source in plan.sources}
+    position = {name: i for i, name in enumerate(plan.order, start=1)}
+    eta, start = plan.step_sizes(), 0
+    steps: dict[str, str] = {}
+    for segment in plan.segments:
+        stop = start + segment.steps
+        for name in segment.sources:
+            steps[name] = f"{eta[start]:.4g} to {eta[stop - 1]:.4g}"
+        start = stop
+    rows = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
+    for name in [*plan.order, *(name for name in by_name if name not in position)]:
+        source = by_name[name]
+        use = "mixed" if plan.shuffled else str(position.get(name, "no"))
+        worth = f"{plan.exchange[name]:.3g}"
+        rows.append((use, name, f"{source.rows:,}", noise_words(source.noise), steps.get(name, "none"), worth))
+    return table(rows, right=(2, 5))
+
+
+def _words(plan: Plan) -> str:
+    lines = []
+    if plan.shuffled:
+        lines.append("Shuffle all rows together and use each once.")
+    elif len(plan.order) > 1:
+        lines.append(f"Use {', then '.join(map(repr, plan.order))}: one pass, each row once.")
+    else:
+        lines.append(f"Use {plan.order[0]!r} alone: one pass, each row once.")
+    if unused := [source.name for source in plan.sources if source.name not in plan.order]:
+        lines.append(f"Leave out {', '.join(map(repr, unused))}.")
+    if rates := plan.rates:
+        described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
+        lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
+    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
+    lines += [
+        f"One row of {cleanest!r} is worth {1 / worth:.3g} rows of {name!r}."
+        for name, worth in plan.exchange.items()
+        if name != cleanest
+    ]
+    return "\n".join(lines)
+
+
+def _promise(plan: Plan) -> str:
+    what = f"{plan.theorem}, {'variances' if plan.moments == 'variance' else plan.moments + ' moments'}"
+    lines = [f"Promise: the mean of ‖w - w*‖² is at most {number(plan.bound)} ({what})."]
+    if plan.excess_bound is not None:
+        lines.append(f"So the mean of f(w) - f* is at most {number(plan.excess_bound)}.")
+    lines += [f"Note: {caveat}" for caveat in plan.caveats]
+    return "\n".join(lines)
+
+
+def _others(plan: Plan, others: Mapping[str, Plan]) -> str:
+    rows = [("strategy", "order", "bound", "evaluated")]
+    for name, other in others.items():
+        evaluated = other.evaluated_bound()
+        order = "all together" if other.shuffled else ", ".join(other.order)
+        mark = f"{name} *" if name == plan.strategy else name
+        cell = "" if evaluated is None else number(evaluated)
+        rows.append((mark, order, number(other.bound), cell))
+    return (
+        "Every strategy (* this plan). 'evaluated' is the inequality behind the theorem, summed step by step: compare\n"
+        "strategies by it.\n" + table(rows, right=(2, 3))
+    )
+
+
+def number(value: float) -> str:
+    """Four digits for a reader.
+
+    >>> [number(x) for x in (21520.3, 0.01234567, 1.5e12)]
+    ['21,520', '0.01235', '1.5e+12']
+    """
+    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows in aligned columns, the first as a header.
+
+    >>> print(table([("name", "rows"), ("clinic", "6")], right=(1,)))
+    name    rows
+    ------------
+    clinic     6
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]])

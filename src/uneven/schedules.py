@@ -1,0 +1,85 @@
+"""Step sizes as plain values: call one with the step's number, its moment and the precision clock.
+
+``schedule(t, moment, clock)`` gives η_t, where t counts steps from 1 over all sources, `moment` is γ_t² of this
+step's mini-batch, and ``clock`` is τ_t = Σ_{s≤t} 1/γ_s², this step included. Arrays broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from uneven import checks
+
+
+@dataclass(frozen=True)
+class Rate:
+    """η_t = c/t, the paper's.
+
+    >>> Rate(1000.0)(step=4, moment=2.0, clock=1.0)
+    250.0
+    """
+
+    rate: float
+
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+        """Step size η_t."""
+        return self.rate / step
+
+
+@dataclass(frozen=True)
+class Precision:
+    """η_t = 1/(λγ_t²(τ₀ + τ_t)): the share of this step's precision in the clock, over λ.
+
+    For equal noise and τ₀ = 0 it is the classical 1/(λt).
+
+    >>> Precision(lam=0.5)(step=4, moment=2.0, clock=4 / 2.0)
+    0.5
+    """
+
+    lam: float
+    offset: float = 0.0
+
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+        """Step size η_t."""
+        return 1.0 / (self.lam * moment * (self.offset + clock))
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """η_t = a/γ_t², for the η-weighted average of the iterates (Theorem B).
+
+    >>> Averaged(scale=3.0)(step=4, moment=2.0, clock=1.0)
+    1.5
+    """
+
+    scale: float
+
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+        """Step size η_t."""
+        return self.scale / moment
+
+
+Schedule = Rate | Precision | Averaged
+_KINDS: dict[str, type[Schedule]] = {"rate": Rate, "precision": Precision, "averaged": Averaged}
+
+
+def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
+    """Plain values that `schedule_from_dict` reads.
+
+    >>> schedule_to_dict(Rate(2.0))
+    {'kind': 'rate', 'rate': 2.0}
+    """
+    return {"kind": type(schedule).__name__.lower(), **asdict(schedule)}
+
+
+def schedule_from_dict(values: dict[str, Any]) -> Schedule:
+    """Schedule that `schedule_to_dict` described.
+
+    >>> schedule_from_dict({"kind": "rate", "rate": 2.0})
+    Rate(rate=2.0)
+    """
+    values = dict(values)
+    kind = _KINDS[checks.one_of("schedule kind", values.pop("kind", None), _KINDS)]
+    checks.only_keys("schedule", values, tuple(kind.__dataclass_fields__))
+    return kind(**{name: checks.not_negative(name, value) for name, value in values.items()})

@@ -1,0 +1,57 @@
+"""The precision schedule (beyond the paper): η_t = 1/(λγ_t²(τ₀ + τ_t)), τ_t = Σ_{s≤t} 1/γ_s².
+
+P is the precision of a whole run, Σ_t 1/γ_t². `docs/theory.md` has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def theorem_a_bound(precision: float, lam: float) -> float:
+    """E‖w_{T+1} - w*‖² ≤ 1/(λ²P), for any convex loss, any noise levels, in any order.
+
+    γ_t² are second moments and τ₀ = 0.
+
+    >>> theorem_a_bound(precision=16.0, lam=0.5)
+    0.25
+    """
+    return 1.0 / (lam**2 * precision)
+
+
+def theorem_b_scale(precision: float, radius: float) -> float:
+    """a = R/√P: the steps of Theorem B are η_t = a/γ_t²."""
+    return radius / math.sqrt(precision)
+
+
+def theorem_b_bound(precision: float, radius: float) -> float:
+    """E f(w̄) - f* ≤ R/√P for the η-weighted average w̄ of the iterates w_1 ... w_T.
+
+    No strong convexity needed; ‖w₁ - w*‖ ≤ R and γ_t² are second moments. It answers the paper's averaged
+    variant with steps of order 1/√t.
+
+    >>> theorem_b_bound(precision=400.0, radius=2.0)
+    0.1
+    """
+    return radius / math.sqrt(precision)
+
+
+def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float) -> float:
+    """τ₀ = max((L + λ)/(2λ)·max_t σ_t^{-2}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
+
+    >>> theorem_c_offset(max_precision=1.0, lam=0.25, smoothness=0.75, radius=1.0)
+    16.0
+    """
+    return max((smoothness + lam) / (2 * lam) * max_precision, (lam * radius) ** -2)
+
+
+def theorem_c_bound(precision: float, lam: float, radius: float, offset: float) -> float:
+    """E‖w_{T+1} - w*‖² ≤ (τ₀²R² + P/λ²)/(τ₀ + P)², for an L-smooth f.
+
+    γ_t² = σ_t² are *variances* of the mini-batch gradient, and τ₀ is at least `theorem_c_offset`. With
+    τ₀ = 1/(λR)² it is 1/(1/R² + λ²P): precisions add, as in a Kalman filter.
+
+    >>> round(theorem_c_bound(precision=75.0, lam=0.1, radius=2.0, offset=25.0), 12)
+    1.0
+    """
+    return ((offset * radius) ** 2 + precision / lam**2) / (offset + precision) ** 2
