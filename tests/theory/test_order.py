@@ -29,7 +29,7 @@ def simulate(c, order, runs=20_000, d=4, seed=7):
 @pytest.mark.parametrize("first", ["clean", "noisy"])
 def test_mean_deviation_is_the_sum(c, first):
     blocks = [[CLEAN] * 15, [NOISY] * 45]
-    order = sum(blocks if first == "clean" else blocks[::-1], [])
+    order = blocks[0] + blocks[1] if first == "clean" else blocks[1] + blocks[0]
     measured = simulate(c, order)
     steps = c / np.arange(1, len(order) + 1)
     stated = theory.theorem2_deviation(steps, [noise.variance for noise in order], LAM)

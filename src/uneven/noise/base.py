@@ -61,10 +61,10 @@ class Noise(ABC):
     def moment(self, which: str, problem: Problem) -> Moment:
         """γ² of a mini-batch of m rows, as a function of m.
 
-        ``"upper"``     bound on E‖G‖²: S + (M - C²)/m. With μ = E g̃ the moment is
-                        ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
-        ``"lower"``     lower bound on E‖G‖²: the added energy over m.
-        ``"variance"``  bound on E‖G - ∇f‖²: M/m.
+        - ``"upper"``: bound on E‖G‖², S + (M - C²)/m. With μ = E g̃ the moment is
+          ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
+        - ``"lower"``: lower bound on E‖G‖², the added energy over m.
+        - ``"variance"``: bound on E‖G - ∇f‖², M/m.
         """
         checks.one_of("moments", which, MOMENTS)
         if which == "lower":

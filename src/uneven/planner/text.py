@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
 if TYPE_CHECKING:
     from uneven.planner.plan import Plan
 
+WIDTH = 100
+
 
 def summary(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it promises, and the other strategies beside it."""
-    parts = [_headline(plan), _sources(plan), _words(plan), _promise(plan), _others(plan, others)]
-    return "\n\n".join(parts)
+    words, promise = (_wrapped(lines) for lines in (_words(plan), _promise(plan)))
+    return "\n\n".join([_headline(plan), _sources(plan), words, promise, _others(plan, others)])
 
 
 def noise_words(noise: Noise) -> str:
@@ -32,11 +35,16 @@ def noise_words(noise: Noise) -> str:
     return noise.kind
 
 
+def _wrapped(lines: Sequence[str]) -> str:
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
+
+
 def _headline(plan: Plan) -> str:
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
     return (
-        f"Plan '{plan.strategy}': {plan.steps:,} steps of {problem.batch_size} rows, {problem.loss} loss, "
+        f"Plan '{plan.strategy}': {plan.steps:,} step{'s' * (plan.steps > 1)} of {problem.batch_size} rows, "
+        f"{problem.loss} loss, "
         f"alpha = {problem.alpha:g}, {problem.n_features} features{clip}"
     )
 
@@ -60,7 +68,7 @@ def _sources(plan: Plan) -> str:
     return table(rows, right=(2, 5))
 
 
-def _words(plan: Plan) -> str:
+def _words(plan: Plan) -> list[str]:
     lines = []
     if plan.shuffled:
         lines.append("Shuffle all rows together and use each once.")
@@ -79,16 +87,16 @@ def _words(plan: Plan) -> str:
         for name, worth in plan.exchange.items()
         if name != cleanest
     ]
-    return "\n".join(lines)
+    return lines
 
 
-def _promise(plan: Plan) -> str:
+def _promise(plan: Plan) -> list[str]:
     what = f"{plan.theorem}, {'variances' if plan.moments == 'variance' else plan.moments + ' moments'}"
     lines = [f"Promise: the mean of ‖w - w*‖² is at most {number(plan.bound)} ({what})."]
     if plan.excess_bound is not None:
         lines.append(f"So the mean of f(w) - f* is at most {number(plan.excess_bound)}.")
     lines += [f"Note: {caveat}" for caveat in plan.caveats]
-    return "\n".join(lines)
+    return lines
 
 
 def _others(plan: Plan, others: Mapping[str, Plan]) -> str:
@@ -100,8 +108,8 @@ def _others(plan: Plan, others: Mapping[str, Plan]) -> str:
         cell = "" if evaluated is None else number(evaluated)
         rows.append((mark, order, number(other.bound), cell))
     return (
-        "Every strategy (* this plan). 'evaluated' is the inequality behind the theorem, summed step by step: compare\n"
-        "strategies by it.\n" + table(rows, right=(2, 3))
+        "Every strategy (* this plan). Compare by 'evaluated': the inequality behind the theorem, step by step.\n"
+        + table(rows, right=(2, 3))
     )
 
 

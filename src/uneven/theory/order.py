@@ -44,7 +44,7 @@ def theorem2_order(step_sizes: ArrayLike, lam: float, noisy_steps: int) -> Order
     the answer needs the step sizes and how long the noisy source is, not how noisy. For step sizes c/t,
     Theorem 2 of the paper: clean first for c < 1/λ, noisy first for c > 1/λ, either at c = 1/λ.
 
-    Slip in the paper: "Δ_t is increasing if c > 1/λ" is true of |Δ_t| from t = (cλ - 1)/2 on, so from the
+    Slip in the paper: "Δ_t is increasing if c > 1/λ" is true of its size from t = (cλ - 1)/2 on, so from the
     start only for c ≤ 3/λ. Beyond that a short run can prefer clean first: see the last example.
 
     >>> t = np.arange(1, 101)

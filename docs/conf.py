@@ -1,0 +1,18 @@
+"""Sphinx settings."""
+
+import uneven
+
+project = "uneven"
+author = "the uneven developers"
+copyright = "2026, the uneven developers"  # noqa: A001 (Sphinx's name)
+release = uneven.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "uneven"
+exclude_patterns = ["_build"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+default_role = "code"
+napoleon_use_rtype = False

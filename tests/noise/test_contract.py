@@ -1,0 +1,136 @@
+"""One contract suite for every noise: unbiased, inside its stated moments, the same law in one draw or many.
+
+A new noise is added to `NOISES`; nothing else here changes.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem
+from uneven.noise import noise_from_dict
+from uneven.problem import RADII
+
+NOISES = [
+    Exact(),
+    LocalPrivacy(epsilon=4.0, mechanism="l2-laplace"),
+    FlippedLabels(rate=0.0),
+    FlippedLabels(rate=0.3),
+    AdditiveNoise(variance=3.0),
+]
+PROBLEMS = [
+    Problem(n_features=1, alpha=0.05, batch_size=1, radius="paper"),
+    Problem(n_features=3, alpha=0.02, batch_size=4),
+    Problem(n_features=5, alpha=0.05, batch_size=7, clip=0.5),
+    Problem(n_features=3, alpha=0.1, batch_size=2, loss="hinge", radius="paper", clip=0.25),
+    Problem(n_features=3, alpha=0.1, batch_size=3, loss="linear"),
+]
+DRAWS = 20_000
+
+every_noise = pytest.mark.parametrize("noise", NOISES, ids=repr)
+every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"d{p.n_features}-{p.loss}")
+
+
+def population(problem, seed=1):
+    """Weights in the ball, and a few rows in the unit ball that stand for the distribution."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, problem.n_features))
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12) * rng.uniform(1, 3, (40, 1))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=40) > 0, 1.0, -1.0)
+    w = rng.normal(size=problem.n_features)
+    return X, y, w * 0.7 * problem.ball / np.linalg.norm(w)
+
+
+def gradients(noise, problem, X, y, w, seed=2, draws=DRAWS):
+    """Noisy mini-batch gradients: rows drawn anew for each, labels as the noise would have them."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(len(y), size=(draws, problem.batch_size))
+    return np.stack([noise.gradient(problem, w, X[i], noise.corrupt(y[i], rng), rng) for i in rows])
+
+
+def clean_gradient(problem, X, y, w):
+    """∇f of the population, by finite differences of the (capped) objective: no gradient code of ours."""
+    cap = problem.gradient_norm / np.linalg.norm(X, axis=1)
+    h = 1e-6
+
+    def objective(w):
+        return problem.alpha / 2 * w @ w + problem.loss_function.value(y * (X @ w), cap).mean()
+
+    steps = h * np.eye(len(w))
+    return np.array([(objective(w + e) - objective(w - e)) / (2 * h) for e in steps])
+
+
+@every_noise
+@every_problem
+def test_unbiased_and_inside_the_stated_moments(noise, problem):
+    X, y, w = population(problem)
+    G = gradients(noise, problem, X, y, w)
+    truth = clean_gradient(problem, X, y, w)
+
+    error = G.std(axis=0) / np.sqrt(DRAWS)
+    assert (np.abs(G.mean(axis=0) - truth) < 4.5 * error + 1e-7).all()  # 1e-7: the finite differences' own error
+
+    lower, upper = noise.second_moment(problem)
+    squares = (G**2).sum(axis=1)
+    error = squares.std() / np.sqrt(DRAWS)
+    assert lower - 4 * error <= squares.mean() <= upper + 4 * error
+
+    spread = ((G - truth) ** 2).sum(axis=1)
+    error = spread.std() / np.sqrt(DRAWS)
+    assert spread.mean() <= noise.variance_bound(problem) + 4 * error
+
+
+def worst_case(problem):
+    """One row, misclassified for certain, and weights that point the wrong way: where ‖λw + ∇ℓ‖² = S."""
+    x = np.eye(1, problem.n_features)
+    return np.repeat(x, 3, axis=0), np.ones(3), -problem.ball * x[0]
+
+
+@pytest.mark.parametrize("noise", [n for n in NOISES if not isinstance(n, FlippedLabels)], ids=repr)
+@every_problem
+def test_upper_moment_is_attained(noise, problem):
+    """So the bound is not loose, and a noise drawn 10% too large or too small would be noticed."""
+    squares = (gradients(noise, problem, *worst_case(problem)) ** 2).sum(axis=1)
+    error = squares.std() / np.sqrt(DRAWS)
+    _, upper = noise.second_moment(problem)
+    # Logistic slopes at the ball's edge fall short of -1 by e^{-R}, here at most e^{-5}.
+    slack = 2 * np.exp(-problem.ball) * upper if problem.loss == "logistic" else 0.0
+    assert abs(squares.mean() - upper) < 4 * error + slack + 1e-12
+
+
+@every_noise
+@pytest.mark.parametrize("radius", RADII)
+def test_moments_shrink_with_the_batch_as_stated(noise, radius):
+    for clip in (None, 0.5):
+        problem = Problem(n_features=10, alpha=0.01, batch_size=1, radius=radius, clip=clip)
+        (low1, high1), (low9, high9) = noise.second_moment(problem, rows=1), noise.second_moment(problem, rows=9)
+        assert 0 <= low9 <= high9 <= high1
+        assert low9 == pytest.approx(low1 / 9)
+        assert high9 - problem.signal == pytest.approx((high1 - problem.signal) / 9)
+        assert noise.variance_bound(problem, rows=9) == pytest.approx(noise.variance_bound(problem, rows=1) / 9)
+
+
+@every_noise
+def test_clipping_scales_what_depends_on_the_gradient(noise):
+    problem, clipped = (Problem(n_features=10, alpha=0.01, batch_size=1, clip=clip) for clip in (1.0, 0.5))
+    added = noise.variance if isinstance(noise, AdditiveNoise) else 0.0
+    assert noise.row_energy(clipped) - added == pytest.approx((noise.row_energy(problem) - added) / 4)
+
+
+@every_noise
+def test_round_trip_through_json(noise):
+    assert noise_from_dict(json.loads(json.dumps(noise.to_dict()))) == noise
+
+
+@every_noise
+def test_privacy_is_stated_by_private_noises_only(noise):
+    assert noise.epsilon_per_row == (noise.epsilon if isinstance(noise, LocalPrivacy) else None)
+
+
+@every_noise
+def test_releasing_leaves_its_input_alone(noise):
+    rows = np.full((4, 3), 0.1)
+    rng = np.random.default_rng(0)
+    noise.release(rows, 1.0, rng), noise.release_sum(rows, 1.0, rng)
+    np.testing.assert_array_equal(rows, np.full((4, 3), 0.1))

@@ -1,0 +1,53 @@
+"""Flipped labels: the surrogate averaged over flips is the clean loss, exactly."""
+
+import numpy as np
+import pytest
+
+from uneven import Exact, FlippedLabels, Problem
+from uneven.losses import LOSSES
+from uneven.theory import rcn_second_moment
+
+MARGINS = np.linspace(-20, 20, 401)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.49])
+@pytest.mark.parametrize("cap", [np.inf, 0.5])
+def test_mean_over_flips_is_the_clean_gradient(loss, rate, cap):
+    """A flipped label has margin -m and turns the gradient slope·y·x around: (1-σ)s̃(m) - σs̃(-m) = ℓ'(m)."""
+    noise = FlippedLabels(rate)
+    mean = (1 - rate) * noise.slope(loss, MARGINS, cap) - rate * noise.slope(loss, -MARGINS, cap)
+    # Terms of size 1/(1-2σ) cancel, and rounding grows with them.
+    np.testing.assert_allclose(mean, loss.slope(MARGINS, cap), atol=4e-16 / (1 - 2 * rate) ** 2)
+
+
+def test_without_the_correction_it_is_not():
+    logistic, rate = LOSSES["logistic"], 0.3
+    mean = (1 - rate) * logistic.slope(MARGINS) - rate * logistic.slope(-MARGINS)
+    assert np.abs(mean - logistic.slope(MARGINS)).max() > 0.1
+
+
+def test_rate_zero_is_exact():
+    problem = Problem(n_features=4, alpha=0.1, batch_size=3)
+    assert FlippedLabels(0.0).second_moment(problem) == Exact().second_moment(problem)
+    assert FlippedLabels(0.0).variance_bound(problem) == Exact().variance_bound(problem)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.4])
+def test_moment_of_one_row_is_the_papers(rate):
+    problem = Problem(n_features=4, alpha=0.1, batch_size=1, radius="paper")
+    assert FlippedLabels(rate).second_moment(problem)[1] == pytest.approx(3 + 1 / (1 - 2 * rate) ** 2)
+    assert rcn_second_moment(rate) == pytest.approx(3 + 1 / (1 - 2 * rate) ** 2)
+
+
+def test_noise_and_theory_agree_on_batches():
+    problem = Problem(n_features=4, alpha=0.1, batch_size=8, clip=0.5)
+    stated = rcn_second_moment(0.2, batch_size=8, signal=problem.signal, gradient_norm=0.5)
+    assert FlippedLabels(0.2).second_moment(problem)[1] == pytest.approx(stated)
+
+
+def test_flips_come_at_the_stated_rate():
+    rng, n, rate = np.random.default_rng(0), 100_000, 0.2
+    flipped = (FlippedLabels(rate).corrupt(np.ones(n), rng) < 0).mean()
+    error = np.sqrt(rate * (1 - rate) / n)
+    assert abs(flipped - rate) < 4 * error
