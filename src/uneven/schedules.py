@@ -22,7 +22,7 @@ class Rate:
 
     rate: float
 
-    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:
         """Step size η_t."""
         return self.rate / step
 
@@ -40,7 +40,7 @@ class Precision:
     lam: float
     offset: float = 0.0
 
-    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:
         """Step size η_t."""
         return 1.0 / (self.lam * moment * (self.offset + clock))
 
@@ -55,7 +55,7 @@ class Averaged:
 
     scale: float
 
-    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:  # noqa: ARG002
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:
         """Step size η_t."""
         return self.scale / moment
 

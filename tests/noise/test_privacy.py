@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from uneven import LocalPrivacy
-from uneven.noise.privacy import draw_l2_laplace, draw_l2_laplace_sum
+from uneven.noise.privacy import draw_l2_laplace
 from uneven.theory import laplace_energy
 
 ROWS, D, EPSILON, DRAWS = 7, 5, 2.0, 40_000
@@ -19,7 +19,8 @@ def one_by_one(seed, scale=1.0, rows=ROWS, d=D):
 
 def at_once(seed, rows=ROWS, d=D):
     rng = np.random.default_rng(seed)
-    return np.stack([draw_l2_laplace_sum(rows, d, EPSILON, rng) for _ in range(DRAWS)])
+    noise, nothing = LocalPrivacy(EPSILON), np.zeros((rows, d))
+    return np.stack([noise.release_sum(nothing, 1.0, rng) for _ in range(DRAWS)])
 
 
 def radius(z):

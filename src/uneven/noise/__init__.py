@@ -15,7 +15,7 @@ from typing import Any
 
 from uneven import checks
 from uneven.noise.additive import AdditiveNoise
-from uneven.noise.base import MOMENTS, Moment, Noise
+from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.exact import Exact
 from uneven.noise.labels import FlippedLabels
 from uneven.noise.privacy import LocalPrivacy
@@ -42,10 +42,12 @@ __all__ = [
     "MOMENTS",
     "NOISES",
     "AdditiveNoise",
+    "Coefficients",
     "Exact",
     "FlippedLabels",
     "LocalPrivacy",
     "Moment",
     "Noise",
+    "add_gaussian",
     "noise_from_dict",
 ]

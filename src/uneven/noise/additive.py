@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from uneven import checks
-from uneven.noise.base import Array, Noise
+from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
 
@@ -34,18 +34,19 @@ class AdditiveNoise(Noise):
         """C² + V²."""
         return problem.gradient_norm**2 + self.variance
 
-    def added_energy(self, problem: Problem) -> float:  # noqa: ARG002
+    def added_energy(self, problem: Problem) -> float:
         """V²."""
         return self.variance
 
-    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Each row plus its own Gaussian."""
-        return np.asarray(gradients + self._draw(gradients.shape, 1, rng))
+        scale = math.sqrt(self.variance / gradients.shape[1])
+        return np.asarray(gradients + rng.normal(scale=scale, size=gradients.shape))
 
-    def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Sum of the rows plus one Gaussian with m times the variance: the same law."""
-        rows, d = gradients.shape
-        return np.asarray(gradients.sum(axis=0) + self._draw((d,), rows, rng))
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
+        """m·V²/d: a sum of Gaussians is one with the sum of their variances."""
+        return rows * self.variance / n_features
 
-    def _draw(self, shape: tuple[int, ...], rows: int, rng: np.random.Generator) -> Array:
-        return rng.normal(scale=math.sqrt(rows * self.variance / shape[-1]), size=shape)
+    def coefficients(self, problem: Problem) -> Coefficients:
+        """V²/d a row."""
+        return Coefficients(gaussian=self.variance / problem.n_features)

@@ -2,15 +2,16 @@
 
 A noise stands between a source's rows and the learner. Subclass `Noise`, say how much energy it puts into a
 row (`row_energy`, `added_energy`), and do one of two things to a gradient: change its slope, because the labels
-are unreliable (`slope`), or disturb it on release (`release`, `release_sum`). Everything else follows. The
+are unreliable (`slope`), or disturb it on release (`release`). Everything else follows. The
 contract suite in ``tests/test_noise_contract.py`` then checks the new noise against its own statements.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,26 @@ class Moment:
         return self.fixed + self.per_row / rows
 
 
+class Coefficients(NamedTuple):
+    """A noise as numbers, for compiled loops.
+
+    flip : rate σ of the label surrogate
+    gamma : scale of the gamma, of shape (d+1)/2 a row, that the variance of `spread` has
+    gaussian : variance a row that is always there
+    """
+
+    flip: float = 0.0
+    gamma: float = 0.0
+    gaussian: float = 0.0
+
+
+def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:
+    """Add N(0, variance·I) to `total`; nothing is drawn where the variance is 0."""
+    if variance == 0.0:
+        return total
+    return np.asarray(total + math.sqrt(variance) * rng.standard_normal(len(total)))
+
+
 @dataclass(frozen=True)
 class Noise(ABC):
     """Base of all noises: exact unless a method says otherwise."""
@@ -54,7 +75,7 @@ class Noise(ABC):
     def row_energy(self, problem: Problem) -> float:
         """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""
 
-    def added_energy(self, problem: Problem) -> float:  # noqa: ARG002
+    def added_energy(self, problem: Problem) -> float:
         """A lower bound on E‖g̃ - g‖² that holds whatever the row: the noise that is there for certain."""
         return 0.0
 
@@ -87,15 +108,31 @@ class Noise(ABC):
         """Slope to use at a margin computed with the label as observed."""
         return loss.slope(margin, cap)
 
-    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Release gradients row by row; each has norm at most `bound`. Shape (m, d) in and out."""
         return gradients
 
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float | None:
+        """Draw the variance of a Gaussian that stands for the noise in a sum of `rows` rows.
+
+        Given it, that noise is N(0, variance·I): then variances of different noises add, and a mini-batch needs d
+        normals instead of m·d. None if the noise is no such mixture.
+        """
+        return None
+
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out."""
-        return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
+        rows, d = gradients.shape
+        variance = self.spread(rows, d, bound, rng)
+        if variance is None:
+            return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
+        return np.asarray(add_gaussian(gradients.sum(axis=0), variance, rng))
 
-    def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def coefficients(self, problem: Problem) -> Coefficients | None:
+        """The noise as the compiled loops draw it; None if only the methods above can."""
+        return None
+
+    def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Labels (-1 or 1) as this noise would have them: for simulations only."""
         return np.asarray(y, dtype=np.float64)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uneven.noise.base import Noise
+import numpy as np
+
+from uneven.noise.base import Coefficients, Noise
 from uneven.problem import Problem
 
 
@@ -24,3 +26,11 @@ class Exact(Noise):
     def row_energy(self, problem: Problem) -> float:
         """C²."""
         return problem.gradient_norm**2
+
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
+        """0: nothing is added."""
+        return 0.0
+
+    def coefficients(self, problem: Problem) -> Coefficients:
+        """All zero."""
+        return Coefficients()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from uneven import checks
 from uneven.losses import Loss
-from uneven.noise.base import Array, Noise
+from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
 
@@ -51,6 +51,14 @@ class FlippedLabels(Noise):
         m = np.asarray(margin, dtype=np.float64)
         kept, flipped = loss.slope(m, cap), loss.slope(-m, cap)
         return np.asarray(self.amplification * ((1.0 - self.rate) * kept + self.rate * flipped))
+
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
+        """0: nothing is added."""
+        return 0.0
+
+    def coefficients(self, problem: Problem) -> Coefficients:
+        """The rate."""
+        return Coefficients(flip=self.rate)
 
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Flip each label with probability σ."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from uneven import checks
-from uneven.noise.base import Array, Noise
+from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 from uneven.theory import laplace_energy
 
@@ -71,10 +70,25 @@ class LocalPrivacy(Noise):
         return np.asarray(gradients + bound * draw_l2_laplace(rows, d, self.epsilon, rng))
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Sum of the rows plus one draw of the sum of m noises: the same law, for one draw."""
+        """Sum of the rows plus one draw of the sum of m noises: the same law as row by row."""
         _refuse_longer(gradients, bound)
-        rows, d = gradients.shape
-        return np.asarray(gradients.sum(axis=0) + bound * draw_l2_laplace_sum(rows, d, self.epsilon, rng))
+        return super().release_sum(gradients, bound, rng)
+
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
+        """W' ~ Gamma(m(d+1)/2, 8C²/ε²): the sum of m l2-laplace vectors is √W'·N(0, I), exactly.
+
+        One vector is √W·N(0, I) with W ~ Gamma((d+1)/2, 8/ε²), because ∫ w^{-1/2} e^{-r²/2w - a²w/2} dw is
+        proportional to e^{-ar}, a = ε/2. Gammas of one scale add, and so do independent normals given their
+        scales.
+        """
+        return self._gamma_scale(bound) * float(rng.standard_gamma(rows * (n_features + 1) / 2.0))
+
+    def coefficients(self, problem: Problem) -> Coefficients:
+        """8C²/ε²."""
+        return Coefficients(gamma=self._gamma_scale(problem.gradient_norm))
+
+    def _gamma_scale(self, bound: float) -> float:
+        return 8.0 * (bound / self.epsilon) ** 2
 
 
 def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.Generator) -> Array:
@@ -85,17 +99,6 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
     direction = rng.standard_normal((rows, n_features))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(n_features, 2.0 / epsilon, size=(rows, 1)) * direction)
-
-
-def draw_l2_laplace_sum(rows: int, n_features: int, epsilon: float, rng: np.random.Generator) -> Array:
-    """Draw the *sum* of `rows` independent l2-laplace vectors, exactly, with one gamma and d normals.
-
-    Z = √W·N(0, I) with W ~ Gamma((d+1)/2, scale 8/ε²), because ∫ w^{-1/2} e^{-r²/2w - a²w/2} dw is
-    proportional to e^{-ar}, a = ε/2. Gammas of one scale add, and so do independent normals given their
-    scales: the sum is √W'·N(0, I), W' ~ Gamma(m(d+1)/2, 8/ε²).
-    """
-    scale = math.sqrt(rng.gamma(rows * (n_features + 1) / 2.0, 8.0 / epsilon**2))
-    return np.asarray(scale * rng.standard_normal(n_features))
 
 
 def _refuse_longer(gradients: Array, bound: float) -> None:

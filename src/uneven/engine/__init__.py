@@ -1,0 +1,38 @@
+"""Run plans over rows.
+
+reference   the specification: a plain NumPy loop
+kernels     the compiled loop over dense rows
+sparse      the compiled loop over sparse rows
+plans       what the engine needs to know of a plan
+state       what a run carries from one stretch of rows to the next
+rows        arrays, memory maps and streams as chunks in random order
+streams     randomness
+run         `fit`: one plan, one pass
+sweep       `sweep`: many plans over one data set
+objective   f(w) for many w
+progress    a progress bar
+"""
+
+from uneven.engine.objective import objective
+from uneven.engine.plans import tasks_of
+from uneven.engine.rows import Stream, from_record_batches
+from uneven.engine.run import Fit, Path, advance, fit
+from uneven.engine.state import Average, State, Task, initial_state
+from uneven.engine.sweep import Sweep, sweep
+
+__all__ = [
+    "Average",
+    "Fit",
+    "Path",
+    "State",
+    "Stream",
+    "Sweep",
+    "Task",
+    "advance",
+    "fit",
+    "from_record_batches",
+    "initial_state",
+    "objective",
+    "sweep",
+    "tasks_of",
+]

@@ -1,0 +1,250 @@
+"""The compiled loop over dense rows: `reference.advance`, at the speed of memory.
+
+Rows come as contiguous chunks that fit the cache (`rows` gathers them), so a sweep reads memory once for many plans.
+Everything is plain numbers, arrays and one generator, in module-level functions: that style's disk cache serves a
+fresh process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from uneven.engine.state import AVERAGES, Array, State, Task
+from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
+from uneven.noise import Coefficients
+from uneven.schedules import Precision, Rate, Schedule
+
+# Sums may be reordered, for SIMD; but a NaN stays a NaN, since that is how a bad row is noticed.
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+LOSS_CODES = {name: code for code, name in enumerate(LOSSES)}
+_LOGISTIC, _HINGE, _LINEAR = (LOSS_CODES[loss.name] for loss in (LOGISTIC, HINGE, LINEAR))
+_RATE, _PRECISION, _AVERAGED = range(3)
+_LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
+
+# Columns of the book, a state's numbers, and of the table, a source's.
+STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
+FLIP, GAMMA, GAUSSIAN, FIXED, PER_ROW = range(5)
+
+ROW_LIMIT = (1.0 + 1e-6) ** 2
+"""Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
+
+
+class Spec(NamedTuple):
+    """A task as numbers."""
+
+    batch: int
+    loss: int
+    cap: float
+    lam: float
+    radius: float
+    schedule: int
+    scale: float
+    offset: float
+    average: int
+    after: float
+    estimate: bool
+
+
+def spec_of(task: Task) -> Spec:
+    """Task as numbers, less its sources: `table_of` has those."""
+    problem = task.problem
+    code, scale, offset = _schedule_numbers(task.schedule)
+    return Spec(
+        batch=problem.batch_size,
+        loss=LOSS_CODES[problem.loss],
+        cap=problem.gradient_norm,
+        lam=problem.alpha,
+        radius=problem.ball,
+        schedule=code,
+        scale=scale,
+        offset=offset,
+        average=AVERAGES.index(task.average.kind),
+        after=task.average.after,
+        estimate=task.estimate,
+    )
+
+
+def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
+    if isinstance(schedule, Rate):
+        return _RATE, schedule.rate, 0.0
+    if isinstance(schedule, Precision):
+        return _PRECISION, schedule.lam, schedule.offset
+    return _AVERAGED, schedule.scale, 0.0
+
+
+def table_of(task: Task) -> Array | None:
+    """Noise and moments of each source as a row of numbers; None if a noise has no compiled form."""
+    rows = []
+    for noise, moment in zip(task.noises, task.moments, strict=True):
+        coefficients: Coefficients | None = noise.coefficients(task.problem)
+        if coefficients is None:
+            return None
+        rows.append([*coefficients, moment.fixed, moment.per_row])
+    return np.array(rows)
+
+
+def book_of(state: State, task: Task) -> Array:
+    """State's numbers, as one writable array."""
+    total, count = state.estimates.get(task.names[0], (0.0, 0.0))
+    return np.array([state.step, state.clock, state.step_size, state.average_weight, total, count])
+
+
+def state_of(task: Task, before: State, book: Array, w: Array, average: Array, twin: Array | None) -> State:
+    """State with the numbers of `book` and these vectors."""
+    estimates = before.estimates
+    if task.estimate:
+        estimates = {**estimates, task.names[0]: (float(book[TOTAL]), float(book[COUNT]))}
+    return State(
+        w, int(book[STEP]), float(book[CLOCK]), float(book[ETA]), average, float(book[WEIGHT]), twin, estimates
+    )
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def raw_slope(loss: int, margin: float) -> float:
+    """ℓ'(margin), never positive."""
+    if loss == _LOGISTIC:
+        return -1.0 / (1.0 + np.exp(margin))
+    if loss == _HINGE:
+        return -1.0 if margin < 1.0 else 0.0
+    return -1.0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def slope_of(loss: int, margin: float, flip: float, cap: float) -> float:
+    """Slope at an observed margin: capped, and for flipped labels the surrogate's."""
+    kept = max(raw_slope(loss, margin), -cap)
+    if flip == 0.0:
+        return kept
+    other = max(raw_slope(loss, -margin), -cap)
+    return ((1.0 - flip) * kept + flip * other) / (1.0 - 2.0 * flip)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
+    """η_t, as `uneven.schedules` has it."""
+    if spec.schedule == _RATE:
+        return spec.scale / step
+    if spec.schedule == _PRECISION:
+        return 1.0 / (spec.scale * moment * (spec.offset + clock))
+    return spec.scale / moment
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def step_moment(spec: Any, book: Any, group: Any, table: Any, start: int, stop: int) -> float:
+    """γ² of the mini-batch of rows start to stop."""
+    m = stop - start
+    if group.shape[0] > 0:
+        fixed, per_row = 0.0, 0.0
+        for i in range(start, stop):
+            fixed += table[group[i], FIXED]
+            per_row += table[group[i], PER_ROW]
+        return fixed / m + per_row / m / m
+    stated = table[0, FIXED] + table[0, PER_ROW] / m
+    if not spec.estimate:
+        return stated
+    full = table[0, FIXED] + table[0, PER_ROW] / spec.batch
+    return (full + book[TOTAL]) / (1.0 + book[COUNT]) * stated / full
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def spread_of(group: Any, table: Any, start: int, stop: int, d: int, rng: Any) -> float:
+    """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
+    if group.shape[0] == 0:
+        m = stop - start
+        variance = m * table[0, GAUSSIAN]
+        if table[0, GAMMA] > 0.0:
+            variance += table[0, GAMMA] * rng.standard_gamma(m * (d + 1) / 2.0)
+        return variance
+    variance = 0.0
+    for i in range(start, stop):
+        variance += table[group[i], GAUSSIAN]
+        if table[group[i], GAMMA] > 0.0:
+            variance += table[group[i], GAMMA] * rng.standard_gamma((d + 1) / 2.0)
+    return variance
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def accumulate(total: Any, w: Any, X: Any, y: Any, group: Any, table: Any, start: int, stop: int, spec: Any) -> int:
+    """Sum of the batch's row gradients into `total`; the number of a row that is not fit for use, or -1."""
+    d = w.shape[0]
+    total[:] = 0.0
+    for i in range(start, stop):
+        score, square = 0.0, 0.0
+        for j in range(d):
+            x = np.float64(X[i, j])
+            score += x * w[j]
+            square += x * x
+        # Not "> limit": a NaN must not pass. An infinite entry makes the square infinite.
+        if not square <= ROW_LIMIT:
+            return i
+        flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
+        cap = spec.cap / np.sqrt(max(square, 1e-300))
+        weight = y[i] * slope_of(spec.loss, y[i] * score, flip, cap)
+        if weight != 0.0:
+            for j in range(d):
+                total[j] += weight * X[i, j]
+    return -1
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
+    """w ← Π(w - η(λw + total/m)); returns ‖λw + total/m‖²."""
+    energy, square = 0.0, 0.0
+    for j in range(w.shape[0]):
+        gradient = spec.lam * w[j] + total[j] / m
+        energy += gradient * gradient
+        w[j] -= eta * gradient
+        square += w[j] * w[j]
+    if square > spec.radius * spec.radius:
+        w *= spec.radius / np.sqrt(square)
+    return energy
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def average_in(average: Any, book: Any, w: Any, weight: float) -> None:
+    """Weighted mean of iterates, one more in."""
+    book[WEIGHT] += weight
+    share = weight / book[WEIGHT]
+    for j in range(w.shape[0]):
+        average[j] += share * (w[j] - average[j])
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def advance(
+    w: Any, twin: Any, average: Any, book: Any, X: Any, y: Any, group: Any, table: Any, spec: Any, rng: Any
+) -> int:
+    """One step for each mini-batch of rows, in place; the number of a row that is not fit for use, or -1."""
+    d = w.shape[0]
+    total, shadow = np.empty(d), np.empty(d)
+    for start in range(0, y.shape[0], spec.batch):
+        stop = min(start + spec.batch, y.shape[0])
+        bad = accumulate(total, w, X, y, group, table, start, stop, spec)
+        if bad >= 0:
+            return bad
+        moment = step_moment(spec, book, group, table, start, stop)
+        book[STEP] += 1.0
+        book[CLOCK] += 1.0 / moment
+        eta = book[ETA] = step_size(spec, book[STEP], moment, book[CLOCK])
+        variance = spread_of(group, table, start, stop, d, rng)
+        if variance > 0.0:
+            scale = np.sqrt(variance)
+            for j in range(d):
+                total[j] += scale * rng.standard_normal()
+        if spec.average == _STEPS:
+            average_in(average, book, w, eta)
+        energy = descend(w, total, stop - start, eta, spec)
+        if spec.estimate:
+            book[TOTAL] += energy
+            book[COUNT] += 1.0
+        if twin.shape[0] > 0:
+            accumulate(shadow, twin, X, y, group, table, start, stop, spec)
+            descend(twin, shadow, stop - start, eta, spec)
+        if spec.average == _LATE and book[CLOCK] > spec.after:
+            average_in(average, book, w, 1.0 / moment)
+        elif spec.average == _GROWING:
+            average_in(average, book, w, book[CLOCK] / moment)
+    return -1

@@ -1,0 +1,69 @@
+"""What the engine needs to know of a plan (`uneven.Plan` fits, but is not imported), and the tasks it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from uneven.engine.state import Task, average_for
+from uneven.noise import Noise
+from uneven.problem import Problem
+from uneven.schedules import Schedule
+
+
+class SourceLike(Protocol):
+    """What the engine needs to know of a source."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def noise(self) -> Noise: ...
+
+
+class SegmentLike(Protocol):
+    """What the engine needs to know of a segment."""
+
+    @property
+    def sources(self) -> tuple[str, ...]: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def precision(self) -> float: ...
+    @property
+    def schedule(self) -> Schedule: ...
+
+
+class PlanLike(Protocol):
+    """What the engine needs to know of a plan; `uneven.Plan` is one."""
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def moments(self) -> str: ...
+    @property
+    def sources(self) -> Sequence[SourceLike]: ...
+    @property
+    def segments(self) -> Sequence[SegmentLike]: ...
+
+
+def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> list[Task]:
+    """One task a segment of the plan, in order of use."""
+    noise = {source.name: source.noise for source in plan.sources}
+    which = "upper" if estimate else plan.moments
+    end = None if estimate else sum(segment.precision for segment in plan.segments)
+    if estimate and any(len(segment.sources) > 1 for segment in plan.segments):
+        raise ValueError("estimate must be False for a plan that shuffles sources together; got True")
+    return [
+        Task(
+            problem=plan.problem,
+            names=segment.sources,
+            noises=tuple(noise[name] for name in segment.sources),
+            moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
+            schedule=segment.schedule,
+            average=average_for(segment.schedule, average, end),
+            estimate=estimate,
+        )
+        for segment in plan.segments
+    ]

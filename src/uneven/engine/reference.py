@@ -1,0 +1,109 @@
+"""The specification: Algorithm 1 of the paper as a plain NumPy loop.
+
+Slow and short. The compiled loops (`kernels`, `sparse`) give the same weights from the same generator, and a noise
+that they do not know runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine.state import Array, State, Task
+from uneven.noise import add_gaussian
+
+
+def advance(state: State, task: Task, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator) -> State:
+    """Take one step for each mini-batch of rows, in the order given: w ← Π(w - η_t G(w)).
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,), labels -1 or 1 as observed
+    group : array of shape (n,), or empty if all rows are of one source
+        Which of the task's sources a row is from.
+    """
+    problem, b = task.problem, task.problem.batch_size
+    for start in range(0, len(y), b):
+        batch = slice(start, start + b)
+        moment = step_moment(state, task, group[batch], len(y[batch]))
+        clock, t = state.clock + 1.0 / moment, state.step + 1
+        eta = task.schedule(t, moment, clock)
+        G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng)
+        w = project(state.weights - eta * G, problem.ball)
+        twin = state.twin
+        if twin is not None:
+            twin = project(twin - eta * exact_gradient(task, twin, X[batch], y[batch], group[batch]), problem.ball)
+        average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
+        estimates = updated_estimates(state, task, G) if task.estimate else state.estimates
+        state = State(w, t, clock, float(eta), average, weight, twin, estimates)
+    return state
+
+
+def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
+    """Gradient of each row's loss, the slope capped so that its norm is at most C. Shape (m, d)."""
+    problem = task.problem
+    cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+    margin = y * (X @ w)
+    slope = np.empty(len(y))
+    for k, noise in enumerate(task.noises):
+        rows = group == k if task.mixed else slice(None)
+        slope[rows] = noise.slope(problem.loss_function, margin[rows], cap[rows])
+    return np.asarray((slope * y)[:, None] * X)
+
+
+def exact_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
+    """Gradient of the mini-batch with nothing added."""
+    return np.asarray(task.problem.alpha * w + row_gradients(task, w, X, y, group).mean(axis=0))
+
+
+def noisy_gradient(
+    task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator
+) -> Array:
+    """Gradient of the mini-batch as the noises release it; for one source, `Noise.gradient`."""
+    problem, rows = task.problem, row_gradients(task, w, X, y, group)
+    if not task.mixed:
+        total = task.noises[0].release_sum(rows, problem.gradient_norm, rng)
+    else:
+        spreads = [task.noises[k].spread(1, problem.n_features, problem.gradient_norm, rng) for k in group]
+        total = add_gaussian(rows.sum(axis=0), sum(spreads), rng)
+    return np.asarray(problem.alpha * w + total / len(y))
+
+
+def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:
+    """γ² of a mini-batch: stated, or the running mean of ‖G‖² with the stated one as its first term."""
+    if task.mixed:
+        fixed = np.mean([task.moments[k].fixed for k in group])
+        return float(fixed + np.mean([task.moments[k].per_row for k in group]) / rows)
+    stated = task.moments[0].at(rows)
+    if not task.estimate:
+        return float(stated)
+    total, count = state.estimates.get(task.names[0], (0.0, 0.0))
+    full = task.moments[0].at(task.problem.batch_size)
+    return float((full + total) / (1.0 + count) * stated / full)  # a short batch is noisier by the stated ratio
+
+
+def updated_estimates(state: State, task: Task, G: Array) -> Mapping[str, tuple[float, float]]:
+    """Estimates with one more ‖G‖²: of what was released, so it costs no privacy."""
+    total, count = state.estimates.get(task.names[0], (0.0, 0.0))
+    return {**state.estimates, task.names[0]: (total + float(G @ G), count + 1.0)}
+
+
+def averaged(state: State, task: Task, w: Array, eta: float, precision: float, clock: float) -> tuple[Array, float]:
+    """Mean of iterates and its weight, one step on."""
+    kind = task.average.kind
+    iterate = state.weights if kind == "steps" else w
+    late = precision if clock > task.average.after else 0.0
+    new = {"last": 0.0, "late": late, "growing": precision * clock, "steps": eta}[kind]
+    weight = state.average_weight + new
+    if new == 0.0:
+        return state.average, weight
+    return state.average + new / weight * (iterate - state.average), weight
+
+
+def project(w: Array, radius: float) -> Array:
+    """Closest point of the ball ‖w‖ ≤ radius."""
+    norm = float(np.linalg.norm(w))
+    return w if norm <= radius else w * (radius / norm)

@@ -1,0 +1,248 @@
+"""Run a plan over rows: one pass, each row once, constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine import kernels, reference, sparse
+from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
+from uneven.engine.rows import (
+    Arrays,
+    Chunk,
+    Rows,
+    checked_rows,
+    chunk_rows,
+    chunks,
+    is_sparse,
+    refuse_row,
+    unfit_row,
+)
+from uneven.engine.state import Array, State, Task, initial_state
+from uneven.engine.streams import checked_seed, generator
+
+NO_TWIN = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Path:
+    """A thinned record of a run: one entry a point, arrays of one length.
+
+    Attributes
+    ----------
+    step, step_size, norm, objective : arrays
+        `objective` is what `evaluate` said of the iterate; NaN without one.
+    source : tuple of str
+    """
+
+    step: NDArray[np.int64]
+    step_size: Array
+    norm: Array
+    objective: Array
+    source: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded."""
+
+    state: State
+    path: Path | None = None
+
+    @property
+    def weights(self) -> Array:
+        """Weights to use: the average that was asked for, or the last iterate."""
+        return self.state.answer
+
+
+def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
+    """Take the steps of one chunk of rows: state in, state out.
+
+    Rows are used in the order given, in mini-batches of the problem's batch size; the last one takes what is left.
+    A row that is not finite or not in the unit ball stops it with a ValueError that has the row's number, and the
+    state that came in is as it was.
+    """
+    running = _Running(state, task)
+    running.take(chunk, rng)
+    return running.state()
+
+
+class _Running:
+    """A state opened for writing: what the compiled loops work on, between two frozen states."""
+
+    def __init__(self, state: State, task: Task) -> None:
+        self.before, self.task = state, task
+        self.spec, self.table = kernels.spec_of(task), kernels.table_of(task)
+        self.w, self.average, self.book = state.weights.copy(), state.average.copy(), kernels.book_of(state, task)
+        self.twin = NO_TWIN if state.twin is None else state.twin.copy()
+
+    def take(self, chunk: Chunk, rng: np.random.Generator) -> None:
+        X, y, group, _ = chunk
+        if self.table is None:
+            self._take_slowly(chunk, rng)
+            return
+        if is_sparse(X):
+            self._refuse_dense_noise(self.table)
+            rows = (X.data, X.indices, X.indptr)
+            bad = sparse.advance(self.w, self.average, self.book, rows, y, group, self.table, self.spec)
+        else:
+            bad = kernels.advance(self.w, self.twin, self.average, self.book, X, y, group, self.table, self.spec, rng)
+        if bad >= 0:
+            self._refuse(chunk, bad)
+
+    def state(self) -> State:
+        if self.table is None:
+            return self.before
+        twin = None if self.before.twin is None else self.twin
+        return kernels.state_of(self.task, self.before, self.book, self.w.copy(), self.average.copy(), twin)
+
+    def _take_slowly(self, chunk: Chunk, rng: np.random.Generator) -> None:
+        bad = unfit_row(chunk.X)
+        if bad >= 0:
+            self._refuse(chunk, bad)
+        X = chunk.X.toarray() if is_sparse(chunk.X) else chunk.X
+        self.before = reference.advance(self.before, self.task, X.astype(np.float64), chunk.y, chunk.group, rng)
+
+    def _refuse_dense_noise(self, table: Array) -> None:
+        for name, noise, row in zip(self.task.names, self.task.noises, table, strict=True):
+            if row[kernels.GAMMA] or row[kernels.GAUSSIAN]:
+                raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
+        if self.before.twin is not None:
+            raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")
+
+    def _refuse(self, chunk: Chunk, bad: int) -> None:
+        name = self.task.names[int(chunk.group[bad])] if len(chunk.group) else self.task.names[0]
+        refuse_row(name, chunk.X[[bad]] if is_sparse(chunk.X) else chunk.X[bad], int(chunk.numbers[bad]))
+
+
+def fit(
+    plan: PlanLike,
+    data: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    average: str = "auto",
+    twin: bool = False,
+    estimate: bool = False,
+    record: int = 0,
+    evaluate: Callable[[Array], float] | None = None,
+) -> Fit:
+    """Run a plan: one pass over each source in the plan's order, each row once.
+
+    Parameters
+    ----------
+    plan : Plan
+    data : dict
+        For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
+        with rows in the unit ball and y of -1 and 1; or a `Stream`.
+    seed : int or None
+        None draws from the operating system's entropy and cannot be repeated; a seed is for simulations.
+    average : {"auto", "last", "late", "growing", "steps"}
+        Which iterates the answer is made of (`AVERAGES`).
+    twin : bool
+        Also run the noise-free twin: same rows, same order, same steps, nothing added.
+    estimate : bool
+        Learn each source's γ² from the gradients released so far, instead of taking the plan's.
+    record : int
+        Number of points of the path to keep; 0 for none.
+    evaluate : callable
+        Objective of a weight vector, for the path.
+
+    Examples
+    --------
+    >>> import numpy as np, uneven
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3)); X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    >>> plan = uneven.plan([uneven.Source("a", rows=1000, noise=uneven.LocalPrivacy(epsilon=5))], n_features=3)
+    >>> fitted = uneven.fit(plan, {"a": (X, y)}, seed=1)
+    >>> bool(np.mean(np.sign(X @ fitted.weights) == y) > 0.9)
+    True
+    """
+    seed, rows = checked_seed(seed), checked_data(plan, data)
+    recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
+    tasks = tasks_of(plan, average, estimate)
+    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, run=0, recorder=recorder)
+    return Fit(state, recorder.path() if recorder else None)
+
+
+def run_together(
+    plan: PlanLike,
+    tasks: Sequence[Sequence[Task]],
+    rows: Mapping[str, Rows],
+    seed: int | None,
+    *,
+    twin: bool = False,
+    run: int = 0,
+    recorder: _Recorder | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[State]:
+    """Run several plans that use the same sources in the same order over one reading of the rows.
+
+    `plan` is one of them, `tasks` has a list for each. Rows come in the same random order for all, and each plan's
+    noise from a stream of its own that starts from the same seed: common random numbers.
+    """
+    problem, number = plan.problem, {source.name: i for i, source in enumerate(plan.sources)}
+    states = [initial_state(problem.n_features, twin) for _ in tasks]
+    size = chunk_rows(problem.batch_size, problem.n_features, recorder.every if recorder else None)
+    for k, segment in enumerate(plan.segments):
+        first, used = number[segment.sources[0]], 0
+        running = [_Running(state, task[k]) for state, task in zip(states, tasks, strict=True)]
+        noise = [generator(seed, run, first, "noise") for _ in tasks]
+        for chunk in _of_segment(segment, rows, size, generator(seed, run, first, "order")):
+            for one, rng in zip(running, noise, strict=True):
+                one.take(chunk, rng)
+            used += len(chunk.y)
+            if recorder:
+                recorder.see(running[0].state(), segment.sources)
+            if stop():
+                raise KeyboardInterrupt
+        _refuse_count(plan, segment, used)
+        states = [one.state() for one in running]
+    return states
+
+
+def _of_segment(segment: SegmentLike, rows: Mapping[str, Rows], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+    return chunks(segment.sources, [rows[name] for name in segment.sources], size, rng)
+
+
+def checked_data(plan: PlanLike, data: Mapping[str, Any]) -> dict[str, Rows]:
+    """Rows of every source that the plan uses, refused where they are missing or not as many as it says."""
+    checked: dict[str, Rows] = {}
+    stated = {source.name: source.rows for source in plan.sources}
+    for name in (name for segment in plan.segments for name in segment.sources):
+        if name not in data:
+            raise ValueError(f"data must have rows for every source of the plan; {name!r} is missing")
+        rows = checked[name] = checked_rows(name, data[name], plan.problem.n_features)
+        if isinstance(rows, Arrays) and len(rows) != stated[name]:
+            raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {len(rows):,}")
+    return checked
+
+
+def _refuse_count(plan: PlanLike, segment: SegmentLike, used: int) -> None:
+    stated = sum(source.rows for source in plan.sources if source.name in segment.sources)
+    if used != stated:
+        raise ValueError(f"source {segment.sources[0]!r} must have the {stated:,} rows the plan says, got {used:,}")
+
+
+class _Recorder:
+    """Keeps a thinned path while a run goes on."""
+
+    def __init__(self, steps: int, points: int, evaluate: Callable[[Array], float] | None) -> None:
+        self.steps, self.every, self.evaluate = steps, max(1, steps // points), evaluate
+        self.entries: list[tuple[int, float, float, float, str]] = []
+
+    def see(self, state: State, names: Sequence[str]) -> None:
+        due = self.entries[-1][0] + self.every if self.entries else 0
+        if state.step < due and state.step < self.steps:
+            return
+        objective = float("nan") if self.evaluate is None else float(self.evaluate(state.answer))
+        norm = float(np.linalg.norm(state.weights))
+        self.entries.append((state.step, state.step_size, norm, objective, " + ".join(names)))
+
+    def path(self) -> Path:
+        step, eta, norm, objective, source = zip(*self.entries, strict=True)
+        return Path(np.array(step), np.array(eta), np.array(norm), np.array(objective), tuple(source))

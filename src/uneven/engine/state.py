@@ -1,0 +1,130 @@
+"""What a run carries from one stretch of rows to the next, and what a stretch is told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.noise import Moment, Noise
+from uneven.problem import Problem
+from uneven.schedules import Averaged, Precision, Schedule
+
+Array = NDArray[np.float64]
+
+AVERAGES = ("last", "late", "growing", "steps")
+"""Which iterates the answer is made of.
+
+last     the last one
+late     w_{t+1} weighted by precision, over the steps with τ_t > `after` (half the clock: needs to know its end)
+growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
+steps    w_t weighted by step size (Theorem B)
+"""
+
+
+@dataclass(frozen=True)
+class Average:
+    """Which iterates the answer is made of: one of `AVERAGES`."""
+
+    kind: str = "last"
+    after: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.one_of("average", self.kind, AVERAGES)
+
+
+def average_for(schedule: Schedule, kind: str, clock_end: float | None) -> Average:
+    """Average that was asked for; ``"auto"`` is what suits the schedule.
+
+    The last half of the clock (or, where its end is unknown, the growing average) for the precision schedule, the
+    average of Theorem B for its own schedule, and the last iterate for c/t.
+    """
+    checks.one_of("average", kind, ("auto", *AVERAGES))
+    if kind == "auto":
+        kind = {Precision: "late", Averaged: "steps"}.get(type(schedule), "last")
+        if kind == "late" and clock_end is None:
+            kind = "growing"
+    if kind == "late":
+        if clock_end is None:
+            raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+        return Average("late", clock_end / 2.0)
+    return Average(kind)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with the rows of one segment.
+
+    Attributes
+    ----------
+    problem : Problem
+    names, noises, moments : tuples
+        The sources whose rows it has (several only if they are shuffled together), and γ² of each.
+    schedule : Schedule
+    average : Average
+    estimate : bool
+        Use the running mean of ‖G‖² as γ², starting from `moments`.
+    """
+
+    problem: Problem
+    names: tuple[str, ...]
+    noises: tuple[Noise, ...]
+    moments: tuple[Moment, ...]
+    schedule: Schedule
+    average: Average = Average()
+    estimate: bool = False
+
+    @property
+    def mixed(self) -> bool:
+        """Whether rows of several sources are shuffled together."""
+        return len(self.noises) > 1
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run stands: everything that its next step depends on, and nothing else.
+
+    Attributes
+    ----------
+    weights : array of shape (d,)
+    step : int
+        Steps taken.
+    clock : float
+        τ = Σ 1/γ² over them.
+    step_size : float
+        Size η of the last one.
+    average : array of shape (d,)
+        Weighted mean of iterates so far, of total weight `average_weight`.
+    twin : array of shape (d,) or None
+        The noise-free twin: same rows, same order, same step sizes, no added noise.
+    estimates : mapping
+        For each source with estimated moments: the sum of ‖G‖² and the number of steps it is over.
+    """
+
+    weights: Array
+    step: int = 0
+    clock: float = 0.0
+    step_size: float = 0.0
+    average: Array = field(default_factory=lambda: np.zeros(0))
+    average_weight: float = 0.0
+    twin: Array | None = None
+    estimates: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def answer(self) -> Array:
+        """The average if there is one, else the last iterate."""
+        return self.average if self.average_weight > 0 else self.weights
+
+
+def initial_state(n_features: int, twin: bool = False) -> State:
+    """State before the first step: w = 0.
+
+    >>> initial_state(2).weights.tolist()
+    [0.0, 0.0]
+    """
+    zeros = np.zeros(n_features)
+    return State(zeros, average=zeros, twin=zeros if twin else None)

@@ -1,0 +1,171 @@
+"""Many plans over one data set: shared permutations, shared memory traffic, all cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.engine.plans import PlanLike, tasks_of
+from uneven.engine.rows import Rows, Stream
+from uneven.engine.run import checked_data, run_together
+from uneven.engine.state import Array
+
+Job = tuple[int, list[int]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Final weights of every plan and run.
+
+    Attributes
+    ----------
+    weights : array of shape (plans, runs, d); NaN where not finished
+    twins : array of the same shape, or None
+        Weights of the noise-free twins.
+    finished : boolean array of shape (plans, runs)
+    """
+
+    weights: Array
+    twins: Array | None
+    finished: NDArray[np.bool_]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was stopped before every run was finished."""
+        return not bool(self.finished.all())
+
+    def table(self, **columns: Array) -> dict[str, NDArray[Any]]:
+        """Tidy table of the finished runs: plan, run, and each of `columns`, of shape (plans, runs).
+
+        It is a dict of arrays of one length, which pandas, polars and Arrow all read.
+        """
+        plan, run = np.nonzero(self.finished)
+        return {"plan": plan, "run": run} | {name: np.asarray(values)[plan, run] for name, values in columns.items()}
+
+
+def sweep(
+    plans: Iterable[PlanLike],
+    data: Mapping[str, Any],
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    average: str = "auto",
+    twin: bool = False,
+    estimate: bool = False,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Sweep:
+    """Run many plans, each several times, over one data set: a simulation, with a seed.
+
+    In each run all plans see the rows of a source in the same order and draw from the same noise stream (common
+    random numbers: compare plans by their differences within a run). The result is the same on any number of threads.
+    Ctrl-C ends it early and keeps what is finished.
+
+    Parameters
+    ----------
+    plans : list of Plan
+        They may differ in anything but the dimension and the rows of their sources.
+    data : dict
+        Arrays for each source, as in `fit`.
+    runs : int
+        Each with its own permutations and noise.
+    threads : int or None
+        None for as many as there are cores.
+    progress : bool
+        Show a progress bar on a terminal.
+    """
+    listed = list(plans)
+    if not listed:
+        raise ValueError("plans must hold at least one plan, got none")
+    checks.whole("runs", runs)
+    checks.whole("seed", seed, least=0)
+    workers = checks.whole("threads", (os.cpu_count() or 1) if threads is None else threads)
+    rows = _all_rows(listed, data)
+    tasks = [tasks_of(plan, average, estimate) for plan in listed]
+    weights = np.full((len(listed), runs, listed[0].problem.n_features), np.nan)
+    twins = weights.copy() if twin else None
+    finished = np.zeros(weights.shape[:2], dtype=bool)
+    stop = threading.Event()
+
+    def work(job: Job) -> None:
+        run, members = job
+        plan, chosen = listed[members[0]], [tasks[i] for i in members]
+        states = run_together(plan, chosen, rows, seed, twin=twin, run=run, stop=stop.is_set)
+        for i, state in zip(members, states, strict=True):
+            weights[i, run] = state.answer
+            if twins is not None and state.twin is not None:
+                twins[i, run] = state.twin
+            finished[i, run] = True
+
+    teams = _teams(listed, runs, workers)
+    with _bar(progress, runs * len(teams)) as tick:
+        _run_jobs(((run, team) for run in range(runs) for team in teams), work, workers, stop, tick)
+    return Sweep(weights, twins, finished)
+
+
+def _all_rows(plans: Sequence[PlanLike], data: Mapping[str, Any]) -> dict[str, Rows]:
+    rows: dict[str, Rows] = {}
+    known: dict[int, Any] = {}
+    for plan in plans:
+        if plan.problem.n_features != plans[0].problem.n_features:
+            raise ValueError("plans must have one number of features, got several")
+        key = hash((tuple((s.name, s.rows) for s in plan.sources), tuple(s.sources for s in plan.segments)))
+        if key not in known:
+            known[key] = checked_data(plan, data)
+            rows |= known[key]
+    if streams := [name for name, source in rows.items() if isinstance(source, Stream)]:
+        raise ValueError(f"rows of source {streams[0]!r} must be arrays in a sweep: a stream can be read only once")
+    return rows
+
+
+def _teams(plans: Sequence[PlanLike], runs: int, workers: int) -> list[list[int]]:
+    """Plans that can go together, split so that every worker has something to do."""
+    together: dict[Any, list[int]] = {}
+    for i, plan in enumerate(plans):
+        order = tuple(segment.sources for segment in plan.segments)
+        numbers = tuple(source.name for source in plan.sources)
+        together.setdefault((order, numbers, plan.problem.batch_size), []).append(i)
+    pieces = max(1, -(-2 * workers // (runs * len(together))))
+    return [
+        [int(i) for i in part]
+        for members in together.values()
+        for part in np.array_split(members, min(pieces, len(members)))
+    ]
+
+
+def _run_jobs(
+    jobs: Iterator[Job], work: Callable[[Job], None], workers: int, stop: threading.Event, tick: Callable[[], None]
+) -> None:
+    """Do all jobs, a few ahead at a time; Ctrl-C ends it after what is finished."""
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            waiting = {pool.submit(work, job) for job in islice(jobs, 2 * workers)}
+            while waiting:
+                done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
+                for future in done:
+                    future.result()
+                    tick()
+                waiting |= {pool.submit(work, job) for job in islice(jobs, len(done))}
+        except BaseException as reason:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            if not isinstance(reason, KeyboardInterrupt):
+                raise
+
+
+def _bar(progress: bool, total: int) -> AbstractContextManager[Callable[[], None]]:
+    if not progress:
+        return nullcontext(lambda: None)
+    from uneven.engine.progress import bar
+
+    return bar("Sweep", total)

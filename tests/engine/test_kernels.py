@@ -1,0 +1,183 @@
+"""The compiled loops against the reference, from the same generator: every loss, noise, schedule, batch and average."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from problems import rows
+from scipy import sparse
+
+import uneven
+from uneven import noise as noises
+from uneven.engine import Average, Task, advance, initial_state, reference
+from uneven.engine.rows import NO_GROUP, Chunk
+from uneven.engine.state import AVERAGES
+from uneven.losses import LOSSES
+from uneven.schedules import Averaged, Precision, Rate
+
+D = 5
+NOISES = [
+    noises.Exact(),
+    noises.LocalPrivacy(4.0, "l2-laplace"),
+    noises.FlippedLabels(0.2),
+    noises.AdditiveNoise(2.0),
+    noises.AdditiveNoise(0.0),
+]
+SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
+# Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def task(noise=NOISES[1], schedule=SCHEDULES[0], *, loss="logistic", batch_size=7, clip=None, average="last", **more):
+    problem = uneven.Problem(D, 0.1, batch_size, loss, clip=clip)
+    return Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), schedule, Average(average, 3.0), **more)
+
+
+def chunk(n=33, seed=0, dtype=np.float32):
+    X, y = rows(n, D, seed, dtype)
+    return Chunk(X, y, NO_GROUP, np.arange(n))
+
+
+def both(what, part, state=None, seed=9):
+    start = initial_state(D, twin=True) if state is None else state
+    rngs = np.random.default_rng(seed), np.random.default_rng(seed)
+    fast = advance(start, what, part, rngs[0])
+    X = part.X.toarray() if sparse.issparse(part.X) else part.X
+    slow = reference.advance(start, what, X.astype(float), part.y, part.group, rngs[1])
+    assert rngs[0].bit_generator.state == rngs[1].bit_generator.state  # the same draws, no more and no fewer
+    return fast, slow
+
+
+def assert_same(fast, slow):
+    for name in ("weights", "clock", "step_size", "average", "average_weight"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), err_msg=name, **CLOSE)
+    assert fast.step == slow.step
+    if slow.twin is not None:
+        np.testing.assert_allclose(fast.twin, slow.twin, err_msg="twin", **CLOSE)
+    assert fast.estimates.keys() == slow.estimates.keys()
+    for name in slow.estimates:
+        np.testing.assert_allclose(fast.estimates[name], slow.estimates[name], **CLOSE)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@pytest.mark.parametrize("batch_size", [1, 7, 11, 33, 100])  # a short last batch at 7, one larger than the rows at 100
+def test_same_weights(loss, noise, schedule, batch_size):
+    assert_same(*both(task(noise, schedule, loss=loss, batch_size=batch_size), chunk()))
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("estimate", [False, True])
+@pytest.mark.parametrize("clip", [None, 0.3, 5.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_same_averages_estimates_and_clips(average, estimate, clip, dtype):
+    what = task(NOISES[1], SCHEDULES[2], average=average, estimate=estimate, clip=clip)
+    assert_same(*both(what, chunk(dtype=dtype)))
+
+
+def test_same_from_any_state():
+    start = replace(
+        initial_state(D, twin=True),
+        weights=np.full(D, 0.4),
+        step=17,
+        clock=5.0,
+        average=np.full(D, 0.2),
+        average_weight=2.0,
+    )
+    assert_same(*both(task(average="growing"), chunk(), start))
+
+
+def test_projection_bites_in_both():
+    what = task(noises.AdditiveNoise(500.0), Averaged(100.0))
+    fast, slow = both(what, chunk())
+    assert np.linalg.norm(slow.weights) == pytest.approx(what.problem.ball)
+    assert_same(fast, slow)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_same_for_sources_shuffled_together(schedule):
+    problem = uneven.Problem(D, 0.1, 7)
+    three = (noises.LocalPrivacy(4.0, "l2-laplace"), noises.FlippedLabels(0.3), noises.AdditiveNoise(3.0))
+    moments = tuple(noise.moment("upper", problem) for noise in three)
+    mixed = Task(problem, ("a", "b", "c"), three, moments, schedule)
+    part = chunk()._replace(group=np.random.default_rng(0).integers(3, size=33))
+    assert_same(*both(mixed, part))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("noise", [NOISES[0], NOISES[2]], ids=repr)
+@pytest.mark.parametrize("schedule", [*SCHEDULES, Rate(10.0)], ids=repr)  # Rate(10): the first step forgets everything
+@pytest.mark.parametrize("average", AVERAGES)
+def test_same_for_sparse_rows(loss, noise, schedule, average):
+    part, rng = chunk(), np.random.default_rng(3)
+    thin = sparse.csr_array(np.where(rng.random(part.X.shape) < 0.4, part.X, 0))
+    what = task(noise, schedule, loss=loss, average=average, estimate=True, clip=0.4)
+    assert_same(*both(what, part._replace(X=thin), initial_state(D)))
+
+
+def test_sparse_rows_keep_their_precision_over_many_steps():
+    """Two thousand batches through one lazily scaled vector, projections among them, against the dense loop."""
+    X, y = rows(20_000, 40, seed=4)
+    thin = np.where(np.random.default_rng(5).random(X.shape) < 0.1, X, 0).astype(np.float32)
+    problem = uneven.Problem(40, 1e-3, 10)
+    exact = noises.Exact()
+    what = Task(problem, ("a",), (exact,), (exact.moment("upper", problem),), Rate(1000.0), Average("growing"))
+    ends = [
+        advance(initial_state(40), what, Chunk(rows_, y, NO_GROUP, np.arange(20_000)), np.random.default_rng(0))
+        for rows_ in (thin, sparse.csr_array(thin))
+    ]
+    np.testing.assert_allclose(ends[1].weights, ends[0].weights, rtol=1e-7)
+    np.testing.assert_allclose(ends[1].average, ends[0].average, rtol=1e-7)
+
+
+@pytest.mark.parametrize("noise", [NOISES[1], NOISES[3]], ids=repr)
+def test_sparse_rows_are_refused_where_noise_fills_them(noise):
+    part = chunk()
+    with pytest.raises(ValueError, match=r"rows of source 'a' must be dense: .* fills every coordinate"):
+        advance(initial_state(D), task(noise), part._replace(X=sparse.csr_array(part.X)), np.random.default_rng(0))
+
+
+def test_the_twin_of_sparse_rows_is_refused():
+    part = chunk()
+    with pytest.raises(ValueError, match="twin must be False for sparse rows"):
+        advance(initial_state(D, twin=True), task(NOISES[0]), part._replace(X=sparse.csr_array(part.X)), None)
+
+
+@dataclass(frozen=True)
+class Rounded(noises.Noise):
+    """A noise the compiled loops do not know: each coordinate rounded at random to a multiple of a third."""
+
+    kind: ClassVar[str] = "rounded"
+
+    def row_energy(self, problem):
+        return problem.gradient_norm**2 + problem.n_features / 36
+
+    def release(self, gradients, bound, rng):
+        return np.floor(3 * gradients + rng.random(gradients.shape)) / 3
+
+
+def test_a_noise_without_compiled_form_runs_by_the_reference():
+    assert_same(*both(task(Rounded()), chunk()))
+
+
+def test_state_in_is_left_alone():
+    start = initial_state(D, twin=True)
+    advance(start, task(average="growing"), chunk(), np.random.default_rng(0))
+    assert start.step == 0
+    for values in (start.weights, start.average, start.twin):
+        np.testing.assert_array_equal(values, np.zeros(D))
+
+
+@pytest.mark.parametrize("cut", [7, 14, 28])
+def test_a_chain_of_stretches_is_the_whole(cut):
+    """State in, state out: cut between batches, anywhere, and nothing changes, not even the last bit."""
+    what, part = task(average="late", estimate=True), chunk()
+    rng = np.random.default_rng(1)
+    whole = advance(initial_state(D), what, part, np.random.default_rng(1))
+    first, second = (Chunk(part.X[s], part.y[s], NO_GROUP, part.numbers[s]) for s in (slice(cut), slice(cut, None)))
+    chained = advance(advance(initial_state(D), what, first, rng), what, second, rng)
+    np.testing.assert_array_equal(chained.weights, whole.weights)
+    np.testing.assert_array_equal(chained.average, whole.average)
+    assert chained.estimates == whole.estimates
