@@ -20,6 +20,8 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/streaming.py
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -182,9 +182,10 @@ def test_streams_differ_by_run_source_and_purpose():
 # Rows: each once, whatever they come from.
 
 
-def used(source_rows, size=30, seed=0):
-    parts = list(chunks(("a",), [source_rows], size, np.random.default_rng(seed)))
-    assert all(len(part.y) == size for part in parts[:-1])
+def used(source_rows, d=4, seed=0):
+    problem = uneven.Problem(d, 0.1, batch_size=30)
+    parts = list(chunks(("a",), [source_rows], problem, np.random.default_rng(seed), steps=2))
+    assert all(len(part.y) in (30, 60) for part in parts[:-1])
     return (
         np.concatenate([p.numbers for p in parts]),
         np.concatenate([p.X for p in parts]),
@@ -217,7 +218,7 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
 def test_an_array_is_permuted_uniformly():
     """Place of row 0 over many seeds: its mean within 4 standard errors of the middle, its spread that of a uniform."""
     source = checked_arrays("a", *rows(40, 2), 2)
-    places = np.array([np.flatnonzero(used(source, seed=s)[0] == 0)[0] for s in range(2_000)])
+    places = np.array([np.flatnonzero(used(source, d=2, seed=s)[0] == 0)[0] for s in range(2_000)])
     spread = np.sqrt((40**2 - 1) / 12)
     assert abs(places.mean() - 19.5) < 4 * spread / np.sqrt(2_000)
     assert abs(places.std() / spread - 1) < 4 / np.sqrt(2 * 2_000)

@@ -9,6 +9,7 @@ date is not, and should be shuffled when it is written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,9 +19,11 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.engine.kernels import ROW_LIMIT
+from uneven.problem import Problem
 
 CHUNK_BYTES = 1 << 20
 BLOCK_ROWS = 1 << 16
+_STRETCH = 1 << 11
 
 NO_GROUP = np.zeros(0, dtype=np.int64)
 
@@ -36,6 +39,14 @@ class Chunk(NamedTuple):
     X: Any
     y: NDArray[np.float64]
     group: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+
+
+class Block(NamedTuple):
+    """Some rows of one source, as they lie: features, labels and numbers."""
+
+    X: Any
+    y: NDArray[np.float64]
     numbers: NDArray[np.int64]
 
 
@@ -71,10 +82,18 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         chosen = [name for name in names if name != label] if features is None else list(features)
         if unknown := [name for name in chosen if name not in names]:
             raise ValueError(f"features must be columns; got {unknown[0]!r}, which is not one of them")
-        X = np.empty((batch.num_rows, len(chosen)), dtype=np.float32)
-        for j, name in enumerate(chosen):
-            X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-        yield X, signed_labels(batch.column(label).to_numpy(zero_copy_only=False))
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in chosen]
+        yield _as_rows(columns, batch.num_rows), signed_labels(batch.column(label).to_numpy(zero_copy_only=False))
+
+
+def _as_rows(columns: Sequence[NDArray[Any]], n: int) -> NDArray[np.float32]:
+    """Columns side by side as float32 rows, a stretch that fits the cache at a time."""
+    X = np.empty((n, len(columns)), dtype=np.float32)
+    for start in range(0, n, _STRETCH):
+        stretch = slice(start, start + _STRETCH)
+        for j, column in enumerate(columns):
+            X[stretch, j] = column[stretch]
+    return X
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:
@@ -117,8 +136,8 @@ def checked_rows(name: str, data: Any, n_features: int) -> Rows:
     return checked_arrays(name, X, y, n_features)
 
 
-def checked_arrays(name: str, X: Any, y: Any, n_features: int) -> Arrays:
-    """X as float rows, C-contiguous or CSR, and y as floats; refused where shapes or labels do not fit."""
+def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0) -> Arrays:
+    """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit."""
     if is_sparse(X):
         X = sparse.csr_array(X)
     elif not isinstance(X, np.ndarray):
@@ -130,7 +149,7 @@ def checked_arrays(name: str, X: Any, y: Any, n_features: int) -> Arrays:
     labels = np.asarray(y, dtype=np.float64)
     if labels.shape != (X.shape[0],):
         raise ValueError(f"y of source {name!r} must have shape ({X.shape[0]},) like X, got {labels.shape}")
-    refuse_labels(name, labels)
+    refuse_labels(name, labels, first)
     return Arrays(X, labels)
 
 
@@ -164,8 +183,14 @@ def chunk_rows(batch_size: int, n_features: int, steps: int | None = None) -> in
     return batch_size * (batches if steps is None else max(1, min(batches, steps)))
 
 
-def chunks(names: Sequence[str], rows: Sequence[Rows], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
-    """Rows of one source, or of several shuffled together, in chunks of `size` rows and a last smaller one."""
+def chunks(
+    names: Sequence[str], rows: Sequence[Rows], problem: Problem, rng: np.random.Generator, steps: int | None = None
+) -> Iterator[Chunk]:
+    """Rows of one source, or of several shuffled together, in chunks of whole batches (but for the very last one).
+
+    A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`.
+    """
+    size = chunk_rows(problem.batch_size, problem.n_features, steps)
     if len(rows) > 1:
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or is_sparse(source.X):
@@ -173,9 +198,9 @@ def chunks(names: Sequence[str], rows: Sequence[Rows], size: int, rng: np.random
         return _mixed(rows, size, rng)  # type: ignore[arg-type]
     source = rows[0]
     if isinstance(source, Stream):
-        return _rechunk(_shuffled_blocks(names[0], source, rng), size)
+        return _shuffled(_stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
     if source.blockwise:
-        return _rechunk(_memory_map(source, rng), size)
+        return _shuffled(_memory_map(source, rng), size, problem.batch_size, rng)
     return _permuted(source, size, rng)
 
 
@@ -205,55 +230,61 @@ def _mixed(rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Itera
         yield Chunk(X, y, group, numbers)
 
 
-def _memory_map(source: Arrays, rng: np.random.Generator) -> Iterator[Chunk]:
-    starts = np.arange(0, len(source), BLOCK_ROWS)
-    for start in rng.permutation(starts):
-        block = slice(start, min(start + BLOCK_ROWS, len(source)))
-        yield _shuffled(np.array(source.X[block]), source.y[block], int(start), rng)
+def _memory_map(source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
+    for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
+        rows = slice(start, min(start + BLOCK_ROWS, len(source)))
+        yield Block(source.X[rows], source.y[rows], int(start) + np.arange(rows.stop - rows.start))
 
 
-def _shuffled_blocks(name: str, stream: Stream, rng: np.random.Generator) -> Iterator[Chunk]:
-    waiting: list[tuple[Any, Any]] = []
+def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
+    waiting: list[Block] = []
     count, first = 0, 0
-    for X, y in stream.pieces:
-        labels = np.asarray(y, dtype=np.float64)
-        refuse_labels(name, labels, first + count)
-        waiting.append((X, labels))
-        count += len(labels)
+    for X, y in _ahead(stream.pieces):
+        checked = checked_arrays(name, X, y, d, first + count)
+        waiting.append(Block(checked.X, checked.y, first + count + np.arange(len(checked))))
+        count += len(checked)
         if count >= stream.block_rows:
-            yield _shuffled(*_joined(waiting), first, rng)
+            yield _joined(waiting)
             waiting, first, count = [], first + count, 0
     if count:
-        yield _shuffled(*_joined(waiting), first, rng)
+        yield _joined(waiting)
 
 
-def _joined(pieces: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    if len(pieces) == 1:
-        return pieces[0]
-    return np.concatenate([X for X, _ in pieces]), np.concatenate([y for _, y in pieces])
+def _ahead(pieces: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Read the next piece while this one is used."""
+    iterator = iter(pieces)
+    with ThreadPoolExecutor(1) as reader:
+        piece = reader.submit(next, iterator, None)
+        while (ready := piece.result()) is not None:
+            piece = reader.submit(next, iterator, None)
+            yield ready
 
 
-def _shuffled(X: Any, y: NDArray[np.float64], first: int, rng: np.random.Generator) -> Chunk:
-    order = rng.permutation(len(y))
-    return Chunk(_gather(X, order), y[order], NO_GROUP, first + order)
+def _joined(blocks: Sequence[Block]) -> Block:
+    return blocks[0] if len(blocks) == 1 else Block(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
 
 
-def _rechunk(blocks: Iterator[Chunk], size: int) -> Iterator[Chunk]:
-    """Cut blocks into chunks of exactly `size` rows, so that only the last batch of a source is short."""
-    left: Chunk | None = None
+def _shuffled(blocks: Iterator[Block], size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+    """Rows of each block in random order, in chunks of whole batches; what is left over joins the next block."""
+    left: Block | None = None
     for block in blocks:
-        whole = block if left is None else _join(left, block)
-        full = len(whole.y) // size * size
-        for start in range(0, full, size):
-            yield _cut(whole, start, start + size)
-        left = _cut(whole, full, len(whole.y)) if full < len(whole.y) else None
+        order = rng.permutation(len(block.y))
+        shuffled = Block(_gather(block.X, order), block.y[order], block.numbers[order])
+        start = 0
+        if left is not None:  # fill its last batch up
+            start = min(batch_size - len(left.y), len(order))
+            left = _joined([left, _cut(shuffled, 0, start)])
+            if len(left.y) < batch_size:
+                continue
+            yield Chunk(left.X, left.y, NO_GROUP, left.numbers)
+        stop = start + (len(order) - start) // batch_size * batch_size
+        for first in range(start, stop, size):
+            part = _cut(shuffled, first, min(first + size, stop))
+            yield Chunk(part.X, part.y, NO_GROUP, part.numbers)
+        left = _cut(shuffled, stop, len(order)) if stop < len(order) else None
     if left is not None:
-        yield left
+        yield Chunk(left.X, left.y, NO_GROUP, left.numbers)
 
 
-def _join(a: Chunk, b: Chunk) -> Chunk:
-    return Chunk(*(np.concatenate(pair) for pair in zip(a, b, strict=True)))
-
-
-def _cut(chunk: Chunk, start: int, stop: int) -> Chunk:
-    return Chunk(chunk.X[start:stop], chunk.y[start:stop], NO_GROUP, chunk.numbers[start:stop])
+def _cut(block: Block, start: int, stop: int) -> Block:
+    return Block(block.X[start:stop], block.y[start:stop], block.numbers[start:stop])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from uneven.engine.rows import (
     Chunk,
     Rows,
     checked_rows,
-    chunk_rows,
     chunks,
     is_sparse,
     refuse_row,
@@ -187,12 +186,12 @@ def run_together(
     """
     problem, number = plan.problem, {source.name: i for i, source in enumerate(plan.sources)}
     states = [initial_state(problem.n_features, twin) for _ in tasks]
-    size = chunk_rows(problem.batch_size, problem.n_features, recorder.every if recorder else None)
     for k, segment in enumerate(plan.segments):
         first, used = number[segment.sources[0]], 0
         running = [_Running(state, task[k]) for state, task in zip(states, tasks, strict=True)]
         noise = [generator(seed, run, first, "noise") for _ in tasks]
-        for chunk in _of_segment(segment, rows, size, generator(seed, run, first, "order")):
+        order, sources = generator(seed, run, first, "order"), [rows[name] for name in segment.sources]
+        for chunk in chunks(segment.sources, sources, problem, order, recorder.every if recorder else None):
             for one, rng in zip(running, noise, strict=True):
                 one.take(chunk, rng)
             used += len(chunk.y)
@@ -203,10 +202,6 @@ def run_together(
         _refuse_count(plan, segment, used)
         states = [one.state() for one in running]
     return states
-
-
-def _of_segment(segment: SegmentLike, rows: Mapping[str, Rows], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
-    return chunks(segment.sources, [rows[name] for name in segment.sources], size, rng)
 
 
 def checked_data(plan: PlanLike, data: Mapping[str, Any]) -> dict[str, Rows]:

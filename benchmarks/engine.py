@@ -1,0 +1,88 @@
+"""Speed of the engine as ratios within one run: ``make bench`` prints it."""
+
+import subprocess
+import sys
+
+import covertype
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+from timing import row, seconds
+
+import uneven
+from uneven.noise.privacy import draw_l2_laplace
+
+BATCH, ALPHA = 50, 1e-3
+
+
+def sources() -> list[uneven.Source]:
+    return [
+        uneven.Source("clean", covertype.ROWS // 10, uneven.LocalPrivacy(10, "l2-laplace")),
+        uneven.Source("noisy", covertype.ROWS - covertype.ROWS // 10, uneven.LocalPrivacy(1, "l2-laplace")),
+    ]
+
+
+def split(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    n = covertype.ROWS // 10
+    return {"clean": (X[:n], y[:n]), "noisy": (X[n:], y[n:])}
+
+
+def numpy_loop(X: np.ndarray, y: np.ndarray, rows: int) -> np.ndarray:
+    """A careful NumPy loop with noise for each row, over the first rows of a permutation."""
+    rng, w = np.random.default_rng(0), np.zeros(X.shape[1])
+    order = rng.permutation(len(y))[:rows]
+    for t, start in enumerate(range(0, rows, BATCH), start=1):
+        i = order[start : start + BATCH]
+        batch, labels = X[i].astype(np.float64), y[i]
+        slopes = -labels / (1 + np.exp(labels * (batch @ w)))
+        noise = draw_l2_laplace(len(i), X.shape[1], 1.0, rng)
+        w = w - (ALPHA * w + (slopes @ batch + noise.sum(axis=0)) / len(i)) / (ALPHA * t)
+        w *= min(1.0, 1 / ALPHA / np.linalg.norm(w))
+    return w
+
+
+def fits() -> None:
+    X, y, origin = covertype.load()
+    data = split(X, y)
+    plan = uneven.plan(sources(), covertype.FEATURES, ALPHA, BATCH)
+    uneven.fit(plan, data, seed=0)  # compile
+    one = seconds(lambda: uneven.fit(plan, data, seed=0))
+    private = seconds(lambda: uneven.fit(plan, data))
+    sgd = seconds(lambda: SGDClassifier(loss="log_loss", max_iter=1, tol=None, fit_intercept=False).fit(X, y), 3)
+    part = covertype.ROWS // 10
+    loop = 10 * seconds(lambda: numpy_loop(X, y, part), 2)
+    plans = [uneven.plan(sources(), covertype.FEATURES, alpha, BATCH) for alpha in np.geomspace(1e-4, 1e-2, 50)]
+    many = seconds(lambda: uneven.sweep(plans, data, seed=0), 3)
+    print(f"Engine on {origin}, {covertype.ROWS:,} x {covertype.FEATURES}, batches of {BATCH}, l2-laplace")
+    row("one fit", f"{1e3 * one:.0f} ms")
+    row("one fit without a seed (cryptographic generator)", f"{1e3 * private:.0f} ms")
+    row("one fit / scikit-learn's SGDClassifier, one epoch", f"{one / sgd:.2f} x", "at most 0.35")
+    row("careful NumPy loop with noise a row / one fit", f"{loop / one:.0f} x", "at least 12")
+    row("sweep of 50 plans on one permutation / one fit", f"{many / one:.1f} x", "at most 15")
+
+
+FIRST_FIT = """
+import time
+start = time.perf_counter()
+import numpy as np, uneven
+imported = time.perf_counter()
+X = np.full((1000, 54), 0.01, dtype=np.float32)
+plan = uneven.plan([uneven.Source("a", 1000, uneven.LocalPrivacy(1, "l2-laplace"))], 54)
+uneven.fit(plan, {"a": (X, np.ones(1000))})
+print(imported - start, time.perf_counter() - imported)
+"""
+
+
+def first_fit() -> None:
+    times = [
+        [float(t) for t in subprocess.check_output([sys.executable, "-c", FIRST_FIT], text=True).split()]
+        for _ in range(4)
+    ][1:]
+    imported, fitted = (min(column) for column in zip(*times, strict=True))
+    print("Fresh process, warm disk cache")
+    row("import uneven", f"{imported:.2f} s")
+    row("first plan and fit after import", f"{fitted:.2f} s", "at most 1.5")
+
+
+if __name__ == "__main__":
+    fits()
+    first_fit()

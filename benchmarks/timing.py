@@ -1,0 +1,19 @@
+"""Timing for the benchmarks."""
+
+import time
+from collections.abc import Callable
+
+
+def seconds(call: Callable[[], object], repeats: int = 5) -> float:
+    """Best of several times: the least disturbed by whatever else the machine does."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def row(what: str, value: str, target: str = "") -> None:
+    """One line of a table."""
+    print(f"  {what:<66} {value:>12}  {target}", flush=True)
