@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import uneven
@@ -64,6 +65,20 @@ CASES = {
     "clip zero": (lambda: plan(clip=0), "clip must be a positive finite number, got 0"),
     "clip nan": (lambda: plan(clip=NAN), "clip must be a positive finite number, got nan"),
     "lower of exact": (lambda: plan(moments="lower"), "source 'a' (Exact()) has a lower moment of 0"),
+    "an array for a number": (lambda: plan(n_features=np.eye(30)), "n_features must be a whole number of at least 1"),
+    "an array for a noise": (lambda: uneven.Source("a", 5, np.eye(9)), "noise of source 'a' must be a noise such as"),
+    "epsilon beyond floats": (
+        lambda: uneven.LocalPrivacy(10**400),
+        "epsilon must be a positive finite number, got 1000",
+    ),
+    "epsilon too small": (lambda: uneven.LocalPrivacy(1e-100), "epsilon must be between 1e-06 and 1e+06, got 1e-100"),
+    "alpha too small": (lambda: plan(alpha=1e-160), "alpha must be between 1e-09 and 1e+06, got 1e-160"),
+    "clip too small": (lambda: plan(clip=1e-200), "clip must be between 1e-06 and 1e+06, got 1e-200"),
+    "variance too large": (lambda: uneven.AdditiveNoise(1e200), "variance must be at most 1e+12, got 1e+200"),
+    "moments of no rows": (
+        lambda: uneven.Exact().second_moment(uneven.Problem(3, 0.1, 5), rows=0),
+        "rows must be a whole number of at least 1, got 0",
+    ),
     "variance of hinge": (
         lambda: plan(loss="hinge", moments="variance"),
         "moments must be 'auto', 'upper' or 'lower' with the loss 'hinge'",
@@ -85,8 +100,6 @@ def test_one_line_that_names_the_argument(call, message):
 
 
 def test_whole_numbers_of_numpy_are_whole_numbers():
-    import numpy as np
-
     source = uneven.Source("a", np.int64(10), uneven.LocalPrivacy(np.float32(1)))
     assert type(source.rows) is int
     assert uneven.plan([source], np.int32(3), np.float64(0.1)).steps == 1

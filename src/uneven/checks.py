@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any
 
 
-def positive(name: str, value: object) -> float:
-    """Return `value` as a float, or refuse what is not a positive finite number.
+def shown(value: object) -> str:
+    """Value on one line, shortened: a refusal stays readable whatever it was given.
+
+    >>> shown([1] * 100)
+    '[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,...'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def positive(name: str, value: object, low: float = 1e-12, high: float = 1e12) -> float:
+    """Return `value` as a float, or refuse what is not a positive number in a range that floats can work with.
 
     >>> positive("alpha", 1e-3)
     0.001
@@ -16,44 +27,51 @@ def positive(name: str, value: object) -> float:
     Traceback (most recent call last):
     ValueError: alpha must be a positive finite number, got nan
     """
-    if _is_number(value) and math.isfinite(number := float(value)) and number > 0:  # type: ignore[arg-type]
-        return number
-    raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    number = _number(value)
+    if number is not None and 0 < number < math.inf and not low <= number <= high:
+        raise ValueError(f"{name} must be between {low:g} and {high:g}, got {shown(value)}")
+    if number is None or not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
+    return number
 
 
-def not_negative(name: str, value: object) -> float:
-    """Return `value` as a float, or refuse what is not zero or a positive finite number."""
-    if _is_number(value) and math.isfinite(number := float(value)) and number >= 0:  # type: ignore[arg-type]
-        return number
-    raise ValueError(f"{name} must be zero or a positive finite number, got {value!r}")
+def not_negative(name: str, value: object, high: float = 1e12) -> float:
+    """Return `value` as a float, or refuse what is not zero or a positive number of at most `high`."""
+    number = _number(value)
+    if number is None or not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be zero or a positive finite number, got {shown(value)}")
+    if number > high:
+        raise ValueError(f"{name} must be at most {high:g}, got {shown(value)}")
+    return number
 
 
 def within(name: str, value: object, low: float, high: float) -> float:
     """Return `value` as a float, or refuse what is not in the half-open interval [low, high)."""
-    if _is_number(value) and low <= (number := float(value)) < high:  # type: ignore[arg-type]
-        return number
-    raise ValueError(f"{name} must be a number in [{low:g}, {high:g}), got {value!r}")
+    number = _number(value)
+    if number is None or not low <= number < high:
+        raise ValueError(f"{name} must be a number in [{low:g}, {high:g}), got {shown(value)}")
+    return number
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
     """Return `value` as an int, or refuse what is not a whole number of at least `least`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and (number := int(value)) >= least:
         return number
-    raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}")
 
 
 def text(name: str, value: object) -> str:
     """Return `value`, or refuse what is not a string with something in it."""
     if isinstance(value, str) and value.strip():
         return value
-    raise ValueError(f"{name} must be a non-empty string, got {value!r}")
+    raise ValueError(f"{name} must be a non-empty string, got {shown(value)}")
 
 
 def one_of(name: str, value: object, choices: Collection[str]) -> str:
     """Return `value`, or refuse what is not one of `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}")
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {shown(value)}")
 
 
 def only_keys(what: str, given: Collection[str], accepted: Collection[str]) -> None:
@@ -62,5 +80,10 @@ def only_keys(what: str, given: Collection[str], accepted: Collection[str]) -> N
         raise ValueError(f"{what} has no key {unknown[0]!r}; accepted: {', '.join(map(repr, accepted))}")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _number(value: Any) -> float | None:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond all floats
+        return math.inf

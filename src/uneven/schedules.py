@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from uneven import checks
-
 
 @dataclass(frozen=True)
 class Rate:
@@ -61,25 +59,12 @@ class Averaged:
 
 
 Schedule = Rate | Precision | Averaged
-_KINDS: dict[str, type[Schedule]] = {"rate": Rate, "precision": Precision, "averaged": Averaged}
 
 
 def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
-    """Plain values that `schedule_from_dict` reads.
+    """Plain values that say which schedule it is.
 
     >>> schedule_to_dict(Rate(2.0))
     {'kind': 'rate', 'rate': 2.0}
     """
     return {"kind": type(schedule).__name__.lower(), **asdict(schedule)}
-
-
-def schedule_from_dict(values: dict[str, Any]) -> Schedule:
-    """Schedule that `schedule_to_dict` described.
-
-    >>> schedule_from_dict({"kind": "rate", "rate": 2.0})
-    Rate(rate=2.0)
-    """
-    values = dict(values)
-    kind = _KINDS[checks.one_of("schedule kind", values.pop("kind", None), _KINDS)]
-    checks.only_keys("schedule", values, tuple(kind.__dataclass_fields__))
-    return kind(**{name: checks.not_negative(name, value) for name, value in values.items()})

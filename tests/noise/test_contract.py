@@ -119,6 +119,18 @@ def test_clipping_scales_what_depends_on_the_gradient(noise):
 
 
 @every_noise
+def test_a_short_batch_is_divided_by_its_own_rows(noise):
+    """Three rows where the batch size is 7: the mean over three, within standard error."""
+    problem = PROBLEMS[2]
+    X, y, w = (part[:3] if part.ndim and len(part) == 40 else part for part in population(problem))
+    rng = np.random.default_rng(3)
+    G = np.stack([noise.gradient(problem, w, X, noise.corrupt(y, rng), rng) for _ in range(DRAWS)])
+    error = G.std(axis=0) / np.sqrt(DRAWS)
+    truth = clean_gradient(problem, X, y, w)
+    assert (np.abs(G.mean(axis=0) - truth) < 4.5 * error + 1e-7).all()
+
+
+@every_noise
 def test_round_trip_through_json(noise):
     assert noise_from_dict(json.loads(json.dumps(noise.to_dict()))) == noise
 

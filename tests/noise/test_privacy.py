@@ -6,7 +6,8 @@ from scipy import stats
 
 from uneven import LocalPrivacy
 from uneven.noise.privacy import draw_l2_laplace
-from uneven.theory import laplace_energy
+from uneven.problem import Problem
+from uneven.theory import laplace_energy, laplace_second_moment
 
 ROWS, D, EPSILON, DRAWS = 7, 5, 2.0, 40_000
 SURE = 1e-3  # a fixed seed: the right law has p far above this, a 10% wrong scale far below
@@ -97,8 +98,14 @@ def test_release_scales_the_noise_with_the_bound(bound):
     assert abs(squares.mean() - stated) < 4 * squares.std() / np.sqrt(DRAWS)
 
 
+@pytest.mark.parametrize("batch_size", [1, 50])
+def test_noise_and_theorem_1_agree(batch_size):
+    problem = Problem(D, 0.1, batch_size, radius="paper")
+    assert LocalPrivacy(EPSILON).second_moment(problem)[1] == laplace_second_moment(D, EPSILON, batch_size)
+
+
 @pytest.mark.parametrize("method", ["release", "release_sum"])
-@pytest.mark.parametrize("row", [[0.8, 0.8], [np.nan, 0.0], [np.inf, 0.0]])
+@pytest.mark.parametrize("row", [[0.8, 0.8], [1.0 + 1e-9, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_gradient_beyond_the_bound_is_never_released(method, row):
     with pytest.raises(ValueError, match=r"gradients must have norm at most 1, .* nothing was released"):
         getattr(LocalPrivacy(1.0), method)(np.array([[0.1, 0.1], row]), 1.0, np.random.default_rng(0))

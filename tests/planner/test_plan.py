@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -70,6 +71,38 @@ def test_another_source_never_hurts_the_precision_bound(descriptions, alpha, row
     assert after.bound < before.bound
 
 
+def test_summary_has_the_right_figures():
+    plan = uneven.plan([CLINIC, SURVEY, CROWD], 25, 0.02, strategy="two-rates")
+    words, eta = plan.summary(), plan.step_sizes()
+    lines = {line.split()[1]: line for line in words.splitlines()[4:7]}
+    start = 0
+    for segment in plan.segments:
+        (name,) = segment.sources
+        full = segment.rows // 50
+        assert f" {eta[start]:.4g} to {eta[start + full - 1]:.4g} " in lines[name]
+        assert lines[name].endswith(f" {plan.exchange[name]:.3g}")
+        start += segment.steps
+    said = {a[1]: float(a[0]) for a in re.findall(r"One row of 'crowd' is worth (\S+) rows of '(\w+)'", words)}
+    assert said == pytest.approx({name: 1 / plan.exchange[name] for name in ("clinic", "survey")}, rel=5e-3)
+    for strategy, other in plan.alternatives().items():
+        (line,) = (line for line in words.splitlines() if line.startswith((f"{strategy} *", f"{strategy}  ")))
+        figures = [float(word.replace(",", "")) for word in line.split() if word[0].isdigit()]
+        evaluated = other.evaluated_bound()
+        assert figures == pytest.approx([other.bound] if evaluated is None else [other.bound, evaluated], rel=1e-3)
+
+
+def test_summary_of_lower_moments_promises_nothing():
+    words = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", moments="lower").summary()
+    assert "Promise" not in words
+    assert "The formula gives" in words
+
+
+def test_summary_stays_narrow_with_long_names():
+    sources = [uneven.Source(f"a source with quite a long name, number {i}", 100 + i) for i in range(12)]
+    words = uneven.plan(sources, 25).summary()
+    assert max(map(len, words.splitlines())) <= 130
+
+
 @every_strategy
 def test_summary_says_what_matters(strategy):
     plan = uneven.plan([*THREE, EXPERT], n_features=25, strategy=strategy)
@@ -86,15 +119,31 @@ def test_summary_says_what_matters(strategy):
 @pytest.mark.parametrize("sources", [THREE, [EXPERT]])
 def test_picture_shows_every_source_used_and_every_strategy(strategy, sources):
     plan = uneven.plan(sources, n_features=25, strategy=strategy)
-    figure = plan.plot()
-    left, right = figure.axes
-    shown = sum(len(line.get_xdata()) > 0 for line in left.get_lines())
-    assert shown == len(plan.segments)
+    left, right = plan.plot().axes
+    eta, start = plan.step_sizes(), 0
+    assert len(left.get_lines()) == len(plan.segments)
+    for line, segment in zip(left.get_lines(), plan.segments, strict=True):
+        t = line.get_xdata().astype(int)
+        assert (t.min(), t.max()) == (start + 1, start + segment.steps)
+        np.testing.assert_array_equal(line.get_ydata(), eta[t - 1])
+        start += segment.steps
+    assert len({line.get_color() for line in left.get_lines()}) == len(plan.segments)
     assert [label.get_text() for label in right.get_yticklabels()] == list(STRATEGIES)
-    bounds = {
-        float(line.get_xdata()[0]) for line in right.get_lines() if line.get_marker() == "o" and len(line.get_xdata())
-    }
-    assert bounds == {other.bound for other in plan.alternatives().values()}
+    others = plan.alternatives().values()
+    for marker, stated in [("o", [p.bound for p in others]), ("D", [p.evaluated_bound() for p in others])]:
+        drawn = {float(x) for line in right.get_lines() if line.get_marker() == marker for x in line.get_xdata()}
+        assert drawn == {value for value in stated if value is not None}
+
+
+def test_picture_of_awkward_names(tmp_path):
+    names = ["_hidden", r"$\frac$", "x" * 80]
+    plan = uneven.plan([uneven.Source(name, 60) for name in names], 25)
+    figure = plan.plot()
+    figure.savefig(tmp_path / "plan.png")
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert any("_hidden" in label for label in labels)
+    assert len(labels) == 3
+    assert max(map(len, labels)) < 45
 
 
 def test_short_batches_count_as_what_they_are():
@@ -121,10 +170,6 @@ def test_exchange_is_the_ratio_of_row_variances():
     plan = uneven.plan([CLINIC, SURVEY], 25)
     v = [1 + 4 * (25**2 + 25) / epsilon**2 for epsilon in (10, 1)]
     assert plan.exchange == pytest.approx({"clinic": 1.0, "survey": v[0] / v[1]})
-
-
-def test_precision_uses_the_noisiest_first():
-    assert uneven.plan([*THREE, EXPERT], 25).order == ["survey", "clinic", "crowd", "expert"]
 
 
 def test_auto_moments():
@@ -174,6 +219,13 @@ def test_tight_radius(loss, expected):
     assert uneven.Problem(25, 1e-3, 50, loss, radius="paper").signal == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("clip", [None, 0.25, 0.5, 4.0])
+def test_tight_radius_with_a_clip(clip):
+    norm = min(1.0, clip or 1.0)
+    assert uneven.Problem(25, 3.0, 50, clip=clip).ball == pytest.approx(min(norm / 3, math.sqrt(2 * math.log(2) / 3)))
+    assert uneven.Problem(25, 3.0, 50, clip=clip, radius="paper").signal == pytest.approx((norm + 1) ** 2)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "linear"])
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 3.0])
 @pytest.mark.parametrize("clip", [None, 0.3])
@@ -196,18 +248,144 @@ def test_caveats():
     assert not uneven.plan([uneven.Source("s", 10**7)], 3, alpha=0.1).caveats
 
 
-def test_evaluated_bound_of_variances_waits_for_short_steps():
-    """With c/t steps and variances the recursion holds once steps are below 2/(L + λ); until then, the diameter."""
-    plan = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", moments="variance")
-    assert plan.evaluated_bound() < 4 * plan.problem.ball**2
-    hopeless = uneven.plan([EXPERT], 25, strategy="two-rates", moments="variance")
-    assert hopeless.evaluated_bound() is None
+def loop_bound(plan):
+    """The recursion behind each theorem as a plain loop, from the definition of the steps."""
+    lam, L, R = plan.problem.alpha, plan.problem.smoothness, plan.problem.ball
+    eta, moments, E = plan.step_sizes(), plan.step_moments(), R**2
+    for t in range(plan.steps):
+        if plan.moments != "variance":
+            E = max(0, 1 - 2 * lam * eta[t]) * E + eta[t] ** 2 * moments[t]
+        elif eta[t] > 2 / (L + lam) * (1 + 1e-12):
+            E = (2 * R) ** 2  # no contraction: all that is known is the ball
+        else:
+            E = (1 - lam * eta[t]) ** 2 * E + eta[t] ** 2 * moments[t]
+    return min(E, (2 * R) ** 2)
 
 
-def test_a_plan_is_frozen():
+@pytest.mark.parametrize("strategy", ["two-rates", "same-rate-clean-first", "clean-only", "precision"])
+@pytest.mark.parametrize("moments", ["upper", "variance"])
+@pytest.mark.parametrize("radius", ["tight", "paper"])
+@pytest.mark.parametrize("sources", [[CLINIC, SURVEY], [EXPERT, CROWD]])
+def test_evaluated_bound_is_the_loop(strategy, moments, radius, sources):
+    plan = uneven.plan(sources, 25, 0.02, strategy=strategy, moments=moments, radius=radius)
+    assert plan.evaluated_bound() == pytest.approx(loop_bound(plan), rel=1e-9)
+    if plan.theorem == "Theorem 3":
+        assert plan.bound >= plan.evaluated_bound()
+
+
+def test_a_noisy_last_batch_is_part_of_the_promise():
+    """400,001 rows in batches of 10,000 leave one row, whose step alone adds (c/T)²·V²."""
+    source = uneven.Source("s", 400_001, uneven.AdditiveNoise(1e4))
+    plan = uneven.plan([source], 2, 1.0, batch_size=10_000, loss="linear", strategy="clean-only")
+    leading = 4 * (4 + 1.0) / 41
+    assert plan.bound == pytest.approx(leading + (1e4 - 1.0) / 41**2, rel=1e-9)
+    assert plan.bound >= plan.evaluated_bound()
+
+
+def test_theorem_3_for_a_source_smaller_than_a_batch():
+    plan = uneven.plan([EXPERT], 3, 0.1, batch_size=50, strategy="clean-only", radius="paper")
+    assert plan.bound == pytest.approx(4 * 4.0 / (0.01 * 1))
+    noisy = uneven.Source("n", 17, uneven.AdditiveNoise(34.0))
+    plan = uneven.plan([noisy], 3, 0.1, batch_size=50, strategy="clean-only", radius="paper")
+    assert plan.bound == pytest.approx(4 * (4.0 + 34.0 / 17) / 0.01)
+
+
+def test_the_offset_keeps_every_step_short():
+    """A noisy and an exact source with large batches: the exact one's steps are the long ones."""
+    sources = [uneven.Source("noisy", 10_000, uneven.AdditiveNoise(500.0)), uneven.Source("exact", 10_000)]
+    plan = uneven.plan(sources, 5, 1e-3, batch_size=1_000)
+    limit = 2 / (0.25 + 2e-3)
+    assert plan.step_sizes().max() <= limit * (1 + 1e-12)
+    alone = uneven.plan(sources[1:], 5, 1e-3, batch_size=1_000)
+    assert alone.step_sizes()[0] == pytest.approx(limit)  # no shorter than it has to be
+
+
+def test_too_few_very_clean_rows_are_pointed_out():
+    survey = uneven.Source("survey", 10**7, uneven.LocalPrivacy(1, "l2-laplace"))
+    both = uneven.plan([survey, uneven.Source("expert", 1_000)], 25, 0.01, 1_000)
+    alone = uneven.plan([survey], 25, 0.01, 1_000)
+    assert alone.bound < both.bound
+    assert any("Without 'expert' the bound would be smaller" in caveat for caveat in both.caveats)
+    assert not any("Without" in caveat for caveat in uneven.plan([CLINIC, SURVEY], 25).caveats)
+
+
+def test_what_the_bound_says_about_the_objective():
+    """f(w) - f* ≤ L/2·‖w - w*‖² for an L-smooth f; nothing of the kind for a kink."""
+    plan = uneven.plan([CLINIC, SURVEY], 25, 0.3)
+    assert plan.problem.smoothness == 0.25 + 0.3
+    assert plan.excess_bound == pytest.approx((0.25 + 0.3) / 2 * plan.bound)
+    assert uneven.plan([CLINIC], 25, loss="hinge").excess_bound is None
+
+
+@pytest.mark.parametrize("strategy", ["averaged", "precision"])
+@pytest.mark.parametrize("moments", ["auto", "upper"])
+def test_noisiest_first(strategy, moments):
+    plan = uneven.plan([*THREE, EXPERT], 25, strategy=strategy, moments=moments)
+    assert plan.order == ["survey", "clinic", "crowd", "expert"]
+
+
+def test_a_clean_source_is_clean_however_few_its_rows():
+    """Two exact rows make a noisier step than fifty rows of mild noise, but not noisier rows."""
+    few, many = uneven.Source("few", 2), uneven.Source("many", 5_000, uneven.AdditiveNoise(4.0))
+    plan = uneven.plan([many, few], 3, 0.1, 50, strategy="same-rate-clean-first", moments="variance")
+    assert plan.order == ["few", "many"]
+    assert uneven.plan([many, few], 3, 0.1, 50, strategy="clean-only").order == ["few"]
+
+
+def test_of_sources_alike_the_larger_is_the_clean_one():
+    small, big = (
+        uneven.Source("small", 100, uneven.LocalPrivacy(1)),
+        uneven.Source("big", 10**6, uneven.LocalPrivacy(1)),
+    )
+    for sources in ([small, big], [big, small]):
+        assert uneven.plan(sources, 25, strategy="clean-only").order == ["big"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [uneven.Source("a", 1_000, uneven.LocalPrivacy(1e-6)), uneven.Source("b", 100_000)],
+        [uneven.Source("a", 10**13, uneven.LocalPrivacy(1e6)), uneven.Source("b", 1, uneven.AdditiveNoise(1e12))],
+        [uneven.Source("a", 1), uneven.Source("b", 1)],
+    ],
+)
+@pytest.mark.parametrize("alpha", [1e-9, 1e-3, 1e6])
+def test_extremes_are_planned_without_a_warning(strategy, sources, alpha):
+    plan = uneven.plan(sources, 784, alpha, strategy=strategy, clip=1e-6)
+    assert math.isfinite(plan.bound)
+    assert plan.bound > 0
+
+
+def test_the_promise_is_vacuous_from_the_squared_radius_on():
+    def vacuous(rows):
+        plan = uneven.plan([uneven.Source("s", rows)], 5, 0.01, strategy="clean-only")
+        return plan.bound >= plan.problem.ball**2, any("promises nothing" in c for c in plan.caveats)
+
+    said = [vacuous(rows) for rows in (100, 1_000, 10_000, 20_000, 100_000, 10**6)]
+    assert all(is_so == is_said for is_so, is_said in said)
+    assert {is_so for is_so, _ in said} == {True, False}
+
+
+def test_alternatives_differ_in_strategy_only():
+    plan = uneven.plan([CLINIC, SURVEY], 25, 0.02, 7, "hinge", "two-rates", radius="paper", clip=0.3)
+    for strategy, other in plan.alternatives().items():
+        assert (other.strategy, other.problem, other.sources) == (strategy, plan.problem, plan.sources)
+    lower = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", moments="lower").alternatives()
+    assert {other.moments for other in lower.values()} == {"lower"}
+    variance = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", moments="variance").alternatives()
+    assert {s for s, other in variance.items() if other.moments != "variance"} == {"averaged"}
+
+
+def test_a_plan_is_frozen_and_plain():
     plan = uneven.plan([CLINIC], 25)
     with pytest.raises(AttributeError):
         plan.bound = 0.0
+    with pytest.raises(TypeError):
+        plan.exchange["clinic"] = 99.0
+    assert hash(plan) == hash(uneven.plan([CLINIC], 25))
+    for strategy in STRATEGIES:
+        assert type(uneven.plan([CLINIC, EXPERT], 25, strategy=strategy).bound) is float
 
 
 @pytest.mark.parametrize(
@@ -217,8 +395,25 @@ def test_a_plan_is_frozen():
         (lambda d: d.update(format=99), "format of a plan must be 1, got 99"),
         (lambda d: d.pop("bound"), "a plan needs 'bound'"),
         (lambda d: d.update(bounds=1.0), "a plan has no key 'bounds'"),
-        (lambda d: d.update(order=["survey", "clinic"]), "order and rates of a plan must agree"),
-        (lambda d: d["segments"][0]["schedule"].update(kind="cosine"), "schedule kind must be one of"),
+        (lambda d: d.update(order=d["order"][::-1]), "order of a plan must follow from its sources and problem"),
+        (lambda d: d.update(bound=-1), "bound of a plan must follow"),
+        (lambda d: d.update(bound="x"), "bound of a plan must follow"),
+        (lambda d: d.update(strategy="magic"), "strategy must be one of"),
+        (lambda d: d.update(moments="foo"), "moments must be one of"),
+        (lambda d: d.update(segments=[]), "segments of a plan must follow"),
+        (lambda d: d["segments"][0].update(rows=-5), "segments of a plan must follow"),
+        (lambda d: d["segments"][0]["moment"].update(fixed=math.nan), "segments of a plan must follow"),
+        (lambda d: d["segments"][0]["schedule"].update(kind="cosine"), "segments of a plan must follow"),
+        (lambda d: d["exchange"].update(nobody=1.0), "exchange of a plan must follow"),
+        (lambda d: d["sources"].append(d["sources"][0]), "sources must have names that differ"),
+        (lambda d: d["sources"][0].update(weight=1), "a source has no key 'weight'"),
+        (lambda d: d["sources"][0].pop("rows"), "a source needs 'rows'"),
+        (lambda d: d["sources"].append(3), "a source must be a mapping, got 3"),
+        (lambda d: d["sources"][0].update(noise=3), "noise must be a mapping with a kind, got 3"),
+        (lambda d: d["problem"].update(beta=1), "problem has no key 'beta'"),
+        (lambda d: d["problem"].pop("alpha"), "problem is incomplete: .*alpha"),
+        (lambda d: d.update(problem=3), "problem must be a mapping, got 3"),
+        (lambda d: d.pop("sources"), "a plan needs 'sources'"),
         (lambda d: d["sources"][0]["noise"].update(kind="fog"), "noise kind must be one of 'exact'"),
         (lambda d: d["sources"][0]["noise"].update(epsilonn=1), "has no key 'epsilonn'"),
         (lambda d: d["sources"][0]["noise"].pop("epsilon"), "needs 'epsilon'"),

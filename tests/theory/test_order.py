@@ -71,6 +71,12 @@ def test_preferred_order_is_the_best_of_all_interleavings(c):
     assert deviation[best] <= min(deviation.values()) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("noisy_steps", [0, 10, 11])
+def test_an_order_needs_steps_of_both_sources(noisy_steps):
+    with pytest.raises(ValueError, match="noisy_steps must be at least 1 and below 10"):
+        theory.theorem2_order(1 / np.arange(1, 11), LAM, noisy_steps)
+
+
 def test_slip_in_theorem_2_for_large_rates():
     """|Δ_t| rises from t = (cλ - 1)/2 on; before that it falls, so a short run prefers clean first at c > 3/λ."""
     c, t = 10.5, np.arange(1, 41)

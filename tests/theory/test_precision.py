@@ -33,6 +33,7 @@ def test_theorem_a_bounds_the_recursion_in_any_order(moments, lam, start):
 def test_theorem_c_is_the_recursion_exactly(moments, lam, radius, curvature):
     precision, smoothness = np.sum(1 / np.array(moments)), lam + curvature
     offset = theory.theorem_c_offset(1 / min(moments), lam, smoothness, radius)
+    assert offset == pytest.approx(max(curvature / (2 * lam) / min(moments), 1 / (lam * radius) ** 2))
     eta = precision_steps(moments, lam, offset)
     assert eta.max() <= 2 / (smoothness + lam) * (1 + 1e-12)
     evaluated = theory.contraction_bound(eta, moments, lam, start=radius**2)

@@ -113,6 +113,8 @@ def test_recursion_tends_to_a_quarter_of_the_closed_form(second_moments, shares,
 def test_first_rate_must_exceed_half_over_lambda():
     with pytest.raises(ValueError, match=r"rates\[0\] must exceed 1/\(2·lam\) = 5, got 5"):
         theory.theorem3_bound([1.0], [10], [5.0], lam=0.1)
+    with pytest.raises(ValueError, match=r"c1 must exceed 1/\(2·lam\) = 5, got 4"):
+        theory.two_rate_bound(4.0, 9.0, 1.0, 1.0, 0.5, 0.1, 100)
 
 
 def minimiser(h, low, high):
@@ -164,6 +166,24 @@ def test_largenoi2_upper_bound_needs_the_square():
     ratio, share = 100.0, 0.3
     _, upper = theory.largenoi2_bounds(1.0, ratio**2, share, lam=1.0, steps=1.0)
     assert q(ratio**-2, 1.0, ratio**2, share) <= upper < q(1 / ratio, 1.0, ratio**2, share)
+
+
+def test_lemmas_are_what_the_paper_prints():
+    """At Γ_C² = 3, Γ_N² = 3e4, λ = 0.1, T = 700: the printed formulas, typed in from the paper."""
+    c, n, lam, T, ratio = 3.0, 3e4, 0.1, 700, 100.0
+    for share in (0.3, 0.8):
+        L, LL = math.log(1 / share), math.log(math.log(1 / share))
+        lower, upper = theory.largenoi1_bounds(c, n, share, lam, T, printed=True)
+        assert lower == pytest.approx(4 * c * (math.log(ratio) + LL / 2) / (lam**2 * T * L))
+        assert upper == pytest.approx(4 * c / (lam**2 * T) * (4 + (4 + 2 * math.log(ratio) + LL) / L))
+        assert theory.largenoi1_interval(ratio, share) == pytest.approx(
+            (1 + (2 * math.log(ratio) + LL) / L, 1 + (2 * math.log(4 * ratio) + LL) / L)
+        )
+        sigma = ratio**-2
+        lower, upper = theory.largenoi2_bounds(c, n, share, lam, T)
+        assert lower == pytest.approx(4 * c / (lam**2 * share * T) * share ** (8 * sigma / share))
+        assert upper == pytest.approx(4 * c / (lam**2 * share * T) * share**sigma * (1 + sigma * L / 4))
+        assert theory.largenoi2_interval(ratio, share) == pytest.approx((sigma, 8 / share * sigma))
 
 
 @given(beyond=st.floats(1.01, 1e3), share=st.floats(0.05, 0.95))

@@ -43,15 +43,14 @@ def advance(state: State, task: Task, X: Array, y: Array, group: NDArray[np.int6
 
 
 def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
-    """Gradient of each row's loss, the slope capped so that its norm is at most C. Shape (m, d)."""
-    problem = task.problem
-    cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-    margin = y * (X @ w)
-    slope = np.empty(len(y))
+    """Gradient of each row's loss, as its own source has it. Shape (m, d)."""
+    if not task.mixed:
+        return task.noises[0].row_gradients(task.problem, w, X, y)
+    rows = np.empty_like(X)
     for k, noise in enumerate(task.noises):
-        rows = group == k if task.mixed else slice(None)
-        slope[rows] = noise.slope(problem.loss_function, margin[rows], cap[rows])
-    return np.asarray((slope * y)[:, None] * X)
+        mine = group == k
+        rows[mine] = noise.row_gradients(task.problem, w, X[mine], y[mine])
+    return rows
 
 
 def exact_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
@@ -62,13 +61,14 @@ def exact_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.i
 def noisy_gradient(
     task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator
 ) -> Array:
-    """Gradient of the mini-batch as the noises release it; for one source, `Noise.gradient`."""
-    problem, rows = task.problem, row_gradients(task, w, X, y, group)
+    """Gradient of the mini-batch as the noises release it; of several, each row adds its own variance."""
+    problem = task.problem
     if not task.mixed:
-        total = task.noises[0].release_sum(rows, problem.gradient_norm, rng)
-    else:
-        spreads = [task.noises[k].spread(1, problem.n_features, problem.gradient_norm, rng) for k in group]
-        total = add_gaussian(rows.sum(axis=0), sum(spreads), rng)
+        return task.noises[0].gradient(problem, w, X, y, rng)
+    spreads = [task.noises[k].spread(1, problem.n_features, problem.gradient_norm, rng) for k in group]
+    if None in spreads:
+        raise ValueError(f"sources {', '.join(map(repr, task.names))} have noises that cannot be shuffled together")
+    total = add_gaussian(row_gradients(task, w, X, y, group).sum(axis=0), sum(map(float, spreads)), rng)
     return np.asarray(problem.alpha * w + total / len(y))
 
 

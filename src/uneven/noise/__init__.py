@@ -29,6 +29,8 @@ def noise_from_dict(values: Mapping[str, Any]) -> Noise:
     >>> noise_from_dict({"kind": "flipped-labels", "rate": 0.2})
     FlippedLabels(rate=0.2)
     """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"noise must be a mapping with a kind, got {checks.shown(values)}")
     given = dict(values)
     noise = NOISES[checks.one_of("noise kind", given.pop("kind", None), NOISES)]
     accepted = tuple(field.name for field in fields(noise))

@@ -3,7 +3,7 @@
 A noise stands between a source's rows and the learner. Subclass `Noise`, say how much energy it puts into a
 row (`row_energy`, `added_energy`), and do one of two things to a gradient: change its slope, because the labels
 are unreliable (`slope`), or disturb it on release (`release`). Everything else follows. The
-contract suite in ``tests/test_noise_contract.py`` then checks the new noise against its own statements.
+contract suite in ``tests/noise/test_contract.py`` then checks the new noise against its own statements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Moment:
     fixed: float
     per_row: float
 
-    def at(self, rows: Any) -> Any:
+    def at(self, rows: float) -> float:
         """γ² for a mini-batch of that many rows."""
         return self.fixed + self.per_row / rows
 
@@ -97,12 +97,13 @@ class Noise(ABC):
 
     def second_moment(self, problem: Problem, rows: int | None = None) -> tuple[float, float]:
         """E‖G‖² of a mini-batch as an interval, the paper's Γ(L)² and Γ(U)²; `rows` defaults to the batch size."""
-        m = problem.batch_size if rows is None else rows
-        return float(self.moment("lower", problem).at(m)), float(self.moment("upper", problem).at(m))
+        m = problem.batch_size if rows is None else checks.whole("rows", rows)
+        return self.moment("lower", problem).at(m), self.moment("upper", problem).at(m)
 
     def variance_bound(self, problem: Problem, rows: int | None = None) -> float:
         """Bound on E‖G - ∇f‖² of a mini-batch; `rows` defaults to the batch size."""
-        return float(self.moment("variance", problem).at(problem.batch_size if rows is None else rows))
+        m = problem.batch_size if rows is None else checks.whole("rows", rows)
+        return self.moment("variance", problem).at(m)
 
     def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf) -> Array:
         """Slope to use at a margin computed with the label as observed."""
@@ -136,6 +137,12 @@ class Noise(ABC):
         """Labels (-1 or 1) as this noise would have them: for simulations only."""
         return np.asarray(y, dtype=np.float64)
 
+    def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
+        """Gradient of each row's loss, the slope capped so that its norm is at most C. Shape (m, d)."""
+        cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        slopes = self.slope(problem.loss_function, y * (X @ w), cap)
+        return np.asarray((slopes * y)[:, None] * X)
+
     def gradient(self, problem: Problem, w: Array, X: Array, y: Array, rng: np.random.Generator) -> Array:
         """Noisy gradient of f at w from one mini-batch: λw + (sum of released row gradients)/m.
 
@@ -145,10 +152,8 @@ class Noise(ABC):
         X : array of shape (m, d), rows in the unit ball
         y : array of shape (m,), labels -1 or 1 as observed
         """
-        cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-        slopes = self.slope(problem.loss_function, y * (X @ w), cap)
-        rows = (slopes * y)[:, None] * X
-        return np.asarray(problem.alpha * w + self.release_sum(rows, problem.gradient_norm, rng) / len(y))
+        total = self.release_sum(self.row_gradients(problem, w, X, y), problem.gradient_norm, rng)
+        return np.asarray(problem.alpha * w + total / len(y))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, in the form of ``sources.toml``."""

@@ -47,7 +47,7 @@ class LocalPrivacy(Noise):
     mechanism: str = "l2-laplace"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
 
     @property

@@ -6,11 +6,12 @@ search       the best rates and the best order for step sizes c/t
 strategies   one function per strategy
 text         a plan in words
 picture      a plan in pictures
-plan         `plan`, `rate_interval` and the plan itself
+decision     what a plan is made of
+planning     `plan`, `rate_interval` and the plan itself
 """
 
 from uneven.planner.feeds import Segment
-from uneven.planner.plan import Plan, plan, rate_interval
+from uneven.planner.planning import Plan, plan, rate_interval
 from uneven.planner.source import Source
 from uneven.planner.strategies import STRATEGIES
 

@@ -49,18 +49,25 @@ class Feed:
         return float(self.moment.at(min(self.batch_size, self.rows)))
 
     @property
+    def last_moment(self) -> float:
+        """γ² of its last mini-batch, which may be short."""
+        return self.counted_moments()[-1][0]
+
+    @property
     def precision(self) -> float:
         """Σ 1/γ² over its steps: how far it moves the clock."""
+        return sum(count / moment for moment, count in self.counted_moments())
+
+    def counted_moments(self) -> list[tuple[float, int]]:
+        """Each γ² that occurs, and how many steps have it: full batches, and a last one of what is left."""
         full, left = divmod(self.rows, self.batch_size)
-        precision = full / self.moment.at(self.batch_size)
-        return float(precision + (1.0 / self.moment.at(left) if left else 0.0))
+        sizes = [(self.batch_size, full), (left, 1)]
+        return [(self.moment.at(rows), count) for rows, count in sizes if rows and count]
 
     def moments(self) -> NDArray[np.float64]:
         """γ² of each of its steps, shape (steps,)."""
-        moments = np.full(self.steps, self.step_moment)
-        if left := self.rows % self.batch_size:
-            moments[-1] = self.moment.at(left)
-        return moments
+        moments, counts = zip(*self.counted_moments(), strict=True)
+        return np.repeat(moments, counts)
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,8 @@ def feeds_of(sources: Sequence[Source], problem: Problem, which: str) -> list[Fe
         moment = source.noise.moment(which, problem)
         if not moment.at(1) > 0:
             raise ValueError(
-                f"moments='lower' needs noise that is there for certain, but source {source.name!r} "
-                f"({source.noise!r}) has a lower moment of 0; use 'upper' or 'variance'"
+                f"lower moments need noise that is there for certain; source {source.name!r} ({source.noise!r}) has "
+                "a lower moment of 0"
             )
         feeds.append(Feed((source.name,), source.rows, problem.batch_size, moment))
     return feeds

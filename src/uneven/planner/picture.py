@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from uneven.planner.text import number
+from uneven.planner.decision import Decision
+from uneven.planner.text import number, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from uneven.planner.plan import Plan
-
 # Okabe and Ito's colours, told apart by people who do not see all colours.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+STYLES = ("-", "--", ":")
+MIXED = "#555555"
 MARKED = "#0072B2"
 PLAIN = "#6b7785"
 LEGEND = 12  # more segments than this, and a legend would hide the picture
 
 
-def picture(plan: Plan, others: Mapping[str, Plan]) -> Figure:
+def picture(plan: Decision, others: Mapping[str, Decision]) -> Figure:
     """Step sizes over time, coloured by source; and the bound of every strategy side by side."""
     from matplotlib.figure import Figure
 
@@ -33,27 +34,39 @@ def picture(plan: Plan, others: Mapping[str, Plan]) -> Figure:
     return figure
 
 
-def _steps(axes: Axes, plan: Plan) -> None:
+def _steps(axes: Axes, plan: Decision) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     eta, start = plan.step_sizes(), 0
-    colour = {source.name: COLOURS[i % len(COLOURS)] for i, source in enumerate(plan.sources)}
+    place = {source.name: i for i, source in enumerate(plan.sources)}
     for segment in plan.segments:
         stop = start + segment.steps
         thin = np.geomspace(start + 1, stop, 200), np.linspace(start + 1, stop, 200)  # draws the same line
-        t = np.unique(np.concatenate(thin).astype(int))
-        label = " + ".join(segment.sources)
-        shade = "#555555" if len(segment.sources) > 1 else colour[label]
-        marker = "o" if len(t) == 1 else None
-        axes.plot(t, eta[t - 1], color=shade, label=f"{label} ({segment.rows:,} rows)", lw=2.2, marker=marker)
+        t = np.unique(np.rint(np.concatenate(thin)).astype(int))
+        mixed = len(segment.sources) > 1
+        i = place[segment.sources[0]]
+        name = "all sources together" if mixed else shortened(segment.sources[0], 28)
+        label = f"{segment.rows:,} rows of {name}".replace("$", r"\$")
+        axes.plot(
+            t,
+            eta[t - 1],
+            color=MIXED if mixed else COLOURS[i % len(COLOURS)],
+            ls="-" if mixed else STYLES[i // len(COLOURS) % len(STYLES)],
+            marker="o" if len(t) == 1 else None,
+            label=label,
+            lw=2.2,
+        )
         start = stop
-    axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02))
+    axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02 + 0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(f"Step sizes of '{plan.strategy}'", loc="left")
     axes.grid(alpha=0.25)
     if len(plan.segments) <= LEGEND:
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-def _bounds(axes: Axes, plan: Plan, others: Mapping[str, Plan]) -> None:
+def _bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> None:
     for row, (name, other) in enumerate(others.items()):
         shade = MARKED if name == plan.strategy else PLAIN
         evaluated = other.evaluated_bound()

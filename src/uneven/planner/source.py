@@ -41,7 +41,7 @@ class Source:
         object.__setattr__(self, "rows", checks.whole(f"rows of source {self.name!r}", self.rows))
         if not isinstance(self.noise, Noise):
             raise ValueError(
-                f"noise of source {self.name!r} must be a noise such as uneven.Exact(), got {self.noise!r}"
+                f"noise of source {self.name!r} must be a noise such as uneven.Exact(), got {checks.shown(self.noise)}"
             )
         if self.price is not None:
             price = checks.not_negative(f"price of source {self.name!r}", self.price)
@@ -54,20 +54,25 @@ class Source:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Source:
         """Source that `to_dict` described."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a source must be a mapping, got {checks.shown(values)}")
+        checks.only_keys("a source", values, tuple(cls.__dataclass_fields__))
+        if missing := [key for key in ("name", "rows", "noise") if key not in values]:
+            raise ValueError(f"a source needs {missing[0]!r}; it is not there")
         return cls(**{**values, "noise": noise_from_dict(values["noise"])})
 
 
 def checked_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     """Sources as a tuple, refused if there are none, if one is something else or if two share a name."""
     if isinstance(sources, Source) or not isinstance(sources, Iterable):
-        raise ValueError(f"sources must be a list of uneven.Source, got {sources!r}")
+        raise ValueError(f"sources must be a list of uneven.Source, got {checks.shown(sources)}")
     checked = tuple(sources)
     if not checked:
         raise ValueError("sources must hold at least one uneven.Source, got none")
     seen: set[str] = set()
     for source in checked:
         if not isinstance(source, Source):
-            raise ValueError(f"sources must hold uneven.Source objects only, got {source!r}")
+            raise ValueError(f"sources must hold uneven.Source objects only, got {checks.shown(source)}")
         if source.name in seen:
             raise ValueError(f"sources must have names that differ, got {source.name!r} twice")
         seen.add(source.name)

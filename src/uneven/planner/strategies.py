@@ -35,7 +35,7 @@ def precision(problem: Problem, feeds: Sequence[Feed]) -> Draft:
 def precision_smooth(problem: Problem, feeds: Sequence[Feed]) -> Draft:
     """One clock for all, advanced by variances, with its offset (Theorem C); the noisiest source first."""
     lam, total = problem.alpha, sum(feed.precision for feed in feeds)
-    largest = max(1.0 / feed.moments().min() for feed in feeds)
+    largest = max(1.0 / feed.step_moment for feed in feeds)
     offset = theory.theorem_c_offset(largest, lam, problem.smoothness, problem.ball)
     segments = _under(noisy_first(feeds), Precision(lam, offset))
     return Draft(segments, theory.theorem_c_bound(total, lam, problem.ball, offset), "Theorem C")
@@ -57,10 +57,8 @@ def two_rates(problem: Problem, feeds: Sequence[Feed]) -> Draft:
 def in_order(problem: Problem, feeds: Sequence[Feed]) -> Draft:
     """Best rate for each source in the given order."""
     moments, steps = _moments_and_steps(feeds)
-    kappas, bounds = search.best_rates(np.arange(len(feeds))[None], moments, steps, problem.alpha)
-    rates = [float(kappa) / (2.0 * problem.alpha) for kappa in kappas[0]]
-    segments = tuple(_segment(feed, Rate(rate)) for feed, rate in zip(feeds, rates, strict=True))
-    return Draft(segments, float(bounds[0]), "Theorem 3")
+    kappas, _ = search.best_rates(np.arange(len(feeds))[None], moments, steps, problem.alpha)
+    return _rate_draft(problem, feeds, [float(kappa) for kappa in kappas[0]])
 
 
 def same_rate_clean_first(problem: Problem, feeds: Sequence[Feed]) -> Draft:
@@ -74,8 +72,8 @@ def same_rate_noisy_first(problem: Problem, feeds: Sequence[Feed]) -> Draft:
 
 
 def clean_only(problem: Problem, feeds: Sequence[Feed]) -> Draft:
-    """CleanOnly: the cleanest source alone, with c = 1/λ."""
-    return _same_rate(problem, clean_first(feeds)[:1])
+    """CleanOnly: the cleanest source alone (of several, the largest), with c = 1/λ."""
+    return _same_rate(problem, [min(feeds, key=lambda feed: (feed.noise_level, -feed.rows))])
 
 
 def arbitrary(problem: Problem, feeds: Sequence[Feed]) -> Draft:
@@ -105,12 +103,24 @@ STRATEGIES: dict[str, Callable[[Problem, Sequence[Feed]], Draft]] = {
 
 
 def _same_rate(problem: Problem, feeds: Sequence[Feed]) -> Draft:
-    lam = problem.alpha
-    moments, steps = _moments_and_steps(feeds)
-    kappa, bound = 2.0, 4.0 * float(moments[0]) / (lam**2 * float(steps[0]))
+    kappa = 2.0
     if len(feeds) > 1:
-        kappa, bound = search.best_shared_rate(moments, steps, lam)
-    return Draft(_under(feeds, Rate(kappa / (2.0 * lam))), bound, "Theorem 3")
+        kappa, _ = search.best_shared_rate(*_moments_and_steps(feeds), problem.alpha)
+    return _rate_draft(problem, feeds, [kappa] * len(feeds))
+
+
+def _rate_draft(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]) -> Draft:
+    """Theorem 3's bound for steps c/t, and what the short last batch of each source adds to it.
+
+    A last batch noisier than the others by δ adds η²δ at its step, which fades with the sources after it.
+    """
+    lam, bound, before = problem.alpha, 0.0, 0
+    for feed, kappa in zip(feeds, kappas, strict=True):
+        bound = float(theory.segment_bound(bound, feed.step_moment, before, feed.steps, kappa, lam))
+        before += feed.steps
+        bound += (kappa / (2.0 * lam * before)) ** 2 * (feed.last_moment - feed.step_moment)
+    rates = [Rate(kappa / (2.0 * lam)) for kappa in kappas]
+    return Draft(tuple(map(_segment, feeds, rates)), bound, "Theorem 3")
 
 
 def _moments_and_steps(feeds: Sequence[Feed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

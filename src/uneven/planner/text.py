@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
-
-if TYPE_CHECKING:
-    from uneven.planner.plan import Plan
+from uneven.planner.decision import Decision
+from uneven.planner.feeds import Segment
 
 WIDTH = 100
 
 
-def summary(plan: Plan, others: Mapping[str, Plan]) -> str:
+def summary(plan: Decision, others: Mapping[str, Decision]) -> str:
     """Plan as a few paragraphs: what to do, why, what it promises, and the other strategies beside it."""
     words, promise = (_wrapped(lines) for lines in (_words(plan), _promise(plan)))
     return "\n\n".join([_headline(plan), _sources(plan), words, promise, _others(plan, others)])
@@ -39,7 +37,7 @@ def _wrapped(lines: Sequence[str]) -> str:
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
-def _headline(plan: Plan) -> str:
+def _headline(plan: Decision) -> str:
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
     return (
@@ -49,26 +47,30 @@ def _headline(plan: Plan) -> str:
     )
 
 
-def _sources(plan: Plan) -> str:
+def _sources(plan: Decision) -> str:
     by_name = {source.name: source for source in plan.sources}
-    position = {name: i for i, name in enumerate(plan.order, start=1)}
-    eta, start = plan.step_sizes(), 0
-    steps: dict[str, str] = {}
-    for segment in plan.segments:
-        stop = start + segment.steps
-        for name in segment.sources:
-            steps[name] = f"{eta[start]:.4g} to {eta[stop - 1]:.4g}"
-        start = stop
+    steps = {name: span for segment, span in _spans(plan) for name in segment.sources}
     rows = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
-    for name in [*plan.order, *(name for name in by_name if name not in position)]:
+    for name in [*plan.order, *(name for name in by_name if name not in plan.order)]:
         source = by_name[name]
-        use = "mixed" if plan.shuffled else str(position.get(name, "no"))
+        position = str(plan.order.index(name) + 1) if name in plan.order else "no"
+        use = "mixed" if plan.shuffled else position
         worth = f"{plan.exchange[name]:.3g}"
-        rows.append((use, name, f"{source.rows:,}", noise_words(source.noise), steps.get(name, "none"), worth))
+        noise, span = noise_words(source.noise), steps.get(name, "none")
+        rows.append((use, shortened(name, 24), f"{source.rows:,}", noise, span, worth))
     return table(rows, right=(2, 5))
 
 
-def _words(plan: Plan) -> list[str]:
+def _spans(plan: Decision) -> Iterator[tuple[Segment, str]]:
+    """Each segment with its first and last step size, a short last batch aside."""
+    eta, start = plan.step_sizes(), 0
+    for segment in plan.segments:
+        full = max(segment.rows // segment.batch_size, 1)
+        yield segment, f"{eta[start]:.4g} to {eta[start + full - 1]:.4g}"
+        start += segment.steps
+
+
+def _words(plan: Decision) -> list[str]:
     lines = []
     if plan.shuffled:
         lines.append("Shuffle all rows together and use each once.")
@@ -90,20 +92,23 @@ def _words(plan: Plan) -> list[str]:
     return lines
 
 
-def _promise(plan: Plan) -> list[str]:
+def _promise(plan: Decision) -> list[str]:
     what = f"{plan.theorem}, {'variances' if plan.moments == 'variance' else plan.moments + ' moments'}"
-    lines = [f"Promise: the mean of ‖w - w*‖² is at most {number(plan.bound)} ({what})."]
-    if plan.excess_bound is not None:
+    if plan.moments == "lower":
+        lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({what})."]
+    else:
+        lines = [f"Promise: the mean of ‖w - w*‖² is at most {number(plan.bound)} ({what})."]
+    if plan.excess_bound is not None and plan.moments != "lower":
         lines.append(f"So the mean of f(w) - f* is at most {number(plan.excess_bound)}.")
     lines += [f"Note: {caveat}" for caveat in plan.caveats]
     return lines
 
 
-def _others(plan: Plan, others: Mapping[str, Plan]) -> str:
+def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
     rows = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():
         evaluated = other.evaluated_bound()
-        order = "all together" if other.shuffled else ", ".join(other.order)
+        order = "all together" if other.shuffled else shortened(", ".join(other.order), 48)
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else number(evaluated)
         rows.append((mark, order, number(other.bound), cell))
@@ -120,6 +125,16 @@ def number(value: float) -> str:
     ['21,520', '0.01235', '1.5e+12']
     """
     return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Text on one line, cut to `width`.
+
+    >>> shortened("a rather long name", 10)
+    'a rather …'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

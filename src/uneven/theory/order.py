@@ -54,6 +54,10 @@ def theorem2_order(step_sizes: ArrayLike, lam: float, noisy_steps: int) -> Order
     'clean-first'
     """
     energy = deviation_weights(step_sizes, lam) ** 2
+    if not 1 <= noisy_steps < len(energy):
+        raise ValueError(
+            f"noisy_steps must be at least 1 and below {len(energy)}, the number of steps; got {noisy_steps}"
+        )
     first, last = float(energy[:noisy_steps].sum()), float(energy[-noisy_steps:].sum())
     if abs(first - last) <= 1e-9 * max(first, last):
         return "either"

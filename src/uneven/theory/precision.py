@@ -37,18 +37,21 @@ def theorem_b_bound(precision: float, radius: float) -> float:
 
 
 def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float) -> float:
-    """τ₀ = max((L + λ)/(2λ)·max_t σ_t^{-2}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
+    """τ₀ = max((L - λ)/(2λ)·max_t γ_t^{-2}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
+
+    The clock already holds the step's own precision p, so η_t ≤ p/(λ(τ₀ + p)), which is at most 2/(L + λ) from
+    τ₀ = p(L - λ)/(2λ) on.
 
     >>> theorem_c_offset(max_precision=1.0, lam=0.25, smoothness=0.75, radius=1.0)
     16.0
     """
-    return max((smoothness + lam) / (2 * lam) * max_precision, (lam * radius) ** -2)
+    return max((smoothness - lam) / (2 * lam) * max_precision, (lam * radius) ** -2)
 
 
 def theorem_c_bound(precision: float, lam: float, radius: float, offset: float) -> float:
     """E‖w_{T+1} - w*‖² ≤ (τ₀²R² + P/λ²)/(τ₀ + P)², for an L-smooth f.
 
-    γ_t² = σ_t² are *variances* of the mini-batch gradient, and τ₀ is at least `theorem_c_offset`. With
+    γ_t² is at least the *variance* σ_t² of the mini-batch gradient, and τ₀ at least `theorem_c_offset`. With
     τ₀ = 1/(λR)² it is 1/(1/R² + λ²P): precisions add, as in a Kalman filter.
 
     >>> round(theorem_c_bound(precision=75.0, lam=0.1, radius=2.0, offset=25.0), 12)

@@ -46,8 +46,7 @@ def theorem3_bound(second_moments: Sequence[float], steps: Sequence[int], rates:
     >>> round(theorem3_bound([1.0, 9.0], [100, 900], [1.0, 1.0], lam=1.0), 4)
     0.0328
     """
-    if 2 * lam * rates[0] <= 1:
-        raise ValueError(f"rates[0] must exceed 1/(2·lam) = {1 / (2 * lam):g}, got {rates[0]!r}")
+    _refuse_slow("rates[0]", rates[0], lam)
     bound, before = 0.0, 0
     for moment, n, rate in zip(second_moments, steps, rates, strict=True):
         bound = float(segment_bound(bound, moment, before, n, 2 * lam * rate, lam))
@@ -71,6 +70,7 @@ def two_rate_bound(
     >>> round(two_rate_bound(1.0, 1.0, 1.0, 9.0, share1=0.1, lam=1.0, steps=1000), 4)
     0.0328
     """
+    _refuse_slow("c1", c1, lam)
     first = segment_bound(0.0, second_moment1, 0, share1 * steps, 2 * lam * c1, lam)
     return float(segment_bound(first, second_moment2, share1 * steps, (1 - share1) * steps, 2 * lam * c2, lam))
 
@@ -91,6 +91,11 @@ def h_noisy_clean(c: float, second_clean: float, second_noisy: float, share_clea
     32.8
     """
     return two_rate_bound(1 / lam, c, second_noisy, second_clean, 1 - share_clean, lam, steps=1.0)
+
+
+def _refuse_slow(name: str, rate: float, lam: float) -> None:
+    if not 2 * lam * rate > 1:
+        raise ValueError(f"{name} must exceed 1/(2·lam) = {1 / (2 * lam):g}, got {rate!r}")
 
 
 def largenoi1_interval(noise_ratio: float, share_noisy: float) -> tuple[float, float]:
