@@ -35,6 +35,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) (once; about a minute)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

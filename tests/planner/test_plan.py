@@ -259,7 +259,7 @@ def loop_bound(plan):
             E = (2 * R) ** 2  # no contraction: all that is known is the ball
         else:
             E = (1 - lam * eta[t]) ** 2 * E + eta[t] ** 2 * moments[t]
-    return min(E, (2 * R) ** 2)
+    return E
 
 
 @pytest.mark.parametrize("strategy", ["two-rates", "same-rate-clean-first", "clean-only", "precision"])

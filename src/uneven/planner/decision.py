@@ -93,9 +93,8 @@ class Decision:
         """Bound on E‖w - w*‖² with the recursion behind the theorem evaluated step by step.
 
         Exact for this number of steps, short batches included, with none of the closed form's slack: the figure to
-        compare strategies by. It starts from ‖w₁ - w*‖ ≤ R, and never exceeds (2R)², which the projection ensures;
-        with variances it starts from there at the first step from which no step is longer than 2/(L + λ). None for an
-        average of iterates, which has no recursion.
+        compare strategies by. It starts from ‖w₁ - w*‖ ≤ R; with variances, from the diameter 2R at the first step
+        from which no step is longer than 2/(L + λ). None for an average of iterates, which has no recursion.
         """
         if self.theorem == "Theorem B":
             return None
@@ -137,10 +136,10 @@ def evaluated(problem: Problem, segments: Sequence[Segment], which: str) -> floa
     eta, lam, ball = step_sizes(segments), problem.alpha, problem.ball
     moments = np.concatenate([segment.moments() for segment in segments])
     if which != "variance":
-        return min(theory.recursion_bound(eta, moments, lam, start=ball**2), 4.0 * ball**2)
+        return theory.recursion_bound(eta, moments, lam, start=ball**2)
     too_long = np.flatnonzero(eta > 2.0 / (problem.smoothness + lam) * (1 + 1e-12))
     first, start = (int(too_long[-1]) + 1, 4.0 * ball**2) if len(too_long) else (0, ball**2)
-    return min(theory.contraction_bound(eta[first:], moments[first:], lam, start), 4.0 * ball**2)
+    return theory.contraction_bound(eta[first:], moments[first:], lam, start)
 
 
 def _segment_to_dict(segment: Segment) -> dict[str, Any]:
