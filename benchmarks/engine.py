@@ -6,7 +6,7 @@ import sys
 import covertype
 import numpy as np
 from sklearn.linear_model import SGDClassifier
-from timing import row, seconds
+from timing import in_turn, row
 
 import uneven
 from uneven.noise.privacy import draw_l2_laplace
@@ -44,19 +44,22 @@ def fits() -> None:
     X, y, origin = covertype.load()
     data = split(X, y)
     plan = uneven.plan(sources(), covertype.FEATURES, ALPHA, BATCH)
-    uneven.fit(plan, data, seed=0)  # compile
-    one = seconds(lambda: uneven.fit(plan, data, seed=0))
-    private = seconds(lambda: uneven.fit(plan, data))
-    sgd = seconds(lambda: SGDClassifier(loss="log_loss", max_iter=1, tol=None, fit_intercept=False).fit(X, y), 3)
-    part = covertype.ROWS // 10
-    loop = 10 * seconds(lambda: numpy_loop(X, y, part), 2)
     plans = [uneven.plan(sources(), covertype.FEATURES, alpha, BATCH) for alpha in np.geomspace(1e-4, 1e-2, 50)]
-    many = seconds(lambda: uneven.sweep(plans, data, seed=0), 3)
+    part = covertype.ROWS // 10
+    uneven.fit(plan, data, seed=0)  # compile
+    one, private, sgd, loop, many = in_turn(
+        lambda: uneven.fit(plan, data, seed=0),
+        lambda: uneven.fit(plan, data),
+        lambda: SGDClassifier(loss="log_loss", max_iter=1, tol=None, fit_intercept=False).fit(X, y),
+        lambda: numpy_loop(X, y, part),
+        lambda: uneven.sweep(plans, data, seed=0),
+    )
+    loop *= 10  # it ran over a tenth of the rows
     print(f"Engine on {origin}, {covertype.ROWS:,} x {covertype.FEATURES}, batches of {BATCH}, l2-laplace")
     row("one fit", f"{1e3 * one:.0f} ms")
     row("one fit without a seed (cryptographic generator)", f"{1e3 * private:.0f} ms")
     row("one fit / scikit-learn's SGDClassifier, one epoch", f"{one / sgd:.2f} x", "at most 0.35")
-    row("careful NumPy loop with noise a row / one fit", f"{loop / one:.0f} x", "at least 12")
+    row("careful NumPy loop with noise a row / one fit", f"{loop / one:.1f} x", "at least 12")
     row("sweep of 50 plans on one permutation / one fit", f"{many / one:.1f} x", "at most 15")
 
 

@@ -10,8 +10,7 @@ from scipy import sparse
 
 import uneven
 from uneven import noise as noises
-from uneven.engine import Average, Task, advance, initial_state, reference
-from uneven.engine.rows import NO_GROUP, Chunk
+from uneven.engine import Average, Task, advance, checked_chunk, initial_state, reference
 from uneven.engine.state import AVERAGES
 from uneven.losses import LOSSES
 from uneven.schedules import Averaged, Precision, Rate
@@ -36,7 +35,7 @@ def task(noise=NOISES[1], schedule=SCHEDULES[0], *, loss="logistic", batch_size=
 
 def chunk(n=33, seed=0, dtype=np.float32):
     X, y = rows(n, D, seed, dtype)
-    return Chunk(X, y, NO_GROUP, np.arange(n))
+    return checked_chunk("a", X, y, np.arange(n))
 
 
 def both(what, part, state=None, seed=9):
@@ -114,7 +113,7 @@ def test_same_for_sparse_rows(loss, noise, schedule, average):
     part, rng = chunk(), np.random.default_rng(3)
     thin = sparse.csr_array(np.where(rng.random(part.X.shape) < 0.4, part.X, 0))
     what = task(noise, schedule, loss=loss, average=average, estimate=True, clip=0.4)
-    assert_same(*both(what, part._replace(X=thin), initial_state(D)))
+    assert_same(*both(what, checked_chunk("a", thin, part.y, np.arange(33)), initial_state(D)))
 
 
 def test_sparse_rows_keep_their_precision_over_many_steps():
@@ -125,7 +124,7 @@ def test_sparse_rows_keep_their_precision_over_many_steps():
     exact = noises.Exact()
     what = Task(problem, ("a",), (exact,), (exact.moment("upper", problem),), Rate(1000.0), Average("growing"))
     ends = [
-        advance(initial_state(40), what, Chunk(rows_, y, NO_GROUP, np.arange(20_000)), np.random.default_rng(0))
+        advance(initial_state(40), what, checked_chunk("a", rows_, y, np.arange(20_000)), np.random.default_rng(0))
         for rows_ in (thin, sparse.csr_array(thin))
     ]
     np.testing.assert_allclose(ends[1].weights, ends[0].weights, rtol=1e-7)
@@ -176,7 +175,7 @@ def test_a_chain_of_stretches_is_the_whole(cut):
     what, part = task(average="late", estimate=True), chunk()
     rng = np.random.default_rng(1)
     whole = advance(initial_state(D), what, part, np.random.default_rng(1))
-    first, second = (Chunk(part.X[s], part.y[s], NO_GROUP, part.numbers[s]) for s in (slice(cut), slice(cut, None)))
+    first, second = (checked_chunk("a", part.X[s], part.y[s], np.arange(33)[s]) for s in (slice(cut), slice(cut, None)))
     chained = advance(advance(initial_state(D), what, first, rng), what, second, rng)
     np.testing.assert_array_equal(chained.weights, whole.weights)
     np.testing.assert_array_equal(chained.average, whole.average)

@@ -182,22 +182,35 @@ def test_streams_differ_by_run_source_and_purpose():
 
 def used(source_rows, d=4, seed=0):
     problem = uneven.Problem(d, 0.1, batch_size=30)
-    parts = list(chunks(("a",), [source_rows], problem, np.random.default_rng(seed), steps=2))
+    parts = [
+        p._replace(X=p.X.copy()) for p in chunks(("a",), [source_rows], problem, np.random.default_rng(seed), steps=2)
+    ]
     assert all(len(part.y) in (30, 60) for part in parts[:-1])
-    return (
-        np.concatenate([p.numbers for p in parts]),
-        np.concatenate([p.X for p in parts]),
-        np.concatenate([p.y for p in parts]),
-    )
+    return np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
+
+
+def numbered(X):
+    """Rows that carry their own number in the first column."""
+    X = X.copy()
+    X[:, 0] = np.arange(len(X)) / 1e4
+    return X
 
 
 def pieces(X, y, size=70):
     return Stream(((X[i : i + size], y[i : i + size]) for i in range(0, len(y), size)), block_rows=200)
 
 
+def test_a_stream_of_sparse_pieces_is_the_stream_of_dense_ones():
+    X, y = rows(1_003, 4)
+    plan = uneven.plan([uneven.Source("a", 1_003, FlippedLabels(0.1))], 4, batch_size=30)
+    dense, thin = (uneven.fit(plan, {"a": pieces(part, y)}, seed=0).weights for part in (X, sparse.csr_array(X)))
+    np.testing.assert_allclose(thin, dense, rtol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["array", "memory map", "stream"])
 def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
     X, y = rows(1_003, 4)
+    X = numbered(X)
     if kind == "memory map":
         monkeypatch.setattr("uneven.engine.rows.BLOCK_ROWS", 128)
         path = tmp_path / "rows.npy"
@@ -206,7 +219,8 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
         assert source.blockwise
     else:
         source = checked_arrays("a", X, y, 4) if kind == "array" else pieces(X, y)
-    numbers, seen_X, seen_y = used(source)
+    seen_X, seen_y = used(source)
+    numbers = np.rint(seen_X[:, 0] * 1e4).astype(int)
     np.testing.assert_array_equal(np.sort(numbers), np.arange(1_003))
     np.testing.assert_array_equal(seen_X, X[numbers])
     np.testing.assert_array_equal(seen_y, y[numbers])
@@ -215,8 +229,9 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
 
 def test_an_array_is_permuted_uniformly():
     """Place of row 0 over many seeds: its mean within 4 standard errors of the middle, its spread that of a uniform."""
-    source = checked_arrays("a", *rows(40, 2), 2)
-    places = np.array([np.flatnonzero(used(source, d=2, seed=s)[0] == 0)[0] for s in range(2_000)])
+    X, y = rows(40, 2)
+    source = checked_arrays("a", numbered(X), y, 2)
+    places = np.array([np.argmin(used(source, d=2, seed=s)[0][:, 0]) for s in range(2_000)])
     spread = np.sqrt((40**2 - 1) / 12)
     assert abs(places.mean() - 19.5) < 4 * spread / np.sqrt(2_000)
     assert abs(places.std() / spread - 1) < 4 / np.sqrt(2 * 2_000)

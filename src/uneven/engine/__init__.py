@@ -15,13 +15,14 @@ progress    a progress bar
 
 from uneven.engine.objective import objective
 from uneven.engine.plans import tasks_of
-from uneven.engine.rows import Stream, from_record_batches
+from uneven.engine.rows import Chunk, Stream, checked_chunk, from_record_batches
 from uneven.engine.run import Fit, Path, advance, fit
 from uneven.engine.state import Average, State, Task, initial_state
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
     "Average",
+    "Chunk",
     "Fit",
     "Path",
     "State",
@@ -29,6 +30,7 @@ __all__ = [
     "Sweep",
     "Task",
     "advance",
+    "checked_chunk",
     "fit",
     "from_record_batches",
     "initial_state",

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.engine.kernels import ROW_LIMIT
+from uneven.engine import kernels
+from uneven.engine import sparse as sparse_loops
 from uneven.problem import Problem
 
 CHUNK_BYTES = 1 << 20
 BLOCK_ROWS = 1 << 16
-_STRETCH = 1 << 11
+ROW_LIMIT = (1.0 + 1e-6) ** 2
+"""Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
 
 NO_GROUP = np.zeros(0, dtype=np.int64)
 
@@ -34,20 +36,55 @@ def is_sparse(X: Any) -> bool:
 
 
 class Chunk(NamedTuple):
-    """Some rows: features, labels (-1 or 1), the source of each (empty if all are of one), and their numbers."""
+    """Some rows that are fit for use: features, labels (-1 or 1), the source of each, and their squared norms.
+
+    `group` is empty if all rows are of one source. `checked_chunk` makes one.
+    """
 
     X: Any
     y: NDArray[np.float64]
     group: NDArray[np.int64]
-    numbers: NDArray[np.int64]
+    squares: NDArray[np.float64]
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """As the compiled loops take it: a sparse X as its three arrays."""
+        if is_sparse(self.X):
+            return (self.X.data, self.X.indices, self.X.indptr), *self[1:]
+        return tuple(self)
+
+
+def checked_chunk(
+    names: Sequence[str],
+    X: Any,
+    y: NDArray[np.float64],
+    numbers: NDArray[np.int64],
+    group: NDArray[np.int64] | None = None,
+) -> Chunk:
+    """Chunk of rows; a row that is not finite or not in the unit ball is refused by its number."""
+    squares = sparse_loops.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X)
+    group = NO_GROUP if group is None else group
+    unfit = np.flatnonzero(~(squares <= ROW_LIMIT))  # not "> limit": a NaN must not pass
+    if len(unfit):
+        i = int(unfit[0])
+        name = names[int(group[i])] if len(group) else names[0]
+        _refuse_row(name, float(squares[i]), int(numbers[i]))
+    return Chunk(X, y, group, squares)
+
+
+def _refuse_row(name: str, square: float, number: int) -> None:
+    if not np.isfinite(square):
+        raise ValueError(f"X of source {name!r} must be finite, got NaN or infinity in row {number}")
+    norm = square**0.5
+    raise ValueError(f"rows of source {name!r} must lie in the unit ball, got norm {norm:.6g} in row {number}")
 
 
 class Block(NamedTuple):
-    """Some rows of one source, as they lie: features, labels and numbers."""
+    """Neighbouring rows of one source: features, labels and the number of the first."""
 
     X: Any
     y: NDArray[np.float64]
-    numbers: NDArray[np.int64]
+    first: int
 
 
 @dataclass(frozen=True)
@@ -82,18 +119,16 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         chosen = [name for name in names if name != label] if features is None else list(features)
         if unknown := [name for name in chosen if name not in names]:
             raise ValueError(f"features must be columns; got {unknown[0]!r}, which is not one of them")
-        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in chosen]
-        yield _as_rows(columns, batch.num_rows), signed_labels(batch.column(label).to_numpy(zero_copy_only=False))
+        yield _features(batch, chosen), signed_labels(batch.column(label).to_numpy(zero_copy_only=False))
 
 
-def _as_rows(columns: Sequence[NDArray[Any]], n: int) -> NDArray[np.float32]:
-    """Columns side by side as float32 rows, a stretch that fits the cache at a time."""
-    X = np.empty((n, len(columns)), dtype=np.float32)
-    for start in range(0, n, _STRETCH):
-        stretch = slice(start, start + _STRETCH)
-        for j, column in enumerate(columns):
-            X[stretch, j] = column[stretch]
-    return X
+def _features(batch: Any, names: Sequence[str]) -> NDArray[Any]:
+    """Columns side by side as float rows; a missing value becomes a NaN, which is refused with its row's number."""
+    try:
+        return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
+    except TypeError:  # a column that is no number, such as a boolean one
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+        return np.column_stack(columns).astype(np.float64)
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:
@@ -161,22 +196,6 @@ def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0) -> None:
         raise ValueError(f"labels of source {name!r} must be -1 or 1, got {y[i]:g} in row {first + i}")
 
 
-def refuse_row(name: str, x: Any, number: int) -> None:
-    """Say what is wrong with a row that a loop would not use."""
-    values = x.toarray().ravel() if is_sparse(x) else np.asarray(x, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError(f"X of source {name!r} must be finite, got NaN or infinity in row {number}")
-    norm = float(np.linalg.norm(values.astype(np.float64)))
-    raise ValueError(f"rows of source {name!r} must lie in the unit ball, got norm {norm:.6g} in row {number}")
-
-
-def unfit_row(X: Any) -> int:
-    """First row that is not finite or not in the unit ball, or -1."""
-    squares = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    unfit = np.flatnonzero(~(squares <= ROW_LIMIT))
-    return int(unfit[0]) if len(unfit) else -1
-
-
 def chunk_rows(batch_size: int, n_features: int, steps: int | None = None) -> int:
     """Rows of a chunk: whole batches, about `CHUNK_BYTES` of them, at most `steps`."""
     batches = max(1, CHUNK_BYTES // (4 * n_features * batch_size))
@@ -188,34 +207,47 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Rows of one source, or of several shuffled together, in chunks of whole batches (but for the very last one).
 
-    A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`.
+    A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again for the next one.
     """
     size = chunk_rows(problem.batch_size, problem.n_features, steps)
     if len(rows) > 1:
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
-        return _mixed(rows, size, rng)  # type: ignore[arg-type]
+        return _mixed(names, rows, size, rng)  # type: ignore[arg-type]
     source = rows[0]
     if isinstance(source, Stream):
-        return _shuffled(_stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
+        return _shuffled(names, _stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
     if source.blockwise:
-        return _shuffled(_memory_map(source, rng), size, problem.batch_size, rng)
-    return _permuted(source, size, rng)
+        return _shuffled(names, _memory_map(source, rng), size, problem.batch_size, rng)
+    return _permuted(names, source, size, rng)
 
 
-def _permuted(source: Arrays, size: int, rng: np.random.Generator) -> Iterator[Chunk]:
-    order = rng.permutation(len(source))
+def _permuted(names: Sequence[str], source: Arrays, size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+    order, gather = rng.permutation(len(source)), _Gather()
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        yield Chunk(_gather(source.X, numbers), source.y[numbers], NO_GROUP, numbers)
+        yield checked_chunk(names, gather(source.X, numbers), source.y[numbers], numbers)
 
 
-def _gather(X: Any, numbers: NDArray[np.int64]) -> Any:
-    return X[numbers] if is_sparse(X) else np.take(X, numbers, axis=0)
+class _Gather:
+    """Rows of given numbers, in memory that is used again: fresh pages would cost more than the copying.
+
+    What it gave is overwritten by the next call.
+    """
+
+    def __init__(self) -> None:
+        self.memory = np.empty((0, 0), dtype=np.float32)
+
+    def __call__(self, X: Any, numbers: NDArray[np.int64]) -> Any:
+        if is_sparse(X):
+            return X[numbers]
+        if len(self.memory) < len(numbers) or self.memory.dtype != X.dtype:
+            self.memory = np.empty((len(numbers), X.shape[1]), dtype=X.dtype)
+        return np.take(X, numbers, axis=0, out=self.memory[: len(numbers)], mode="clip")
 
 
-def _mixed(rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+def _mixed(names: Sequence[str], rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
     ends = np.cumsum([len(source) for source in rows])
     order = rng.permutation(int(ends[-1]))
     dtype = np.result_type(*(source.X.dtype for source in rows))
@@ -227,13 +259,13 @@ def _mixed(rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Itera
         for k, source in enumerate(rows):
             mine = group == k
             X[mine], y[mine] = source.X[numbers[mine]], source.y[numbers[mine]]
-        yield Chunk(X, y, group, numbers)
+        yield checked_chunk(names, X, y, numbers, group)
 
 
 def _memory_map(source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
     for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
         rows = slice(start, min(start + BLOCK_ROWS, len(source)))
-        yield Block(source.X[rows], source.y[rows], int(start) + np.arange(rows.stop - rows.start))
+        yield Block(source.X[rows], source.y[rows], int(start))
 
 
 def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
@@ -241,7 +273,7 @@ def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
     count, first = 0, 0
     for X, y in _ahead(stream.pieces):
         checked = checked_arrays(name, X, y, d, first + count)
-        waiting.append(Block(checked.X, checked.y, first + count + np.arange(len(checked))))
+        waiting.append(Block(checked.X, checked.y, first + count))
         count += len(checked)
         if count >= stream.block_rows:
             yield _joined(waiting)
@@ -251,40 +283,49 @@ def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
 
 
 def _ahead(pieces: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Read the next piece while this one is used."""
+    """The same pieces, the next one read in another thread while this one is used."""
     iterator = iter(pieces)
     with ThreadPoolExecutor(1) as reader:
-        piece = reader.submit(next, iterator, None)
-        while (ready := piece.result()) is not None:
-            piece = reader.submit(next, iterator, None)
-            yield ready
+        coming = reader.submit(next, iterator, None)
+        while (piece := coming.result()) is not None:
+            coming = reader.submit(next, iterator, None)
+            yield piece
 
 
 def _joined(blocks: Sequence[Block]) -> Block:
-    return blocks[0] if len(blocks) == 1 else Block(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+    if len(blocks) == 1:
+        return blocks[0]
+    X, y = _stacked([block.X for block in blocks]), _stacked([block.y for block in blocks])
+    return Block(X, y, blocks[0].first)
 
 
-def _shuffled(blocks: Iterator[Block], size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+def _stacked(parts: Sequence[Any]) -> Any:
+    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
+
+
+def _shuffled(
+    names: Sequence[str], blocks: Iterator[Block], size: int, batch_size: int, rng: np.random.Generator
+) -> Iterator[Chunk]:
     """Rows of each block in random order, in chunks of whole batches; what is left over joins the next block."""
-    left: Block | None = None
+    gather = _Gather()
+    left: list[Any] | None = None  # X, y and numbers of a batch that is not full yet
     for block in blocks:
         order = rng.permutation(len(block.y))
-        shuffled = Block(_gather(block.X, order), block.y[order], block.numbers[order])
+        shuffled = [gather(block.X, order), block.y[order], block.first + order]
         start = 0
-        if left is not None:  # fill its last batch up
-            start = min(batch_size - len(left.y), len(order))
-            left = _joined([left, _cut(shuffled, 0, start)])
-            if len(left.y) < batch_size:
+        if left is not None:
+            start = min(batch_size - len(left[1]), len(order))
+            left = [_stacked(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
+            if len(left[1]) < batch_size:
                 continue
-            yield Chunk(left.X, left.y, NO_GROUP, left.numbers)
+            yield checked_chunk(names, *left)
         stop = start + (len(order) - start) // batch_size * batch_size
         for first in range(start, stop, size):
-            part = _cut(shuffled, first, min(first + size, stop))
-            yield Chunk(part.X, part.y, NO_GROUP, part.numbers)
-        left = _cut(shuffled, stop, len(order)) if stop < len(order) else None
+            yield checked_chunk(names, *_cut(shuffled, first, min(first + size, stop)))
+        left = [column.copy() for column in _cut(shuffled, stop, len(order))] if stop < len(order) else None
     if left is not None:
-        yield Chunk(left.X, left.y, NO_GROUP, left.numbers)
+        yield checked_chunk(names, *left)
 
 
-def _cut(block: Block, start: int, stop: int) -> Block:
-    return Block(block.X[start:stop], block.y[start:stop], block.numbers[start:stop])
+def _cut(columns: Sequence[Any], start: int, stop: int) -> list[Any]:
+    return [column[start:stop] for column in columns]

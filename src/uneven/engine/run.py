@@ -18,8 +18,6 @@ from uneven.engine.rows import (
     checked_rows,
     chunks,
     is_sparse,
-    refuse_row,
-    unfit_row,
 )
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import checked_seed, generator
@@ -62,8 +60,6 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     """Take the steps of one chunk of rows: state in, state out.
 
     Rows are used in the order given, in mini-batches of the problem's batch size; the last one takes what is left.
-    A row that is not finite or not in the unit ball stops it with a ValueError that has the row's number, and the
-    state that came in is as it was.
     """
     running = _Running(state, task)
     running.take(chunk, rng)
@@ -80,31 +76,20 @@ class _Running:
         self.twin = NO_TWIN if state.twin is None else state.twin.copy()
 
     def take(self, chunk: Chunk, rng: np.random.Generator) -> None:
-        X, y, group, _ = chunk
         if self.table is None:
-            self._take_slowly(chunk, rng)
-            return
-        if is_sparse(X):
+            X = chunk.X.toarray() if is_sparse(chunk.X) else chunk.X
+            self.before = reference.advance(self.before, self.task, X.astype(np.float64), chunk.y, chunk.group, rng)
+        elif is_sparse(chunk.X):
             self._refuse_dense_noise(self.table)
-            rows = (X.data, X.indices, X.indptr)
-            bad = sparse.advance(self.w, self.average, self.book, rows, y, group, self.table, self.spec)
+            sparse.advance(self.w, self.average, self.book, chunk.arrays, self.table, self.spec)
         else:
-            bad = kernels.advance(self.w, self.twin, self.average, self.book, X, y, group, self.table, self.spec, rng)
-        if bad >= 0:
-            self._refuse(chunk, bad)
+            kernels.advance(self.w, self.twin, self.average, self.book, chunk.arrays, self.table, self.spec, rng)
 
     def state(self) -> State:
         if self.table is None:
             return self.before
-        twin = None if self.before.twin is None else self.twin
+        twin = None if self.before.twin is None else self.twin.copy()
         return kernels.state_of(self.task, self.before, self.book, self.w.copy(), self.average.copy(), twin)
-
-    def _take_slowly(self, chunk: Chunk, rng: np.random.Generator) -> None:
-        bad = unfit_row(chunk.X)
-        if bad >= 0:
-            self._refuse(chunk, bad)
-        X = chunk.X.toarray() if is_sparse(chunk.X) else chunk.X
-        self.before = reference.advance(self.before, self.task, X.astype(np.float64), chunk.y, chunk.group, rng)
 
     def _refuse_dense_noise(self, table: Array) -> None:
         for name, noise, row in zip(self.task.names, self.task.noises, table, strict=True):
@@ -112,10 +97,6 @@ class _Running:
                 raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
         if self.before.twin is not None:
             raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")
-
-    def _refuse(self, chunk: Chunk, bad: int) -> None:
-        name = self.task.names[int(chunk.group[bad])] if len(chunk.group) else self.task.names[0]
-        refuse_row(name, chunk.X[[bad]] if is_sparse(chunk.X) else chunk.X[bad], int(chunk.numbers[bad]))
 
 
 def fit(

@@ -20,7 +20,6 @@ from uneven.engine.kernels import (
     COUNT,
     ETA,
     FLIP,
-    ROW_LIMIT,
     STEP,
     TOTAL,
     WEIGHT,
@@ -31,33 +30,31 @@ from uneven.engine.kernels import (
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def accumulate(
-    total: Any,
-    touched: Any,
-    u: Any,
-    scale: float,
-    X: Any,
-    y: Any,
-    group: Any,
-    table: Any,
-    start: int,
-    stop: int,
-    spec: Any,
-) -> Any:
-    """Sum of the batch's row gradients into `total`; its touched coordinates, their count, and a bad row or -1."""
-    data, indices, indptr = X
-    count = 0
-    for i in range(start, stop):
-        score, square = 0.0, 0.0
+def squares_of(data: Any, indptr: Any) -> Any:
+    """Squared norm of each row; not finite if an entry is not."""
+    squares = np.empty(indptr.shape[0] - 1)
+    for i in range(squares.shape[0]):
+        square = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x = np.float64(data[p])
-            score += x * u[indices[p]]
             square += x * x
-        if not square <= ROW_LIMIT:
-            return count, i
+        squares[i] = square
+    return squares
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def accumulate(
+    total: Any, touched: Any, u: Any, scale: float, rows: Any, start: int, stop: int, table: Any, spec: Any
+) -> int:
+    """Sum of the batch's row gradients into `total`; the coordinates it touched, and how many they are."""
+    (data, indices, indptr), y, group, squares = rows
+    count = 0
+    for i in range(start, stop):
+        score = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            score += np.float64(data[p]) * u[indices[p]]
         flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
-        cap = spec.cap / np.sqrt(max(square, 1e-300))
-        weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, cap)
+        weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, squares[i], spec.limit)
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]
@@ -65,13 +62,13 @@ def accumulate(
                     touched[count] = j
                     count += 1
                 total[j] += weight * data[p]
-    return count, -1
+    return count
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def advance(w: Any, average: Any, book: Any, X: Any, y: Any, group: Any, table: Any, spec: Any) -> int:
-    """One step for each mini-batch of rows, in place; the number of a row that is not fit for use, or -1."""
-    data, _, _ = X
+def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -> None:
+    """One step for each mini-batch of rows ((data, indices, indptr), y, group, squares), in place."""
+    (data, _, _), y, group, _ = rows
     d = w.shape[0]
     u, scale, square = w.copy(), 1.0, np.dot(w, w)
     rest, alpha = book[WEIGHT] * average, 0.0
@@ -79,9 +76,7 @@ def advance(w: Any, average: Any, book: Any, X: Any, y: Any, group: Any, table: 
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         m = stop - start
-        count, bad = accumulate(total, touched, u, scale, X, y, group, table, start, stop, spec)
-        if bad >= 0:
-            return bad
+        count = accumulate(total, touched, u, scale, rows, start, stop, table, spec)
         moment = step_moment(spec, book, group, table, start, stop)
         book[STEP] += 1.0
         book[CLOCK] += 1.0 / moment
@@ -122,4 +117,3 @@ def advance(w: Any, average: Any, book: Any, X: Any, y: Any, group: Any, table: 
     w[:] = scale * u
     if book[WEIGHT] > 0.0:
         average[:] = (alpha * u + rest) / book[WEIGHT]
-    return -1
