@@ -26,11 +26,10 @@ def split(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarra
     return {"clean": (X[:n], y[:n]), "noisy": (X[n:], y[n:])}
 
 
-def numpy_loop(X: np.ndarray, y: np.ndarray, rows: int) -> np.ndarray:
-    """A careful NumPy loop with noise for each row, over the first rows of a permutation."""
+def numpy_loop(X: np.ndarray, y: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """A careful NumPy loop with noise for each row, over rows in this order."""
     rng, w = np.random.default_rng(0), np.zeros(X.shape[1])
-    order = rng.permutation(len(y))[:rows]
-    for t, start in enumerate(range(0, rows, BATCH), start=1):
+    for t, start in enumerate(range(0, len(order), BATCH), start=1):
         i = order[start : start + BATCH]
         batch, labels = X[i].astype(np.float64), y[i]
         slopes = -labels / (1 + np.exp(labels * (batch @ w)))
@@ -45,13 +44,13 @@ def fits() -> None:
     data = split(X, y)
     plan = uneven.plan(sources(), covertype.FEATURES, ALPHA, BATCH)
     plans = [uneven.plan(sources(), covertype.FEATURES, alpha, BATCH) for alpha in np.geomspace(1e-4, 1e-2, 50)]
-    part = covertype.ROWS // 10
+    tenth = np.random.default_rng(0).permutation(covertype.ROWS)[: covertype.ROWS // 10]
     uneven.fit(plan, data, seed=0)  # compile
     one, private, sgd, loop, many = in_turn(
         lambda: uneven.fit(plan, data, seed=0),
         lambda: uneven.fit(plan, data),
         lambda: SGDClassifier(loss="log_loss", max_iter=1, tol=None, fit_intercept=False).fit(X, y),
-        lambda: numpy_loop(X, y, part),
+        lambda: numpy_loop(X, y, tenth),
         lambda: uneven.sweep(plans, data, seed=0),
     )
     loop *= 10  # it ran over a tenth of the rows

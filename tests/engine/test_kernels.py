@@ -10,7 +10,7 @@ from scipy import sparse
 
 import uneven
 from uneven import noise as noises
-from uneven.engine import Average, Task, advance, checked_chunk, initial_state, reference
+from uneven.engine import Average, State, Task, advance, checked_chunk, initial_state, reference
 from uneven.engine.state import AVERAGES
 from uneven.losses import LOSSES
 from uneven.schedules import Averaged, Precision, Rate
@@ -22,6 +22,8 @@ NOISES = [
     noises.FlippedLabels(0.2),
     noises.AdditiveNoise(2.0),
     noises.AdditiveNoise(0.0),
+    noises.LocalPrivacy(4.0, "privunit"),
+    noises.LocalPrivacy(0.5, "privunit"),
 ]
 SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
 # Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
@@ -35,7 +37,7 @@ def task(noise=NOISES[1], schedule=SCHEDULES[0], *, loss="logistic", batch_size=
 
 def chunk(n=33, seed=0, dtype=np.float32):
     X, y = rows(n, D, seed, dtype)
-    return checked_chunk("a", X, y, np.arange(n))
+    return checked_chunk(("a",), X, y, np.arange(n))
 
 
 def both(what, part, state=None, seed=9):
@@ -98,10 +100,10 @@ def test_projection_bites_in_both():
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_same_for_sources_shuffled_together(schedule):
     problem = uneven.Problem(D, 0.1, 7)
-    three = (noises.LocalPrivacy(4.0, "l2-laplace"), noises.FlippedLabels(0.3), noises.AdditiveNoise(3.0))
-    moments = tuple(noise.moment("upper", problem) for noise in three)
-    mixed = Task(problem, ("a", "b", "c"), three, moments, schedule)
-    part = chunk()._replace(group=np.random.default_rng(0).integers(3, size=33))
+    four = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"))
+    moments = tuple(noise.moment("upper", problem) for noise in four)
+    mixed = Task(problem, ("a", "b", "c", "d"), four, moments, schedule)
+    part = chunk()._replace(group=np.random.default_rng(0).integers(4, size=33))
     assert_same(*both(mixed, part))
 
 
@@ -113,25 +115,72 @@ def test_same_for_sparse_rows(loss, noise, schedule, average):
     part, rng = chunk(), np.random.default_rng(3)
     thin = sparse.csr_array(np.where(rng.random(part.X.shape) < 0.4, part.X, 0))
     what = task(noise, schedule, loss=loss, average=average, estimate=True, clip=0.4)
-    assert_same(*both(what, checked_chunk("a", thin, part.y, np.arange(33)), initial_state(D)))
+    assert_same(*both(what, checked_chunk(("a",), thin, part.y, np.arange(33)), initial_state(D)))
 
 
-def test_sparse_rows_keep_their_precision_over_many_steps():
-    """Two thousand batches through one lazily scaled vector, projections among them, against the dense loop."""
-    X, y = rows(20_000, 40, seed=4)
+def many_steps(d, n, b, radius_of, schedule, **options):
+    """Dense and sparse runs of the same thin rows."""
+    X, y = rows(n, d, seed=4)
     thin = np.where(np.random.default_rng(5).random(X.shape) < 0.1, X, 0).astype(np.float32)
-    problem = uneven.Problem(40, 1e-3, 10)
+    problem = uneven.Problem(d, radius_of, b)
     exact = noises.Exact()
-    what = Task(problem, ("a",), (exact,), (exact.moment("upper", problem),), Rate(1000.0), Average("growing"))
-    ends = [
-        advance(initial_state(40), what, checked_chunk("a", rows_, y, np.arange(20_000)), np.random.default_rng(0))
+    what = Task(problem, ("a",), (exact,), (exact.moment("upper", problem),), schedule, Average("growing"), **options)
+    return what, [
+        advance(initial_state(d), what, checked_chunk(("a",), rows_, y, np.arange(n)), np.random.default_rng(0))
         for rows_ in (thin, sparse.csr_array(thin))
     ]
-    np.testing.assert_allclose(ends[1].weights, ends[0].weights, rtol=1e-7)
-    np.testing.assert_allclose(ends[1].average, ends[0].average, rtol=1e-7)
 
 
-@pytest.mark.parametrize("noise", [NOISES[1], NOISES[3]], ids=repr)
+@pytest.mark.parametrize("rate", [1000.0, 3000.0])
+def test_sparse_rows_keep_their_precision_over_many_steps(rate):
+    """Two thousand batches through one lazily scaled vector, against the dense loop."""
+    _, (dense, thin) = many_steps(40, 20_000, 10, 1e-3, Rate(rate))
+    np.testing.assert_allclose(thin.weights, dense.weights, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(thin.average, dense.average, rtol=1e-7, atol=1e-9)
+
+
+def test_projection_bites_for_sparse_rows_too():
+    what, (dense, thin) = many_steps(40, 200, 10, 0.1, Averaged(1e4))
+    assert np.linalg.norm(dense.weights) == pytest.approx(what.problem.ball)
+    np.testing.assert_allclose(thin.weights, dense.weights, rtol=1e-9)
+
+
+def test_empty_rows_at_a_large_rate_stay_in_the_ball():
+    """The scale of the lazy vector swings widely where nothing but the L2 term acts."""
+    X, y = rows(305, 5, seed=1)
+    X[:300] = 0
+    problem, exact = uneven.Problem(5, 0.1, 1), noises.Exact()
+    what = Task(problem, ("a",), (exact,), (exact.moment("upper", problem),), Rate(1e4))
+    ends = [
+        advance(initial_state(5), what, checked_chunk(("a",), form, y, np.arange(305)), None)
+        for form in (sparse.csr_array(X),)
+    ]
+    assert np.linalg.norm(ends[0].weights) <= problem.ball * (1 + 1e-9)
+
+
+def test_gradients_that_cancel_are_counted_once():
+    """Coordinates whose sum passes through 0 within a batch: the estimate of ‖G‖² must not see them twice."""
+    X, y = np.full((3, 1), 0.5) * np.eye(1, D), np.array([1.0, -1.0, 1.0])
+    what = task(NOISES[0], SCHEDULES[2], loss="linear", batch_size=3, estimate=True)
+    assert_same(*both(what, checked_chunk(("a",), sparse.csr_array(X), y, np.arange(3)), initial_state(D)))
+
+
+def test_estimates_of_short_batches_stand_for_full_ones():
+    """400 chunks of 5 rows where the batch is 50: the mean of ‖G‖² is what a full batch would have."""
+    problem, noise = uneven.Problem(3, 0.1, 50), noises.AdditiveNoise(50.0)
+    what = Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), Precision(0.1), estimate=True)
+    X, y = rows(2_000, 3)
+    state, rng = initial_state(3), np.random.default_rng(0)
+    for i in range(0, 2_000, 5):
+        state = advance(state, what, checked_chunk(("a",), X[i : i + 5], y[i : i + 5], np.arange(5)), rng)
+    total, count = state.estimates["a"]
+    assert count == 400
+    # ‖Z‖² is a multiple of chi²(3): relative error √(2/3)/√400. The stated fixed part (about 1.6) is scaled too.
+    short, full = noise.second_moment(problem, rows=5)[1], noise.second_moment(problem, rows=50)[1]
+    assert total / count == pytest.approx(10.0 * full / short, rel=4 * np.sqrt(2 / 3) / 20)
+
+
+@pytest.mark.parametrize("noise", [NOISES[1], NOISES[3], NOISES[5]], ids=repr)
 def test_sparse_rows_are_refused_where_noise_fills_them(noise):
     part = chunk()
     with pytest.raises(ValueError, match=r"rows of source 'a' must be dense: .* fills every coordinate"):
@@ -161,6 +210,33 @@ def test_a_noise_without_compiled_form_runs_by_the_reference():
     assert_same(*both(task(Rounded()), chunk()))
 
 
+def test_privacy_does_not_rest_on_a_chunk_being_honest():
+    """Labels other than ±1 or false norms would let a longer gradient through."""
+    X, y = np.eye(1, D), np.ones(1)
+    honest = checked_chunk(("a",), X, y, np.arange(1))
+    with pytest.raises(ValueError, match="labels of source 'a' must be -1 or 1, got 1000"):
+        advance(initial_state(D), task(), honest._replace(y=1000 * y), np.random.default_rng(0))
+    lied = advance(initial_state(D), task(clip=0.1), honest._replace(squares=np.zeros(1)), np.random.default_rng(0))
+    true = advance(initial_state(D), task(clip=0.1), honest, np.random.default_rng(0))
+    np.testing.assert_array_equal(lied.weights, true.weights)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    part = chunk()
+    with pytest.raises(ValueError, match="state must have weights and average of 5 features, got 9 and 9"):
+        advance(initial_state(9), task(), part, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="rows must have 5 features, got 4"):
+        advance(initial_state(D), task(), part._replace(X=part.X[:, :4]), np.random.default_rng(0))
+
+
+def test_a_state_is_read_only_and_its_own():
+    state = initial_state(3, twin=True)
+    for values in (state.weights, state.average, state.twin):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1.0
+    assert State(np.zeros(4)).average.shape == (4,)
+
+
 def test_state_in_is_left_alone():
     start = initial_state(D, twin=True)
     advance(start, task(average="growing"), chunk(), np.random.default_rng(0))
@@ -175,7 +251,9 @@ def test_a_chain_of_stretches_is_the_whole(cut):
     what, part = task(average="late", estimate=True), chunk()
     rng = np.random.default_rng(1)
     whole = advance(initial_state(D), what, part, np.random.default_rng(1))
-    first, second = (checked_chunk("a", part.X[s], part.y[s], np.arange(33)[s]) for s in (slice(cut), slice(cut, None)))
+    first, second = (
+        checked_chunk(("a",), part.X[s], part.y[s], np.arange(33)[s]) for s in (slice(cut), slice(cut, None))
+    )
     chained = advance(advance(initial_state(D), what, first, rng), what, second, rng)
     np.testing.assert_array_equal(chained.weights, whole.weights)
     np.testing.assert_array_equal(chained.average, whole.average)

@@ -1,8 +1,10 @@
 """Whole runs: what they equal in the limit, what they promise, and what they refuse."""
 
+import importlib
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -48,7 +50,7 @@ def test_zero_noise_is_plain_sgd(noise, batch_size):
     X, y = rows(300, 4)
     plan = uneven.plan([uneven.Source("a", 300, noise)], 4, 0.05, batch_size, strategy="clean-only", radius="paper")
     ran = uneven.fit(plan, {"a": (X, y)}, seed=3)
-    order = streams.generator(3, 0, 0, "order").permutation(300)
+    order = streams.generator(3, 0, "a", "order").permutation(300)
     expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=batch_size, radius=20.0)
     np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
 
@@ -165,14 +167,14 @@ def test_a_seed_repeats_and_no_seed_does_not():
 
 
 def test_without_a_seed_the_generator_is_cryptographic():
-    generator = streams.generator(None, 0, 0, "noise")
+    generator = streams.generator(None, 0, "a", "noise")
     assert type(generator.bit_generator).__name__ == "AESCounter"
-    draws = {tuple(streams.generator(None, 0, 0, "noise").integers(2**62, size=4)) for _ in range(50)}
+    draws = {tuple(streams.generator(None, 0, "a", "noise").integers(2**62, size=4)) for _ in range(50)}
     assert len(draws) == 50
 
 
 def test_streams_differ_by_run_source_and_purpose():
-    keys = [(s, r, k, p) for s in (1, 2) for r in (0, 1) for k in (0, 1) for p in ("order", "noise")]
+    keys = [(s, r, k, p) for s in (1, 2) for r in (0, 1) for k in ("a", "b") for p in ("order", "noise")]
     draws = {tuple(streams.generator(*key).integers(2**62, size=4)) for key in keys}
     assert len(draws) == len(keys)
 
@@ -263,8 +265,8 @@ def test_arrow_record_batches():
     )
     assert BLOCK_ROWS > 500  # one block either way, so the same order
     for options, message in [
-        ({"label": "z"}, "label must be one of the columns 'y', 'x0', 'x1', 'x2'; got 'z'"),
-        ({"label": "y", "features": ["x0", "x9"]}, "features must be columns; got 'x9'"),
+        ({"label": "z"}, r"columns must hold 'z' once, got \['y', 'x0', 'x1', 'x2'\]"),
+        ({"label": "y", "features": ["x0", "x9"]}, "columns must hold 'x9' once"),
     ]:
         bad = uneven.from_record_batches(table.to_batches(), **options)
         with pytest.raises(ValueError, match=message):
@@ -320,7 +322,33 @@ BAD_DATA = {
         {"a": Stream([(GOOD_X[:9], GOOD_Y[:9])])},
         "source 'a' must have the 10 rows the plan says, got 9",
     ),
-    "long stream": ({"a": Stream([(GOOD_X, GOOD_Y)] * 2)}, "source 'a' must have the 10 rows the plan says, got 20"),
+    "long stream": ({"a": Stream([(GOOD_X, GOOD_Y)] * 2)}, "source 'a' must have the 10 rows the plan says, got"),
+    "endless stream": (
+        {"a": Stream((GOOD_X, GOOD_Y) for _ in count())},
+        "source 'a' must have the 10 rows the plan says, got more",
+    ),
+    "not a dict": ((GOOD_X, GOOD_Y), "data must be a dict of names and rows, got 'tuple'"),
+    "unknown source": ({"a": (GOOD_X, GOOD_Y), "z": 1}, "data must have the plan's sources only, got 'z'"),
+    "text labels": ({"a": (GOOD_X, ["yes"] * 10)}, "labels of source 'a' must be plain real numbers, got list of <U3"),
+    "text rows": ({"a": (GOOD_X.astype(str), GOOD_Y)}, "X of source 'a' must be plain real numbers, got ndarray of"),
+    "complex rows": (
+        {"a": (GOOD_X * 1j, GOOD_Y)},
+        "X of source 'a' must be plain real numbers, got ndarray of complex",
+    ),
+    "masked rows": (
+        {"a": (np.ma.array(GOOD_X), GOOD_Y)},
+        "X of source 'a' must be plain real numbers, got MaskedArray",
+    ),
+    "a piece of three": ({"a": Stream([(GOOD_X, GOOD_Y, 3)])}, r"pieces must be \(X, y\), got"),
+    "no piece": ({"a": Stream([None])}, r"pieces must be \(X, y\), got None"),
+    "csr out of bounds": (
+        {"a": (sparse.csr_array((np.full(10, 0.5), np.full(10, 10**7), np.arange(11)), shape=(10, 4)), GOOD_Y)},
+        "X of source 'a' must have column numbers below 4",
+    ),
+    "csr with duplicates": (
+        {"a": (sparse.csr_array((np.full(20, 0.7), np.zeros(20, int), np.arange(0, 21, 2)), shape=(10, 4)), GOOD_Y)},
+        "rows of source 'a' must lie in the unit ball, got norm 1.4 in row",
+    ),
     "bad stream label": (
         {"a": Stream([(GOOD_X[:5], GOOD_Y[:5]), (GOOD_X[5:], GOOD_Y[5:] * [1, 1, 7, 1, 1])])},
         "labels of source 'a' must be -1 or 1, got -?7 in row 7",
@@ -341,6 +369,8 @@ def test_bad_data(data, message):
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": "x"}, "seed must be a whole number of at least 0, got 'x'"),
         ({"average": "median"}, "average must be one of 'auto', 'last', 'late', 'growing', 'steps'; got 'median'"),
+        ({"record": -1}, "record must be a whole number of at least 0, got -1"),
+        ({"passes": 0}, "passes must be a whole number of at least 1, got 0"),
         ({"average": "late", "estimate": True}, "average must be 'growing' where the clock's end is unknown"),
     ],
 )
@@ -354,6 +384,224 @@ def test_estimates_of_shuffled_sources_are_refused():
     sources, data = two_sources(*PRIVATE)
     with pytest.raises(ValueError, match="estimate must be False for a plan that shuffles sources together"):
         uneven.fit(uneven.plan(sources, 4, strategy="arbitrary"), data, estimate=True)
+
+
+def test_columns_in_another_order_are_found_by_name():
+    pa = pytest.importorskip("pyarrow")
+    X, y = rows(500, 3)
+    table = pa.table({"y": (y > 0).astype(int), **{f"x{j}": X[:, j] for j in range(3)}})
+    turned = table.slice(250).select(["x2", "x0", "y", "x1"])
+    plan = uneven.plan([uneven.Source("a", 500)], 3, 0.1, 10)
+    mixed = uneven.from_record_batches([*table.slice(0, 250).to_batches(), *turned.to_batches()], label="y")
+    plain = uneven.from_record_batches(table.to_batches(), label="y")
+    np.testing.assert_array_equal(*(uneven.fit(plan, {"a": stream}, seed=0).weights for stream in (mixed, plain)))
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"x0": ["0.1"] * 4}, "column 'x0' must hold numbers"),
+        ({"x0": [0.0, None, 0.0, 0.0]}, "X of source 'a' must be finite, got NaN or infinity in row 1"),
+        ({"y": [-1, 0, 1, 1]}, "label 'y' must hold -1 and 1, or 0 and 1, got both"),
+        ({"y": ["yes"] * 4}, "labels must be plain real numbers"),
+    ],
+)
+def test_arrow_columns_that_are_no_numbers(column, message):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": [1, 1, 0, 0], "x0": [0.0] * 4, "x1": [True, False, True, False], **column})
+    stream = uneven.from_record_batches(table.to_batches(), label="y")
+    with pytest.raises(ValueError, match=message):
+        uneven.fit(uneven.plan([uneven.Source("a", 4)], 2), {"a": stream}, seed=0)
+
+
+def test_a_producer_may_use_its_buffers_again():
+    X, y = rows(900, 4)
+    plan = uneven.plan([uneven.Source("a", 900)], 4, batch_size=30)
+
+    def reusing():
+        buffer, labels = np.empty((100, 4), dtype=np.float32), np.empty(100)
+        for start in range(0, 900, 100):
+            buffer[:], labels[:] = X[start : start + 100], y[start : start + 100]
+            yield buffer, labels
+
+    kept = Stream([(X[i : i + 100], y[i : i + 100]) for i in range(0, 900, 100)], block_rows=100)
+    reused = Stream(reusing(), block_rows=100)
+    np.testing.assert_array_equal(*(uneven.fit(plan, {"a": source}, seed=0).weights for source in (kept, reused)))
+
+
+def test_a_producers_error_is_the_users():
+    def breaking():
+        yield GOOD_X[:5], GOOD_Y[:5]
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        uneven.fit(uneven.plan([uneven.Source("a", 10)], 4), {"a": Stream(breaking())}, seed=0)
+
+
+def test_passes_go_through_each_source_again():
+    X, y = rows(300, 4)
+    twice = uneven.plan([uneven.Source("a", 600)], 4, batch_size=30, strategy="clean-only", alpha=0.05, radius="paper")
+    ran = uneven.fit(twice, {"a": (X, y)}, seed=3, passes=2)
+    rng = streams.generator(3, 0, "a", "order")
+    order = np.concatenate([rng.permutation(300), rng.permutation(300)])
+    expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=30, radius=20.0)
+    np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="must have the 600 rows the plan says, got 3 passes of 300"):
+        uneven.fit(twice, {"a": (X, y)}, seed=3, passes=3)
+    with pytest.raises(ValueError, match="passes must be 1 for source 'a': a stream can be read only once"):
+        uneven.fit(twice, {"a": pieces(X, y)}, seed=3, passes=2)
+
+
+@pytest.mark.parametrize("strategy", ["precision", "arbitrary"])
+@pytest.mark.parametrize("kind", ["arrays", "streams"])
+def test_without_a_seed_every_stream_is_cryptographic_and_its_own(strategy, kind, monkeypatch):
+    made = []
+    real = streams.generator
+
+    def spy(*key):
+        made.append((key, real(*key)))
+        return made[-1][1]
+
+    monkeypatch.setattr("uneven.engine.run.generator", spy)
+    sources, data = two_sources(*PRIVATE)
+    if kind == "streams" and strategy == "precision":
+        data = {name: pieces(*rows_) for name, rows_ in data.items()}
+    uneven.fit(uneven.plan(sources, 4, strategy=strategy), data)
+    assert len(made) == (4 if strategy == "precision" else 2)  # an order and a noise for each segment
+    assert len({key for key, _ in made}) == len(made)
+    keys = set()
+    for key, generator in made:
+        assert key[0] is None
+        assert type(generator.bit_generator).__name__ == "AESCounter"
+        keys.add(tuple(generator.bit_generator.state["s"]["seed"][:2]))
+    assert len(keys) == len(made)
+    assert all(low > 2**32 or high > 2**32 for low, high in keys)
+
+
+def test_noise_and_order_differ_between_sources_and_runs():
+    """Two sources with the same rows: their runs would be the same if they shared an order or a noise."""
+    X, y = rows(100, 4)
+    ends = []
+    for name in ("a", "b"):
+        for noise in (Exact(), PRIVATE[0]):
+            plan = uneven.plan([uneven.Source(name, 100, noise)], 4, strategy="clean-only", batch_size=5)
+            ends.append(uneven.sweep([plan], {name: (X, y)}, runs=2, seed=3).weights[0])
+    ends = np.concatenate(ends)
+    assert len(np.unique(ends.round(9), axis=0)) == len(ends) == 8
+
+
+def test_listing_the_sources_in_another_order_changes_nothing():
+    sources, data = two_sources(*PRIVATE)
+    one, two = (uneven.plan(listed, 4, batch_size=9) for listed in (sources, sources[::-1]))
+    assert one.order == two.order
+    np.testing.assert_array_equal(*(uneven.fit(plan, data, seed=1).weights for plan in (one, two)))
+
+
+def test_mixed_rows_are_each_used_once_with_their_own_label():
+    _, data = two_sources(*PRIVATE)
+    X = {name: numbered(part[0]) for name, part in data.items()}
+    arrays = [checked_arrays(name, X[name], data[name][1], 4) for name in ("a", "b")]
+    parts = list(chunks(("a", "b"), arrays, uneven.Problem(4, 0.1, 30), np.random.default_rng(0), steps=2))
+    group = np.concatenate([part.group for part in parts])
+    numbers = np.rint(np.concatenate([part.X[:, 0] for part in parts]) * 1e4).astype(int)
+    labels = np.concatenate([part.y for part in parts])
+    for k, name in enumerate("ab"):
+        mine = numbers[group == k]
+        np.testing.assert_array_equal(np.sort(mine), np.arange(len(data[name][1])))
+        np.testing.assert_array_equal(labels[group == k], data[name][1][mine])
+    assert 0.1 < np.mean(group[:100] == 0) < 0.6  # 130 of 400, shuffled
+
+
+def test_late_average_needs_a_clock_that_is_known():
+    sources, data = two_sources(*PRIVATE)
+    plan = uneven.plan(sources, 4, strategy="arbitrary")
+    with pytest.raises(ValueError, match="average must be 'growing' where the clock's end is unknown"):
+        uneven.fit(plan, data, seed=0, average="late")
+
+
+def test_the_twin_of_private_rows_is_for_simulations():
+    sources, data = two_sources(*PRIVATE)
+    with pytest.raises(ValueError, match="twin must be False where rows are private and there is no seed"):
+        uneven.fit(uneven.plan(sources, 4), data, twin=True)
+
+
+def test_a_source_cannot_be_used_twice():
+    sources, data = two_sources(*PRIVATE)
+    plan = uneven.plan(sources, 4)
+    with pytest.raises(ValueError, match="plan must use each source once"):
+        uneven.fit(replace(plan, segments=plan.segments * 2), data, seed=0)
+
+
+@dataclass(frozen=True)
+class Louder(AdditiveNoise):
+    """A known noise with another release: its coefficients no longer stand for it."""
+
+    def spread(self, rows, n_features, bound, rng):
+        return 100.0 * super().spread(rows, n_features, bound, rng)
+
+
+def test_a_subclass_that_changes_the_noise_is_not_run_as_its_parent():
+    X, y = rows(300, 4)
+    spread = []
+    for noise in (AdditiveNoise(1.0), Louder(1.0)):
+        plan = uneven.plan([uneven.Source("a", 300, noise)], 4, batch_size=5)
+        ends = [uneven.fit(plan, {"a": (X, y)}, seed=s).weights for s in range(20)]
+        spread.append(np.std(ends, axis=0).mean())
+    assert spread[1] > 4 * spread[0]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "stream", "memory map"])
+def test_the_size_of_chunks_changes_nothing(kind, monkeypatch, tmp_path):
+    X, y = rows(700, 4)
+    np.save(tmp_path / "X.npy", X)
+    forms = {"dense": X, "sparse": sparse.csr_array(X), "memory map": np.load(tmp_path / "X.npy", mmap_mode="r")}
+    plan = uneven.plan([uneven.Source("a", 700, FlippedLabels(0.1))], 4, batch_size=9)
+    ends = []
+    for size in (1, 1 << 10, 1 << 20):
+        monkeypatch.setattr("uneven.engine.rows.CHUNK_BYTES", size)
+        data = pieces(X, y) if kind == "stream" else (forms[kind], y)
+        ends.append(uneven.fit(plan, {"a": data}, seed=2).weights)
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=1e-10)
+
+
+def test_memory_maps_of_whole_numbers_are_read_block_by_block(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.random((70_000, 4)) < 0.2).astype(np.int8)
+    X[X.sum(axis=1) > 1] = 0  # in the unit ball
+    y = np.where(rng.random(70_000) < 0.5, 1, -1).astype(np.int8)
+    np.save(tmp_path / "X.npy", X)
+    plan = uneven.plan([uneven.Source("a", 70_000)], 4)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert checked_arrays("a", mapped, y, 4).X is mapped
+    assert uneven.fit(plan, {"a": (mapped, y)}, seed=0).state.step == plan.steps
+    y[65_999] = 0
+    with pytest.raises(ValueError, match="labels of source 'a' must be -1 or 1, got 0 in row 65999"):
+        uneven.fit(plan, {"a": (mapped, y)}, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: uneven.objective(p, np.zeros(4), GOOD_X, [1.0]), r"y of source 'rows' must have shape \(10,\)"),
+        (lambda p: uneven.objective(p, np.zeros(4), GOOD_X, GOOD_Y > 0), "labels of source 'rows' must be -1 or 1"),
+        (lambda p: uneven.objective(p, np.zeros(4), GOOD_X[:0], GOOD_Y[:0]), "X must have at least one row"),
+        (lambda _: uneven.fit(3, {}), "plan must be an uneven.Plan, got 3"),
+        (lambda _: Stream(3), r"pieces must be an iterable of \(X, y\), got 3"),
+        (lambda _: uneven.from_record_batches([], "y", "x0"), "features a list of names, got 'x0'"),
+    ],
+)
+def test_bad_calls(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(uneven.Problem(4, 0.1, 5))
+
+
+def test_objective_in_blocks(monkeypatch):
+    X, y = rows(1_000, 4)
+    problem, W = uneven.Problem(4, 0.3, 1), np.random.default_rng(0).normal(size=(3, 4))
+    whole = uneven.objective(problem, W, X, y)
+    monkeypatch.setattr(importlib.import_module("uneven.engine.objective"), "_BLOCK_BYTES", 1_000)
+    np.testing.assert_allclose(uneven.objective(problem, W, X, y), whole, rtol=1e-12)
 
 
 def test_importing_does_not_compile_or_open_a_plotting_library():

@@ -42,6 +42,21 @@ def test_one_thread_equals_many():
     assert not sweeps[0].interrupted
 
 
+def test_plans_with_different_batches_or_fewer_sources_go_together():
+    only = uneven.plan(SOURCES[:1], 4, 0.1, 9)
+    swept = uneven.sweep([PLANS[0], only, PLANS[2]], DATA, seed=4)
+    for i, plan in enumerate([PLANS[0], only, PLANS[2]]):
+        alone = uneven.fit(plan, {s.name: DATA[s.name] for s in plan.sources}, seed=4)
+        np.testing.assert_array_equal(swept.weights[i, 0], alone.weights)
+
+
+@pytest.mark.parametrize("column", [{"plan": np.zeros((2, 3))}, {"loss": np.zeros(5)}])
+def test_a_column_must_be_new_and_of_the_right_shape(column):
+    swept = uneven.sweep(PLANS[:2], DATA, runs=3, seed=1)
+    with pytest.raises(ValueError, match=r"must be new and of shape \(2, 3\)"):
+        swept.table(**column)
+
+
 def test_runs_differ_and_plans_share_their_random_numbers():
     pair = [PLANS[0], PLANS[0]]
     swept = uneven.sweep(pair, DATA, runs=2, seed=1)
@@ -53,7 +68,8 @@ def test_tidy_table():
     swept = uneven.sweep(PLANS[:2], DATA, runs=3, seed=1)
     norms = np.linalg.norm(swept.weights, axis=2)
     table = swept.table(norm=norms)
-    assert list(table) == ["plan", "run", "norm"]
+    assert list(table) == ["plan", "run", "strategy", "order", "alpha", "bound", "norm"]
+    assert table["bound"][0] == PLANS[0].bound
     assert {len(column) for column in table.values()} == {6}
     assert all(table["norm"][i] == norms[table["plan"][i], table["run"][i]] for i in range(6))
 
@@ -75,10 +91,24 @@ def test_an_interruption_keeps_what_is_finished(monkeypatch):
     assert len(swept.table()["run"]) == count
 
 
+def test_an_impatient_second_ctrl_c_changes_nothing():
+    calls = []
+
+    class Pool:
+        def shutdown(self, **options):
+            calls.append(options)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+
+    module._shut_down(Pool())
+    assert calls == [{"cancel_futures": True}] * 2
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a child")
 def test_ctrl_c_in_a_real_process():
     code = f"""
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored in the background
         sys.path.insert(0, {os.path.dirname(__file__)!r})
         from test_sweep import DATA, PLANS
         import uneven
@@ -97,6 +127,7 @@ def test_ctrl_c_in_a_real_process():
         out, err = child.communicate(timeout=60)
     finally:
         child.kill()
+        child.communicate()
     assert child.returncode == 0, err
     interrupted, count = out.split()
     assert interrupted == "True"
@@ -115,7 +146,7 @@ def test_an_error_in_a_run_is_raised_and_ends_the_rest():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: uneven.sweep([], DATA), "plans must hold at least one plan, got none"),
+        (lambda: uneven.sweep([], DATA), "plans must be a list of at least one uneven.Plan"),
         (lambda: uneven.sweep(PLANS, DATA, runs=0), "runs must be a whole number of at least 1, got 0"),
         (lambda: uneven.sweep(PLANS, DATA, seed=None), "seed must be a whole number of at least 0, got None"),
         (lambda: uneven.sweep(PLANS, DATA, threads=0), "threads must be a whole number of at least 1, got 0"),

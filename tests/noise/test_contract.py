@@ -15,6 +15,8 @@ from uneven.problem import RADII
 NOISES = [
     Exact(),
     LocalPrivacy(epsilon=4.0, mechanism="l2-laplace"),
+    LocalPrivacy(epsilon=4.0, mechanism="privunit"),
+    LocalPrivacy(epsilon=0.7, mechanism="privunit"),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
     AdditiveNoise(variance=3.0),
@@ -26,7 +28,7 @@ PROBLEMS = [
     Problem(n_features=3, alpha=0.1, batch_size=2, loss="hinge", radius="paper", clip=0.25),
     Problem(n_features=3, alpha=0.1, batch_size=3, loss="linear"),
 ]
-DRAWS = 20_000
+DRAWS = 5_000
 
 every_noise = pytest.mark.parametrize("noise", NOISES, ids=repr)
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"d{p.n_features}-{p.loss}")

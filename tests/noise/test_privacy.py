@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from uneven import LocalPrivacy
-from uneven.noise.privacy import draw_l2_laplace
+from uneven.noise.privacy import MECHANISMS, draw_l2_laplace
 from uneven.problem import Problem
 from uneven.theory import laplace_energy, laplace_second_moment
 
@@ -20,7 +20,7 @@ def one_by_one(seed, scale=1.0, rows=ROWS, d=D):
 
 def at_once(seed, rows=ROWS, d=D):
     rng = np.random.default_rng(seed)
-    noise, nothing = LocalPrivacy(EPSILON), np.zeros((rows, d))
+    noise, nothing = LocalPrivacy(EPSILON, "l2-laplace"), np.zeros((rows, d))
     return np.stack([noise.release_sum(nothing, 1.0, rng) for _ in range(DRAWS)])
 
 
@@ -91,7 +91,7 @@ def draw_unit(n, rng):
 
 @pytest.mark.parametrize("bound", [1.0, 0.25])
 def test_release_scales_the_noise_with_the_bound(bound):
-    noise, rng = LocalPrivacy(EPSILON), np.random.default_rng(8)
+    noise, rng = LocalPrivacy(EPSILON, "l2-laplace"), np.random.default_rng(8)
     released = noise.release(np.zeros((DRAWS, D)), bound, rng)
     squares = (released**2).sum(axis=1)
     stated = bound**2 * laplace_energy(D, EPSILON)
@@ -101,11 +101,14 @@ def test_release_scales_the_noise_with_the_bound(bound):
 @pytest.mark.parametrize("batch_size", [1, 50])
 def test_noise_and_theorem_1_agree(batch_size):
     problem = Problem(D, 0.1, batch_size, radius="paper")
-    assert LocalPrivacy(EPSILON).second_moment(problem)[1] == laplace_second_moment(D, EPSILON, batch_size)
+    assert LocalPrivacy(EPSILON, "l2-laplace").second_moment(problem)[1] == laplace_second_moment(
+        D, EPSILON, batch_size
+    )
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("method", ["release", "release_sum"])
 @pytest.mark.parametrize("row", [[0.8, 0.8], [1.0 + 1e-9, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
-def test_gradient_beyond_the_bound_is_never_released(method, row):
+def test_gradient_beyond_the_bound_is_never_released(method, row, mechanism):
     with pytest.raises(ValueError, match=r"gradients must have norm at most 1, .* nothing was released"):
-        getattr(LocalPrivacy(1.0), method)(np.array([[0.1, 0.1], row]), 1.0, np.random.default_rng(0))
+        getattr(LocalPrivacy(1.0, mechanism), method)(np.array([[0.1, 0.1], row]), 1.0, np.random.default_rng(0))

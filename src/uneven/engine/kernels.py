@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from uneven.engine.state import AVERAGES, Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
-from uneven.noise import Coefficients
+from uneven.noise import Coefficients, privunit
 from uneven.schedules import Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
@@ -27,7 +28,13 @@ _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # Columns of the book, a state's numbers, and of the table, a source's.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, FIXED, PER_ROW = range(5)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, MEAN, CHANCE, SHARE, FIXED, PER_ROW = range(9)
+
+
+# The mechanism is written once, as plain loops in `noise.privunit`, and compiled here.
+for _part in (privunit._uniform, privunit._along, privunit._height_in_cap):
+    register_jitable(fastmath=_FAST)(_part)
+add_release = njit(cache=True, nogil=True, fastmath=_FAST)(privunit.add_release)
 
 
 class Spec(NamedTuple):
@@ -77,7 +84,7 @@ def table_of(task: Task) -> Array | None:
     """Noise and moments of each source as a row of numbers; None if a noise has no compiled form."""
     rows = []
     for noise, moment in zip(task.noises, task.moments, strict=True):
-        coefficients: Coefficients | None = noise.coefficients(task.problem)
+        coefficients: Coefficients | None = noise.compiled(task.problem)
         if coefficients is None:
             return None
         rows.append([*coefficients, moment.fixed, moment.per_row])
@@ -157,6 +164,13 @@ def step_moment(spec: Any, book: Any, group: Any, table: Any, start: int, stop: 
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
+def as_full(spec: Any, table: Any, m: int) -> float:
+    """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
+    full = table[0, FIXED] + table[0, PER_ROW] / spec.batch
+    return full / (table[0, FIXED] + table[0, PER_ROW] / m)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def spread_of(group: Any, table: Any, start: int, stop: int, d: int, rng: Any) -> float:
     """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
     if group.shape[0] == 0:
@@ -187,27 +201,53 @@ def squares_of(X: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def accumulate(total: Any, weights: Any, w: Any, rows: Any, start: int, stop: int, table: Any, spec: Any) -> None:
-    """Sum of the batch's row gradients into `total`: scores, then slopes, then the sum, each a loop of its own."""
+def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, table: Any, spec: Any) -> None:
+    """What each row of the batch is multiplied by in its gradient: scores first, then slopes, a loop each."""
     X, y, group, squares = rows
-    d = w.shape[0]
     for i in range(start, stop):
         score = 0.0
-        for j in range(d):
+        for j in range(w.shape[0]):
             score += np.float64(X[i, j]) * w[j]
         weights[i - start] = score
     for i in range(start, stop):
         flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
         slope = slope_of(spec.loss, y[i] * weights[i - start], flip, squares[i], spec.limit)
         weights[i - start] = y[i] * slope
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def add_up(total: Any, weights: Any, X: Any, start: int, stop: int) -> None:
+    """Sum of the batch's row gradients, two rows at once: half the traffic to and from `total`."""
+    d = total.shape[0]
     total[:] = 0.0
-    for i in range(start, stop - 1, 2):  # two rows at once: half the traffic to and from `total`
+    for i in range(start, stop - 1, 2):
         one, two = weights[i - start], weights[i - start + 1]
         for j in range(d):
             total[j] += one * X[i, j] + two * X[i + 1, j]
     if (stop - start) % 2 == 1:
         for j in range(d):
             total[j] += weights[stop - 1 - start] * X[stop - 1, j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def release(
+    total: Any, weights: Any, rows: Any, start: int, stop: int, table: Any, spec: Any, scratch: Any, rng: Any
+) -> None:
+    """Sum of the batch's row gradients, each row that is released by direction with its own draw."""
+    X, _, group, squares = rows
+    total[:] = 0.0
+    for i in range(start, stop):
+        k = group[i] if group.shape[0] > 0 else 0
+        weight = weights[i - start]
+        if table[k, MEAN] > 0.0:
+            length = np.sqrt(squares[i])
+            norm = min(abs(weight) * length / spec.limit, 1.0)
+            cap = (table[k, HEIGHT], table[k, MEAN], table[k, CHANCE], table[k, SHARE])
+            sign = 1.0 if weight >= 0.0 else -1.0
+            add_release(total, X[i], sign, length, norm, spec.limit, cap, scratch, rng)
+        else:
+            for j in range(total.shape[0]):
+                total[j] += weight * X[i, j]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -227,6 +267,8 @@ def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def average_in(average: Any, book: Any, w: Any, weight: float) -> None:
     """Weighted mean of iterates, one more in."""
+    if weight == 0.0:
+        return
     book[WEIGHT] += weight
     share = weight / book[WEIGHT]
     for j in range(w.shape[0]):
@@ -236,9 +278,10 @@ def average_in(average: Any, book: Any, w: Any, weight: float) -> None:
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any, rng: Any) -> None:
     """One step for each mini-batch of rows (X, y, group, squares), in place."""
-    _, y, group, _ = rows
+    X, y, group, _ = rows
     d = w.shape[0]
-    total, weights = np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    by_direction = table[:, MEAN].max() > 0.0
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, book, group, table, start, stop)
@@ -247,7 +290,11 @@ def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, s
         eta = book[ETA] = step_size(spec, book[STEP], moment, book[CLOCK])
         if spec.average == _STEPS:
             average_in(average, book, w, eta)
-        accumulate(total, weights, w, rows, start, stop, table, spec)
+        weigh(weights, w, rows, start, stop, table, spec)
+        if by_direction:
+            release(total, weights, rows, start, stop, table, spec, scratch, rng)
+        else:
+            add_up(total, weights, X, start, stop)
         variance = spread_of(group, table, start, stop, d, rng)
         if variance > 0.0:
             scale = np.sqrt(variance)
@@ -255,10 +302,11 @@ def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, s
                 total[j] += scale * rng.standard_normal()
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
-            book[TOTAL] += energy
+            book[TOTAL] += energy * as_full(spec, table, stop - start)
             book[COUNT] += 1.0
         if twin.shape[0] > 0:
-            accumulate(total, weights, twin, rows, start, stop, table, spec)
+            weigh(weights, twin, rows, start, stop, table, spec)
+            add_up(total, weights, X, start, stop)
             descend(twin, total, stop - start, eta, spec)
         if spec.average == _LATE and book[CLOCK] > spec.after:
             average_in(average, book, w, 1.0 / moment)

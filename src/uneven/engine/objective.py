@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from uneven.engine.rows import checked_arrays
 from uneven.engine.state import Array
 from uneven.problem import Problem
 
@@ -22,12 +23,14 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
     [0.6931, 0.6931, 0.6931]
     """
     W = np.asarray(weights, dtype=np.float64)
-    flat, labels = W.reshape(-1, W.shape[-1]), np.asarray(y, dtype=np.float64)
-    total = np.zeros(len(flat))
-    step = max(1, _BLOCK_BYTES // (8 * len(flat)))
+    flat, checked = W.reshape(-1, W.shape[-1]), checked_arrays("rows", X, y, problem.n_features)
+    if len(checked) == 0:
+        raise ValueError("X must have at least one row, got none")
+    labels, total = np.asarray(checked.y, dtype=np.float64), np.zeros(len(flat))
+    step = max(1, _BLOCK_BYTES // (8 * (len(flat) + problem.n_features)))
     for start in range(0, len(labels), step):
         rows = slice(start, start + step)
-        margins = labels[rows, None] * np.asarray(X[rows] @ flat.T, dtype=np.float64)
+        margins = labels[rows, None] * np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         total += problem.loss_function.value(margins).sum(axis=0)
     values = total / len(labels) + problem.alpha / 2.0 * (flat**2).sum(axis=1)
     return np.asarray(values.reshape(W.shape[:-1]))

@@ -52,8 +52,9 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
     """One task a segment of the plan, in order of use."""
     noise = {source.name: source.noise for source in plan.sources}
     which = "upper" if estimate else plan.moments
-    end = None if estimate else sum(segment.precision for segment in plan.segments)
-    if estimate and any(len(segment.sources) > 1 for segment in plan.segments):
+    mixed = any(len(segment.sources) > 1 for segment in plan.segments)
+    end = None if estimate or mixed else sum(segment.precision for segment in plan.segments)
+    if estimate and mixed:
         raise ValueError("estimate must be False for a plan that shuffles sources together; got True")
     return [
         Task(

@@ -37,7 +37,7 @@ def advance(state: State, task: Task, X: Array, y: Array, group: NDArray[np.int6
         if twin is not None:
             twin = project(twin - eta * exact_gradient(task, twin, X[batch], y[batch], group[batch]), problem.ball)
         average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
-        estimates = updated_estimates(state, task, G) if task.estimate else state.estimates
+        estimates = updated_estimates(state, task, G, len(y[batch])) if task.estimate else state.estimates
         state = State(w, t, clock, float(eta), average, weight, twin, estimates)
     return state
 
@@ -65,11 +65,13 @@ def noisy_gradient(
     problem = task.problem
     if not task.mixed:
         return task.noises[0].gradient(problem, w, X, y, rng)
-    spreads = [task.noises[k].spread(1, problem.n_features, problem.gradient_norm, rng) for k in group]
-    if None in spreads:
-        raise ValueError(f"sources {', '.join(map(repr, task.names))} have noises that cannot be shuffled together")
-    total = add_gaussian(row_gradients(task, w, X, y, group).sum(axis=0), sum(map(float, spreads)), rng)
-    return np.asarray(problem.alpha * w + total / len(y))
+    rows, bound = row_gradients(task, w, X, y, group), problem.gradient_norm
+    kinds = [task.noises[k] for k in group]
+    for i, noise in enumerate(kinds):  # first the rows that are released each by itself, then the noise of all others
+        if not noise.is_mixture:
+            rows[i] = noise.release(rows[i : i + 1], bound, rng)[0]
+    spreads = [noise.spread(1, problem.n_features, bound, rng) for noise in kinds if noise.is_mixture]
+    return np.asarray(problem.alpha * w + add_gaussian(rows.sum(axis=0), sum(spreads), rng) / len(y))
 
 
 def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:
@@ -85,10 +87,11 @@ def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -
     return float((full + total) / (1.0 + count) * stated / full)  # a short batch is noisier by the stated ratio
 
 
-def updated_estimates(state: State, task: Task, G: Array) -> Mapping[str, tuple[float, float]]:
-    """Estimates with one more ‖G‖²: of what was released, so it costs no privacy."""
+def updated_estimates(state: State, task: Task, G: Array, rows: int) -> Mapping[str, tuple[float, float]]:
+    """Estimates with one more ‖G‖², as if of a full batch: of what was released, so it costs no privacy."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
-    return {**state.estimates, task.names[0]: (total + float(G @ G), count + 1.0)}
+    as_full = task.moments[0].at(task.problem.batch_size) / task.moments[0].at(rows)
+    return {**state.estimates, task.names[0]: (total + float(G @ G) * as_full, count + 1.0)}
 
 
 def averaged(state: State, task: Task, w: Array, eta: float, precision: float, clock: float) -> tuple[Array, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ def checked_chunk(
     group: NDArray[np.int64] | None = None,
 ) -> Chunk:
     """Chunk of rows; a row that is not finite or not in the unit ball is refused by its number."""
+    X = sound_csr(X, names[0]) if is_sparse(X) else X
     squares = sparse_loops.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X)
     group = NO_GROUP if group is None else group
     unfit = np.flatnonzero(~(squares <= ROW_LIMIT))  # not "> limit": a NaN must not pass
@@ -94,51 +96,79 @@ class Stream:
     Parameters
     ----------
     pieces : iterable of (X, y)
-        X of shape (n, d), labels -1 and 1.
+        X of shape (n, d), labels -1 and 1. The next piece is made in another thread while this one is used.
     block_rows : int
         Rows shuffled together.
+    fresh : bool
+        Whether every piece is new memory. If not, each is copied, so that a producer may use its buffers again.
     """
 
     pieces: Iterable[tuple[Any, Any]]
     block_rows: int = BLOCK_ROWS
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         checks.whole("block_rows", self.block_rows)
+        if not isinstance(self.pieces, Iterable):
+            raise ValueError(f"pieces must be an iterable of (X, y), got {checks.shown(self.pieces)}")
 
 
 def from_record_batches(batches: Iterable[Any], label: str, features: Sequence[str] | None = None) -> Stream:
-    """Stream from Arrow record batches: one column a feature, and the label's with -1 and 1, 0 and 1 or booleans."""
-    return Stream(_pieces(batches, label, features))
+    """Stream from Arrow record batches: one column a feature, and the label's with -1 and 1, 0 and 1 or booleans.
+
+    Without `features`, they are all other columns of the first batch, in its order.
+    """
+    if isinstance(features, str) or not isinstance(batches, Iterable):
+        wrong = features if isinstance(features, str) else batches
+        raise ValueError(f"batches must be record batches and features a list of names, got {checks.shown(wrong)}")
+    return Stream(_pieces(batches, label, features), fresh=True)
 
 
 def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) -> Iterator[tuple[Any, Any]]:
+    seen: set[float] = set()
     for batch in batches:
-        names = batch.schema.names
-        if label not in names:
-            raise ValueError(f"label must be one of the columns {', '.join(map(repr, names))}; got {label!r}")
-        chosen = [name for name in names if name != label] if features is None else list(features)
-        if unknown := [name for name in chosen if name not in names]:
-            raise ValueError(f"features must be columns; got {unknown[0]!r}, which is not one of them")
-        yield _features(batch, chosen), signed_labels(batch.column(label).to_numpy(zero_copy_only=False))
+        if not hasattr(batch, "schema") or not hasattr(batch, "num_rows"):
+            raise ValueError(f"batches must be Arrow record batches, got {checks.shown(batch)}")
+        names = list(batch.schema.names)
+        if features is None:
+            features = [name for name in names if name != label]
+        for name in (label, *features):
+            if names.count(name) != 1:
+                raise ValueError(f"columns must hold {name!r} once, got {checks.shown(names)}")
+        labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False))
+        seen |= set(np.unique(labels[:1000]).tolist()) if labels.dtype.kind in "fiub" else set()
+        if {-1, 0} <= seen:
+            raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
+        yield _features(batch, features), signed_labels(labels)
 
 
 def _features(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     """Columns side by side as float rows; a missing value becomes a NaN, which is refused with its row's number."""
     try:
         return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
-    except TypeError:  # a column that is no number, such as a boolean one
-        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+    except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one
+        columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
+        for name, column in zip(names, columns, strict=True):
+            if column.dtype.kind not in "fiub":
+                raise ValueError(f"column {name!r} must hold numbers, got {column.dtype}") from None
         return np.column_stack(columns).astype(np.float64)
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:
-    """Labels as -1 and 1: from those, from 0 and 1, or from booleans.
+    """Labels as -1 and 1: from those, from 0 and 1, or from booleans. Anything else stays, to be refused.
 
     >>> signed_labels([True, False]).tolist()
     [1.0, -1.0]
     """
-    labels = np.asarray(y, dtype=np.float64)
-    return np.where(labels == 0.0, -1.0, labels)
+    labels = _numbers("labels", y)
+    return labels if (labels == -1.0).any() else np.where(labels == 0.0, -1.0, labels)
+
+
+def _numbers(what: str, values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub" or isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{what} must be plain real numbers, got {type(values).__name__} of {array.dtype}")
+    return array.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -146,7 +176,7 @@ class Arrays:
     """Rows in memory or in a memory map, checked."""
 
     X: Any
-    y: NDArray[np.float64]
+    y: Any
 
     def __len__(self) -> int:
         return len(self.y)
@@ -174,18 +204,31 @@ def checked_rows(name: str, data: Any, n_features: int) -> Rows:
 def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0) -> Arrays:
     """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit."""
     if is_sparse(X):
-        X = sparse.csr_array(X)
-    elif not isinstance(X, np.ndarray):
-        X = np.asarray(X)
+        X = sound_csr(X, name)
+    elif not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "fiub":
+        X = _numbers(f"X of source {name!r}", X)
     if X.ndim != 2 or X.shape[1] != n_features:
         raise ValueError(f"X of source {name!r} must have shape (n, {n_features}), got {X.shape}")
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    labels = np.asarray(y, dtype=np.float64)
-    if labels.shape != (X.shape[0],):
-        raise ValueError(f"y of source {name!r} must have shape ({X.shape[0]},) like X, got {labels.shape}")
+    if np.shape(y) != (X.shape[0],):
+        raise ValueError(f"y of source {name!r} must have shape ({X.shape[0]},) like X, got {np.shape(y)}")
+    if isinstance(X, np.memmap):  # converted and checked block by block: it may not fit memory
+        return Arrays(X, y if isinstance(y, np.ndarray) else np.asarray(y))
+    labels = _numbers(f"labels of source {name!r}", y)
     refuse_labels(name, labels, first)
-    return Arrays(X, labels)
+    return Arrays(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), labels)
+
+
+def sound_csr(X: Any, name: str) -> Any:
+    """X as CSR whose entries are where they say, each once; a copy where that takes a change."""
+    csr = sparse.csr_array(X)
+    if csr.dtype.kind not in "fiub":
+        raise ValueError(f"X of source {name!r} must be plain real numbers, got {csr.dtype}")
+    if len(csr.indices) and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:
+        raise ValueError(f"X of source {name!r} must have column numbers below {csr.shape[1]}, got others")
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr if csr.dtype in (np.float32, np.float64) else csr.astype(np.float64)
 
 
 def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0) -> None:
@@ -196,10 +239,18 @@ def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0) -> None:
         raise ValueError(f"labels of source {name!r} must be -1 or 1, got {y[i]:g} in row {first + i}")
 
 
-def chunk_rows(batch_size: int, n_features: int, steps: int | None = None) -> int:
-    """Rows of a chunk: whole batches, about `CHUNK_BYTES` of them, at most `steps`."""
-    batches = max(1, CHUNK_BYTES // (4 * n_features * batch_size))
-    return batch_size * (batches if steps is None else max(1, min(batches, steps)))
+def chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
+    """Rows of a chunk: whole batches, about `CHUNK_BYTES` of them, at most `steps`.
+
+    A sparse chunk costs a few passes over all coordinates, so it has at least four times as many entries as those.
+    """
+    row_bytes = 4.0 * problem.n_features
+    wanted = float(CHUNK_BYTES)
+    if isinstance(source, Arrays) and is_sparse(source.X):
+        row_bytes = 12.0 * max(source.X.nnz / max(len(source), 1), 1.0)
+        wanted = max(wanted, 48.0 * problem.n_features)
+    batches = max(1, int(wanted / (row_bytes * problem.batch_size)))
+    return problem.batch_size * (batches if steps is None else max(1, min(batches, steps)))
 
 
 def chunks(
@@ -209,7 +260,7 @@ def chunks(
 
     A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again for the next one.
     """
-    size = chunk_rows(problem.batch_size, problem.n_features, steps)
+    size = chunk_rows(rows[0], problem, steps)
     if len(rows) > 1:
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or is_sparse(source.X):
@@ -219,7 +270,7 @@ def chunks(
     if isinstance(source, Stream):
         return _shuffled(names, _stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
     if source.blockwise:
-        return _shuffled(names, _memory_map(source, rng), size, problem.batch_size, rng)
+        return _shuffled(names, _memory_map(names[0], source, rng), size, problem.batch_size, rng)
     return _permuted(names, source, size, rng)
 
 
@@ -262,17 +313,18 @@ def _mixed(names: Sequence[str], rows: Sequence[Arrays], size: int, rng: np.rand
         yield checked_chunk(names, X, y, numbers, group)
 
 
-def _memory_map(source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
+def _memory_map(name: str, source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
     for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
         rows = slice(start, min(start + BLOCK_ROWS, len(source)))
-        yield Block(source.X[rows], source.y[rows], int(start))
+        block = checked_arrays(name, np.array(source.X[rows]), np.array(source.y[rows]), source.X.shape[1], int(start))
+        yield Block(block.X, block.y, int(start))
 
 
 def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
     waiting: list[Block] = []
     count, first = 0, 0
-    for X, y in _ahead(stream.pieces):
-        checked = checked_arrays(name, X, y, d, first + count)
+    for piece in _ahead(stream):
+        checked = checked_arrays(name, *piece, d, first + count)
         waiting.append(Block(checked.X, checked.y, first + count))
         count += len(checked)
         if count >= stream.block_rows:
@@ -282,14 +334,26 @@ def _stream(name: str, stream: Stream, d: int) -> Iterator[Block]:
         yield _joined(waiting)
 
 
-def _ahead(pieces: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """The same pieces, the next one read in another thread while this one is used."""
-    iterator = iter(pieces)
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, iterator, None)
-        while (piece := coming.result()) is not None:
-            coming = reader.submit(next, iterator, None)
+def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
+    """The pieces of a stream, the next one read in another thread while this one is used."""
+    iterator, end = iter(stream.pieces), object()
+
+    def read() -> Any:
+        piece = next(iterator, end)
+        if piece is end:
+            return end
+        if not isinstance(piece, tuple | list) or len(piece) != 2:
+            raise ValueError(f"pieces must be (X, y), got {checks.shown(piece)}")
+        return tuple(piece) if stream.fresh else tuple(copy(part) for part in piece)
+
+    reader = ThreadPoolExecutor(1)
+    try:
+        coming = reader.submit(read)
+        while (piece := coming.result()) is not end:
+            coming = reader.submit(read)
             yield piece
+    finally:
+        reader.shutdown(wait=False, cancel_futures=True)  # an error does not wait for a slow producer
 
 
 def _joined(blocks: Sequence[Block]) -> Block:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven import checks
 from uneven.engine import kernels, reference, sparse
 from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
 from uneven.engine.rows import (
     Arrays,
     Chunk,
     Rows,
+    Stream,
+    checked_chunk,
     checked_rows,
     chunks,
     is_sparse,
+    refuse_labels,
 )
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import checked_seed, generator
@@ -32,7 +37,7 @@ class Path:
     Attributes
     ----------
     step, step_size, norm, objective : arrays
-        `objective` is what `evaluate` said of the iterate; NaN without one.
+        Step size and norm are the iterate's; `objective` is what `evaluate` said of the answer so far, NaN without.
     source : tuple of str
     """
 
@@ -62,7 +67,9 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     Rows are used in the order given, in mini-batches of the problem's batch size; the last one takes what is left.
     """
     running = _Running(state, task)
-    running.take(chunk, rng)
+    # Not trusted to have come from `checked_chunk`: privacy rests on labels of ±1 and true norms.
+    refuse_labels(task.names[0], chunk.y)
+    running.take(checked_chunk(task.names, chunk.X, chunk.y, np.arange(len(chunk.y)), chunk.group), rng)
     return running.state()
 
 
@@ -70,12 +77,17 @@ class _Running:
     """A state opened for writing: what the compiled loops work on, between two frozen states."""
 
     def __init__(self, state: State, task: Task) -> None:
+        if not len(state.weights) == len(state.average) == task.problem.n_features:
+            got = f"{len(state.weights)} and {len(state.average)}"
+            raise ValueError(f"state must have weights and average of {task.problem.n_features} features, got {got}")
         self.before, self.task = state, task
         self.spec, self.table = kernels.spec_of(task), kernels.table_of(task)
         self.w, self.average, self.book = state.weights.copy(), state.average.copy(), kernels.book_of(state, task)
         self.twin = NO_TWIN if state.twin is None else state.twin.copy()
 
     def take(self, chunk: Chunk, rng: np.random.Generator) -> None:
+        if chunk.X.shape[1] != len(self.w):
+            raise ValueError(f"rows must have {len(self.w)} features, got {chunk.X.shape[1]}")
         if self.table is None:
             X = chunk.X.toarray() if is_sparse(chunk.X) else chunk.X
             self.before = reference.advance(self.before, self.task, X.astype(np.float64), chunk.y, chunk.group, rng)
@@ -93,7 +105,7 @@ class _Running:
 
     def _refuse_dense_noise(self, table: Array) -> None:
         for name, noise, row in zip(self.task.names, self.task.noises, table, strict=True):
-            if row[kernels.GAMMA] or row[kernels.GAUSSIAN]:
+            if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN]].any():
                 raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
         if self.before.twin is not None:
             raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")
@@ -109,6 +121,7 @@ def fit(
     estimate: bool = False,
     record: int = 0,
     evaluate: Callable[[Array], float] | None = None,
+    passes: int = 1,
 ) -> Fit:
     """Run a plan: one pass over each source in the plan's order, each row once.
 
@@ -123,13 +136,17 @@ def fit(
     average : {"auto", "last", "late", "growing", "steps"}
         Which iterates the answer is made of (`AVERAGES`).
     twin : bool
-        Also run the noise-free twin: same rows, same order, same steps, nothing added.
+        Also run the noise-free twin: same rows, same order, same steps, nothing added. Compare it with
+        ``state.weights``, the last iterate. It is not private: for simulations.
     estimate : bool
         Learn each source's γ² from the gradients released so far, instead of taking the plan's.
     record : int
         Number of points of the path to keep; 0 for none.
     evaluate : callable
         Objective of a weight vector, for the path.
+    passes : int
+        Times each source is gone through, each time in a new order, before the next one's turn. The plan's rows are
+        those of all passes together; private rows pay for each.
 
     Examples
     --------
@@ -142,10 +159,18 @@ def fit(
     >>> bool(np.mean(np.sign(X @ fitted.weights) == y) > 0.9)
     True
     """
-    seed, rows = checked_seed(seed), checked_data(plan, data)
+    if (
+        twin
+        and checked_seed(seed) is None
+        and hasattr(plan, "sources")
+        and any(s.noise.epsilon_per_row is not None for s in plan.sources)
+    ):
+        raise ValueError("twin must be False where rows are private and there is no seed: it is learned without noise")
+    checks.whole("record", record, least=0)
+    seed, rows = checked_seed(seed), checked_data(plan, data, checks.whole("passes", passes))
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
-    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, run=0, recorder=recorder)
+    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder)
     return Fit(state, recorder.path() if recorder else None)
 
 
@@ -157,6 +182,7 @@ def run_together(
     *,
     twin: bool = False,
     run: int = 0,
+    passes: int = 1,
     recorder: _Recorder | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[State]:
@@ -165,17 +191,19 @@ def run_together(
     `plan` is one of them, `tasks` has a list for each. Rows come in the same random order for all, and each plan's
     noise from a stream of its own that starts from the same seed: common random numbers.
     """
-    problem, number = plan.problem, {source.name: i for i, source in enumerate(plan.sources)}
+    problem = plan.problem
     states = [initial_state(problem.n_features, twin) for _ in tasks]
     for k, segment in enumerate(plan.segments):
-        first, used = number[segment.sources[0]], 0
+        name, used = " + ".join(segment.sources), 0
         running = [_Running(state, task[k]) for state, task in zip(states, tasks, strict=True)]
-        noise = [generator(seed, run, first, "noise") for _ in tasks]
-        order, sources = generator(seed, run, first, "order"), [rows[name] for name in segment.sources]
-        for chunk in chunks(segment.sources, sources, problem, order, recorder.every if recorder else None):
+        noise = [generator(seed, run, name, "noise") for _ in tasks]
+        order, sources = generator(seed, run, name, "order"), [rows[name] for name in segment.sources]
+        most = recorder.every if recorder else None
+        for chunk in chain.from_iterable(chunks(segment.sources, sources, problem, order, most) for _ in range(passes)):
             for one, rng in zip(running, noise, strict=True):
                 one.take(chunk, rng)
             used += len(chunk.y)
+            _refuse_count(plan, segment, used, exactly=False)
             if recorder:
                 recorder.see(running[0].state(), segment.sources)
             if stop():
@@ -185,30 +213,43 @@ def run_together(
     return states
 
 
-def checked_data(plan: PlanLike, data: Mapping[str, Any]) -> dict[str, Rows]:
+def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> dict[str, Rows]:
     """Rows of every source that the plan uses, refused where they are missing or not as many as it says."""
+    if not hasattr(plan, "segments"):
+        raise ValueError(f"plan must be an uneven.Plan, got {checks.shown(plan)}")
+    if not isinstance(data, Mapping):
+        raise ValueError(f"data must be a dict of names and rows, got {checks.shown(type(data).__name__)}")
+    names = [name for segment in plan.segments for name in segment.sources]
+    if unknown := [name for name in data if name not in {source.name for source in plan.sources}]:
+        raise ValueError(f"data must have the plan's sources only, got {unknown[0]!r}")
+    if len(set(names)) < len(names):
+        raise ValueError("plan must use each source once: every row is used once")
     checked: dict[str, Rows] = {}
     stated = {source.name: source.rows for source in plan.sources}
-    for name in (name for segment in plan.segments for name in segment.sources):
+    for name in names:
         if name not in data:
             raise ValueError(f"data must have rows for every source of the plan; {name!r} is missing")
         rows = checked[name] = checked_rows(name, data[name], plan.problem.n_features)
-        if isinstance(rows, Arrays) and len(rows) != stated[name]:
-            raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {len(rows):,}")
+        if isinstance(rows, Arrays) and passes * len(rows) != stated[name]:
+            got = f"{len(rows):,}" if passes == 1 else f"{passes} passes of {len(rows):,}"
+            raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {got}")
+        if isinstance(rows, Stream) and passes > 1:
+            raise ValueError(f"passes must be 1 for source {name!r}: a stream can be read only once; got {passes}")
     return checked
 
 
-def _refuse_count(plan: PlanLike, segment: SegmentLike, used: int) -> None:
+def _refuse_count(plan: PlanLike, segment: SegmentLike, used: int, exactly: bool = True) -> None:
     stated = sum(source.rows for source in plan.sources if source.name in segment.sources)
-    if used != stated:
-        raise ValueError(f"source {segment.sources[0]!r} must have the {stated:,} rows the plan says, got {used:,}")
+    if used > stated or (exactly and used < stated):
+        got = f"{used:,}" if exactly else "more"
+        raise ValueError(f"source {segment.sources[0]!r} must have the {stated:,} rows the plan says, got {got}")
 
 
 class _Recorder:
     """Keeps a thinned path while a run goes on."""
 
     def __init__(self, steps: int, points: int, evaluate: Callable[[Array], float] | None) -> None:
-        self.steps, self.every, self.evaluate = steps, max(1, steps // points), evaluate
+        self.steps, self.every, self.evaluate = steps, -(-steps // points), evaluate
         self.entries: list[tuple[int, float, float, float, str]] = []
 
     def see(self, state: State, names: Sequence[str]) -> None:

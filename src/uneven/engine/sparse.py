@@ -23,6 +23,7 @@ from uneven.engine.kernels import (
     STEP,
     TOTAL,
     WEIGHT,
+    as_full,
     slope_of,
     step_moment,
     step_size,
@@ -44,9 +45,21 @@ def squares_of(data: Any, indptr: Any) -> Any:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def accumulate(
-    total: Any, touched: Any, u: Any, scale: float, rows: Any, start: int, stop: int, table: Any, spec: Any
+    total: Any,
+    touched: Any,
+    batch_of: Any,
+    u: Any,
+    scale: float,
+    rows: Any,
+    start: int,
+    stop: int,
+    table: Any,
+    spec: Any,
 ) -> int:
-    """Sum of the batch's row gradients into `total`; the coordinates it touched, and how many they are."""
+    """Sum of the batch's row gradients into `total`; the coordinates it touched, and how many they are.
+
+    `batch_of` remembers the last batch that touched a coordinate: a sum may pass through 0.
+    """
     (data, indices, indptr), y, group, squares = rows
     count = 0
     for i in range(start, stop):
@@ -58,7 +71,8 @@ def accumulate(
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]
-                if total[j] == 0.0:
+                if batch_of[j] != start:
+                    batch_of[j] = start
                     touched[count] = j
                     count += 1
                 total[j] += weight * data[p]
@@ -72,11 +86,11 @@ def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -
     d = w.shape[0]
     u, scale, square = w.copy(), 1.0, np.dot(w, w)
     rest, alpha = book[WEIGHT] * average, 0.0
-    total, touched = np.zeros(d), np.empty(data.shape[0], dtype=np.int64)
+    total, touched, batch_of = np.zeros(d), np.empty(data.shape[0], dtype=np.int64), np.full(d, -1)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         m = stop - start
-        count = accumulate(total, touched, u, scale, rows, start, stop, table, spec)
+        count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, table, spec)
         moment = step_moment(spec, book, group, table, start, stop)
         book[STEP] += 1.0
         book[CLOCK] += 1.0 / moment
@@ -89,10 +103,10 @@ def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -
             for p in range(count):
                 j = touched[p]
                 energy += total[j] / m * (total[j] / m + 2.0 * spec.lam * scale * u[j])
-            book[TOTAL] += energy
+            book[TOTAL] += energy * as_full(spec, table, m)
             book[COUNT] += 1.0
         scale *= 1.0 - eta * spec.lam
-        if abs(scale) < 1e-6:  # also where the step forgets everything, η = 1/λ: start a new u before it is lost
+        if not 1e-6 < abs(scale) < 1e6:  # also where a step forgets everything, η = 1/λ: start a new u in time
             rest += alpha * u
             u *= scale
             square *= scale * scale

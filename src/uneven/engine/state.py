@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,12 +111,26 @@ class State:
     average: Array = field(default_factory=lambda: np.zeros(0))
     average_weight: float = 0.0
     twin: Array | None = None
-    estimates: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
+    estimates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.average) == 0:
+            object.__setattr__(self, "average", np.zeros(len(self.weights)))
+        for name in ("weights", "average", "twin"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _read_only(values))
+        object.__setattr__(self, "estimates", dict(self.estimates))
 
     @property
     def answer(self) -> Array:
         """The average if there is one, else the last iterate."""
         return self.average if self.average_weight > 0 else self.weights
+
+
+def _read_only(values: Array) -> Array:
+    copy = np.array(values, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
 
 
 def initial_state(n_features: int, twin: bool = False) -> State:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -38,6 +38,7 @@ class Sweep:
     weights: Array
     twins: Array | None
     finished: NDArray[np.bool_]
+    plans: tuple[PlanLike, ...] = field(repr=False)
 
     @property
     def interrupted(self) -> bool:
@@ -45,12 +46,24 @@ class Sweep:
         return not bool(self.finished.all())
 
     def table(self, **columns: Array) -> dict[str, NDArray[Any]]:
-        """Tidy table of the finished runs: plan, run, and each of `columns`, of shape (plans, runs).
+        """Tidy table of the finished runs: plan, run, what the plan is, and each of `columns`, of shape (plans, runs).
 
         It is a dict of arrays of one length, which pandas, polars and Arrow all read.
         """
         plan, run = np.nonzero(self.finished)
-        return {"plan": plan, "run": run} | {name: np.asarray(values)[plan, run] for name, values in columns.items()}
+        facts = {
+            "strategy": [getattr(p, "strategy", "") for p in self.plans],
+            "order": [", ".join(name for segment in p.segments for name in segment.sources) for p in self.plans],
+            "alpha": [p.problem.alpha for p in self.plans],
+            "bound": [getattr(p, "bound", np.nan) for p in self.plans],
+        }
+        table = {"plan": plan, "run": run} | {name: np.array(values)[plan] for name, values in facts.items()}
+        for name, values in columns.items():
+            if name in table or np.shape(values) != self.finished.shape:
+                shape = self.finished.shape
+                raise ValueError(f"column {name!r} must be new and of shape {shape}, got shape {np.shape(values)}")
+            table[name] = np.asarray(values)[plan, run]
+        return table
 
 
 def sweep(
@@ -84,9 +97,9 @@ def sweep(
     progress : bool
         Show a progress bar on a terminal.
     """
-    listed = list(plans)
-    if not listed:
-        raise ValueError("plans must hold at least one plan, got none")
+    listed = list(plans) if isinstance(plans, Iterable) else []
+    if not listed or not all(hasattr(plan, "segments") for plan in listed):
+        raise ValueError(f"plans must be a list of at least one uneven.Plan, got {checks.shown(plans)}")
     checks.whole("runs", runs)
     checks.whole("seed", seed, least=0)
     workers = checks.whole("threads", (os.cpu_count() or 1) if threads is None else threads)
@@ -110,19 +123,20 @@ def sweep(
     teams = _teams(listed, runs, workers)
     with _bar(progress, runs * len(teams)) as tick:
         _run_jobs(((run, team) for run in range(runs) for team in teams), work, workers, stop, tick)
-    return Sweep(weights, twins, finished)
+    return Sweep(weights, twins, finished, tuple(listed))
 
 
 def _all_rows(plans: Sequence[PlanLike], data: Mapping[str, Any]) -> dict[str, Rows]:
     rows: dict[str, Rows] = {}
-    known: dict[int, Any] = {}
+    known: set[Any] = set()
     for plan in plans:
         if plan.problem.n_features != plans[0].problem.n_features:
             raise ValueError("plans must have one number of features, got several")
-        key = hash((tuple((s.name, s.rows) for s in plan.sources), tuple(s.sources for s in plan.segments)))
+        used = {name for segment in plan.segments for name in segment.sources}
+        key = tuple((s.name, s.rows) for s in plan.sources if s.name in used)
         if key not in known:
-            known[key] = checked_data(plan, data)
-            rows |= known[key]
+            known.add(key)
+            rows |= checked_data(plan, {name: data[name] for name in used if name in data})
     if streams := [name for name, source in rows.items() if isinstance(source, Stream)]:
         raise ValueError(f"rows of source {streams[0]!r} must be arrays in a sweep: a stream can be read only once")
     return rows
@@ -133,8 +147,7 @@ def _teams(plans: Sequence[PlanLike], runs: int, workers: int) -> list[list[int]
     together: dict[Any, list[int]] = {}
     for i, plan in enumerate(plans):
         order = tuple(segment.sources for segment in plan.segments)
-        numbers = tuple(source.name for source in plan.sources)
-        together.setdefault((order, numbers, plan.problem.batch_size), []).append(i)
+        together.setdefault((order, plan.problem.batch_size), []).append(i)
     pieces = max(1, -(-2 * workers // (runs * len(together))))
     return [
         [int(i) for i in part]
@@ -147,20 +160,30 @@ def _run_jobs(
     jobs: Iterator[Job], work: Callable[[Job], None], workers: int, stop: threading.Event, tick: Callable[[], None]
 ) -> None:
     """Do all jobs, a few ahead at a time; Ctrl-C ends it after what is finished."""
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
+        waiting = {pool.submit(work, job) for job in islice(jobs, 2 * workers)}
+        while waiting:
+            done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
+            for future in done:
+                future.result()
+                tick()
+            waiting |= {pool.submit(work, job) for job in islice(jobs, len(done))}
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stop.set()
+        _shut_down(pool)
+
+
+def _shut_down(pool: ThreadPoolExecutor) -> None:
+    """Wait for the runs under way to notice; an impatient second Ctrl-C does not lose what is finished."""
+    while True:
         try:
-            waiting = {pool.submit(work, job) for job in islice(jobs, 2 * workers)}
-            while waiting:
-                done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
-                for future in done:
-                    future.result()
-                    tick()
-                waiting |= {pool.submit(work, job) for job in islice(jobs, len(done))}
-        except BaseException as reason:
-            stop.set()
             pool.shutdown(cancel_futures=True)
-            if not isinstance(reason, KeyboardInterrupt):
-                raise
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def _bar(progress: bool, total: int) -> AbstractContextManager[Callable[[], None]]:

@@ -2,6 +2,7 @@
 
 exact      nothing
 privacy    local differential privacy
+privunit   one of its mechanisms: its calibration and how to draw
 labels     labels flipped at a known rate
 additive   any other unbiased gradient noise
 base       what they have in common: moments, privacy spent, drawing, composing a gradient

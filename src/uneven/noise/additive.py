@@ -43,6 +43,11 @@ class AdditiveNoise(Noise):
         scale = math.sqrt(self.variance / gradients.shape[1])
         return np.asarray(gradients + rng.normal(scale=scale, size=gradients.shape))
 
+    @property
+    def is_mixture(self) -> bool:
+        """Yes."""
+        return True
+
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
         """m·V²/d: a sum of Gaussians is one with the sum of their variances."""
         return rows * self.variance / n_features

@@ -46,11 +46,16 @@ class Coefficients(NamedTuple):
     flip : rate σ of the label surrogate
     gamma : scale of the gamma, of shape (d+1)/2 a row, that the variance of `spread` has
     gaussian : variance a row that is always there
+    height, mean, chance, share : the cap of a release by direction (`privunit`); mean 0 for none
     """
 
     flip: float = 0.0
     gamma: float = 0.0
     gaussian: float = 0.0
+    height: float = 0.0
+    mean: float = 0.0
+    chance: float = 0.0
+    share: float = 0.0
 
 
 def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:
@@ -113,21 +118,25 @@ class Noise(ABC):
         """Release gradients row by row; each has norm at most `bound`. Shape (m, d) in and out."""
         return gradients
 
-    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float | None:
-        """Draw the variance of a Gaussian that stands for the noise in a sum of `rows` rows.
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the noise of a sum of rows is a Gaussian of random variance, which `spread` draws."""
+        return False
+
+    def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
+        """Draw the variance of the Gaussian that stands for the noise in a sum of `rows` rows.
 
         Given it, that noise is N(0, variance·I): then variances of different noises add, and a mini-batch needs d
-        normals instead of m·d. None if the noise is no such mixture.
+        normals instead of m·d.
         """
-        return None
+        raise NotImplementedError(f"{type(self).__name__} is no Gaussian mixture")
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out."""
-        rows, d = gradients.shape
-        variance = self.spread(rows, d, bound, rng)
-        if variance is None:
+        if not self.is_mixture:
             return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
-        return np.asarray(add_gaussian(gradients.sum(axis=0), variance, rng))
+        rows, d = gradients.shape
+        return add_gaussian(gradients.sum(axis=0), self.spread(rows, d, bound, rng), rng)
 
     def coefficients(self, problem: Problem) -> Coefficients | None:
         """The noise as the compiled loops draw it; None if only the methods above can."""
@@ -154,6 +163,16 @@ class Noise(ABC):
         """
         total = self.release_sum(self.row_gradients(problem, w, X, y), problem.gradient_norm, rng)
         return np.asarray(problem.alpha * w + total / len(y))
+
+    def compiled(self, problem: Problem) -> Coefficients | None:
+        """`coefficients`, unless a subclass has changed what they stand for: then None."""
+        order = type(self).__mro__
+
+        def place(name: str) -> int:
+            return next(i for i, kind in enumerate(order) if name in vars(kind))
+
+        changed = min(map(place, ("slope", "release", "release_sum", "spread", "row_gradients", "gradient")))
+        return self.coefficients(problem) if place("coefficients") <= changed else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, in the form of ``sources.toml``."""

@@ -27,6 +27,11 @@ class Exact(Noise):
         """C²."""
         return problem.gradient_norm**2
 
+    @property
+    def is_mixture(self) -> bool:
+        """Yes, with nothing in it."""
+        return True
+
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
         """0: nothing is added."""
         return 0.0

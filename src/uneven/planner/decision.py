@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Decision:
     excess_bound : float or None
         What the bound says about E f(w) - f*; None for a loss with a kink.
     theorem : str
-    exchange : mapping
-        Worth of one row of each source, in rows of the cleanest.
+    worths : tuple of (str, float)
+        What `exchange` says.
     caveats : tuple of str
         What a reader of the bound should know.
     """
@@ -52,7 +52,7 @@ class Decision:
     bound: float
     excess_bound: float | None
     theorem: str
-    exchange: Mapping[str, float] = field(hash=False)
+    worths: tuple[tuple[str, float], ...]
     caveats: tuple[str, ...]
 
     @property
@@ -70,6 +70,11 @@ class Decision:
             for name in segment.sources
         }
         return rates or None
+
+    @property
+    def exchange(self) -> dict[str, float]:
+        """Worth of one row of each source, in rows of the cleanest."""
+        return dict(self.worths)
 
     @property
     def steps(self) -> int:
@@ -114,7 +119,7 @@ class Decision:
             "bound": self.bound,
             "excess_bound": self.excess_bound,
             "theorem": self.theorem,
-            "exchange": dict(self.exchange),
+            "exchange": self.exchange,
             "caveats": list(self.caveats),
         }
 

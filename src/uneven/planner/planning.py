@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from uneven import checks
@@ -148,7 +147,7 @@ def plan(
         bound=float(draft.bound),
         excess_bound=_excess_bound(problem, draft),
         theorem=draft.theorem,
-        exchange=MappingProxyType(exchange(feeds)),
+        worths=tuple(exchange(feeds).items()),
         caveats=tuple(_caveats(problem, feeds, draft, which)),
     )
 

@@ -27,7 +27,7 @@ def noise_words(noise: Noise) -> str:
     if isinstance(noise, LocalPrivacy):
         return f"private, ε = {noise.epsilon:g} ({noise.mechanism})"
     if isinstance(noise, FlippedLabels):
-        return f"{100 * noise.rate:.3g}% of labels flipped"
+        return f"{100 * noise.known_rate:.3g}% of labels flipped"
     if isinstance(noise, AdditiveNoise):
         return f"gradient noise, variance {noise.variance:g}"
     return noise.kind

@@ -1,0 +1,11 @@
+"""The classifier for people who know scikit-learn: a planner and an engine behind `fit` and `predict`.
+
+classifier    `UnevenClassifier`
+prepare       rows into the unit ball, labels to -1 and 1, rows of each source together
+flips         flip rates estimated from the labels themselves
+line_search   the paper's search for a better second learning rate
+"""
+
+from uneven.estimator.classifier import UnevenClassifier
+
+__all__ = ["UnevenClassifier"]

@@ -1,0 +1,52 @@
+"""The paper's search for a better second learning rate: several c₂ between c₂(L) and c₂(U), each a run of its own.
+
+On private rows every run is another release, so it must fit the budget; and the runs are compared on rows without
+privacy, because a choice made by looking at private rows would tell about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from uneven.planner import Plan, rate_interval
+from uneven.schedules import Rate
+
+
+def candidates(plan: Plan, count: int) -> list[Plan]:
+    """Plans that differ in the last source's rate: `count` of them, evenly in log c₂ over the paper's interval.
+
+    >>> import uneven
+    >>> two = [uneven.Source(n, 1000, uneven.LocalPrivacy(e)) for n, e in [("a", 10), ("b", 2)]]
+    >>> plans = candidates(uneven.plan(two, 25, strategy="two-rates", radius="paper"), 3)
+    >>> [list(p.rates) for p in plans] == [plans[0].order] * 3
+    True
+    """
+    low, high = rate_interval(plan.sources, **plan.problem.to_dict())[plan.order[-1]]
+    return [_with_last_rate(plan, float(rate)) for rate in np.geomspace(low, high, count)]
+
+
+def _with_last_rate(plan: Plan, rate: float) -> Plan:
+    last = replace(plan.segments[-1], schedule=Rate(rate))
+    return replace(plan, segments=(*plan.segments[:-1], last))
+
+
+def refuse_unfit(plan: Plan, count: int, budget: float | None, comparable: Sequence[str]) -> None:
+    """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend."""
+    if plan.strategy != "two-rates" or len(plan.order) != 2:
+        raise ValueError(
+            f"line_search needs strategy='two-rates' and two sources, got {plan.strategy!r} and {len(plan.order)}"
+        )
+    private = {source.name: source.noise.epsilon_per_row for source in plan.sources if source.noise.epsilon_per_row}
+    if not comparable:
+        raise ValueError(
+            "line_search needs rows without privacy to compare runs on: pass validation=(X, y), or have such a source"
+        )
+    dearest = max(private.values(), default=0.0)
+    if private and (budget is None or count * dearest > budget * (1 + 1e-9)):
+        raise ValueError(
+            f"line_search={count} would release every private row {count} times, for ε = {count * dearest:g} a row; "
+            f"budget must allow that, got {budget!r}"
+        )

@@ -1,0 +1,473 @@
+"""The ledger: no row is released beyond its budget, whoever charges at once and whoever dies on the way."""
+
+import copy
+import os
+import pickle
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import uneven
+from uneven import BudgetExceeded, Ledger, ledger
+
+SCRIPT = Path(__file__).with_name("ledger_processes.py")
+EPSILON = 0.1
+ROUNDING = 1e-9  # of sums of at most a few hundred floats, and the tolerance that the ledger states
+posix = pytest.mark.skipif(os.name != "posix", reason="forks, or sends SIGKILL")
+
+
+@pytest.fixture(params=["memory", "file"])
+def book(request, tmp_path):
+    return Ledger(None if request.param == "memory" else tmp_path / "book.db")
+
+
+def start(*arguments):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def output(*arguments):
+    with start(*arguments) as process:
+        try:
+            return process.communicate(timeout=120)[0]
+        finally:
+            process.kill()
+
+
+def assert_sound(path):
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+# What a charge is
+
+
+def test_charges_add_up_by_row_and_by_source(book):
+    book.charge("a", [5, 0, 3], 1.0)
+    book.charge("a", np.array([3], dtype=np.uint8), 0.5)
+    book.charge("b", range(2), 2.0)
+    assert book.spent("a") == {0: 1.0, 3: 1.5, 5: 1.0}
+    assert book.spent("b") == {0: 2.0, 1: 2.0}
+    assert book.spent("c") == {}
+    assert (book.max_spent("a"), book.max_spent("b"), book.max_spent("c")) == (1.5, 2.0, 0.0)
+    assert book.sources() == {"a": 3, "b": 2}
+
+
+def test_two_passes_cost_two_epsilon(book):
+    for _ in range(2):
+        book.charge("a", range(10), 1.5, budget=3.0)
+    assert set(book.spent("a").values()) == {3.0}
+    with pytest.raises(BudgetExceeded):
+        book.charge("a", range(10), 1.5, budget=3.0)
+
+
+def test_all_or_nothing(book):
+    book.charge("clinic", [7, 9], 1.5, budget=2.0)
+    with pytest.raises(BudgetExceeded) as caught:
+        book.charge("clinic", [1, 7, 8, 9], 1.0, budget=2.0)
+    assert str(caught.value) == (
+        "2 of 4 rows of source 'clinic' would exceed the budget of 2: "
+        "row 7 has spent 1.5 and was asked for 1; nothing was charged"
+    )
+    with pytest.raises(BudgetExceeded, match="1 of 1 rows of source 'new' would exceed the budget of 2: row 0 has sp"):
+        book.charge("new", [0], 3.0, budget=2.0)
+    assert book.spent("clinic") == {7: 1.5, 9: 1.5}
+    assert book.sources() == {"clinic": 2}
+    book.charge("clinic", [1, 8], 1.0, budget=2.0)
+
+
+def test_every_row_its_own_epsilon(book):
+    book.charge("a", [4, 2, 3], [0.4, 0.2, 0.3])
+    assert book.spent("a") == {2: 0.2, 3: 0.3, 4: 0.4}
+    with pytest.raises(BudgetExceeded, match=r"1 of 2 rows .* row 2 has spent 0.2 and was asked for 0.9"):
+        book.charge("a", [4, 2], [0.1, 0.9], budget=1.0)
+
+
+def test_what_is_refused_was_beyond_the_budget_and_not_a_matter_of_rounding(book):
+    for _ in range(10):
+        book.charge("a", [0], 0.1, budget=1.0)  # in floats they sum to 0.9999999999999999
+    for _ in range(3):
+        book.charge("b", [0], 0.1, budget=0.3)  # and these to 0.30000000000000004
+    for source, budget in [("a", 1.0), ("b", 0.3)]:
+        with pytest.raises(BudgetExceeded):
+            book.charge(source, [0], 0.1, budget=budget)
+        with pytest.raises(BudgetExceeded):
+            book.charge(source, [0], 1e-6, budget=budget)
+
+
+@pytest.mark.parametrize(("own", "given"), [(1.0, None), (1.0, 5.0), (5.0, 1.0), (None, 1.0)])
+def test_the_stricter_budget_counts(tmp_path, own, given):
+    for path in (None, tmp_path / "book.db"):
+        book = Ledger(path, budget=own)
+        book.charge("a", [0], 0.75, given)
+        np.testing.assert_array_equal(book.remaining("a", [1, 0], given), [1.0, 0.25])
+        with pytest.raises(BudgetExceeded, match="the budget of 1:"):
+            book.charge("a", [0], 0.5, given)
+
+
+def test_remaining_is_never_negative_and_infinite_without_a_budget(book):
+    book.charge("a", [0], 2.0)
+    np.testing.assert_array_equal(book.remaining("a", [0, 1], budget=1.0), [0.0, 1.0])
+    np.testing.assert_array_equal(book.remaining("a", [0, 1]), [np.inf, np.inf])
+
+
+charges = st.tuples(
+    st.sampled_from(["a", "b"]),
+    st.lists(st.integers(0, 5), min_size=1, unique=True),
+    st.sampled_from([0.1, 0.3, 1.0]),
+    st.sampled_from([None, 0.3, 1.0, 2.0]),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(charges, max_size=15))
+def test_memory_and_file_agree_with_a_dictionary(sequence):
+    truth = {"a": {}, "b": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        books = [Ledger(), Ledger(Path(folder) / "book.db")]
+        for source, rows, epsilon, budget in sequence:
+            after = {row: truth[source].get(row, 0.0) + epsilon for row in rows}
+            fits = budget is None or max(after.values()) <= budget * (1 + 1e-9)
+            if fits:
+                truth[source] |= after
+            for book in books:
+                if fits:
+                    book.charge(source, rows, epsilon, budget)
+                else:
+                    with pytest.raises(BudgetExceeded):
+                        book.charge(source, rows, epsilon, budget)
+        for book in books:
+            assert {source: book.spent(source) for source in truth} == truth
+            assert book.sources() == {source: len(spent) for source, spent in truth.items() if spent}
+
+
+def test_half_a_million_rows(book):
+    rows = np.random.default_rng(0).permutation(500_000)
+    for _ in range(2):
+        book.charge("a", rows, 1.0, budget=2.0)
+    assert book.sources() == {"a": 500_000}
+    with pytest.raises(BudgetExceeded, match="500000 of 500001 rows"):
+        book.charge("a", range(500_001), 1.0, budget=2.0)
+    assert book.max_spent("a") == 2.0
+
+
+def test_threads_share_a_ledger(book):
+    released, lock = Counter(), threading.Lock()
+
+    def work():
+        for row in [*range(20)] * 3:
+            try:
+                book.charge("a", [row], EPSILON, budget=5 * EPSILON)
+            except BudgetExceeded:
+                continue
+            with lock:
+                released[row] += 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert book.spent("a") == pytest.approx(dict.fromkeys(range(20), 5 * EPSILON))
+    assert released == dict.fromkeys(range(20), 5)
+
+
+# A ledger is not copied
+
+
+def test_a_copy_is_the_ledger_itself(book):
+    assert copy.copy(book) is book
+    assert copy.deepcopy({"ledger": book})["ledger"] is book
+    assert clone(book, safe=False) is book
+
+
+def test_a_ledger_in_memory_is_not_pickled():
+    with pytest.raises(TypeError, match="a ledger in memory cannot be pickled: a copy could spend rows twice; use"):
+        pickle.dumps(Ledger())
+
+
+def test_a_pickled_ledger_is_the_same_file_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    book = Ledger("book.db", budget=1.0)
+    book.charge("a", [0], 1.0)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = pickle.loads(pickle.dumps(book))
+    assert repr(again) == repr(book) == f"Ledger({str(tmp_path / 'book.db')!r}, budget=1.0)"
+    for either in (book, again):
+        with pytest.raises(BudgetExceeded):
+            either.charge("a", [0], 0.5)
+
+
+def test_unpickling_does_not_make_a_new_ledger(tmp_path):
+    pickled = pickle.dumps(Ledger(tmp_path / "book.db"))
+    (tmp_path / "book.db").unlink()
+    with pytest.raises(FileNotFoundError, match=r"ledger '.*book.db' must be there to be used again"):
+        pickle.loads(pickled)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_open(tmp_path):
+    book = Ledger(tmp_path / "book.db")
+    book.charge("a", [0], 1.0)
+    assert [file.name for file in tmp_path.iterdir()] == ["book.db"]  # the log is folded in by the last to leave
+    assert_sound(tmp_path / "book.db")
+
+
+def test_a_charge_is_on_the_disk_before_it_returns(tmp_path):
+    """Only cutting the power could show it, so this looks at the setting: 2 is FULL."""
+    with ledger._connected(Ledger(tmp_path / "book.db").path, "rw") as file:
+        assert file.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_ledger_is_read_again(tmp_path):
+    Ledger(tmp_path / "a ledger? 100%#.db").charge("ä", [2**63 - 1], 1.0)
+    assert Ledger(str(tmp_path / "a ledger? 100%#.db")).spent("ä") == {2**63 - 1: 1.0}
+
+
+@posix
+def test_forks(tmp_path):
+    """A fork waits for a charge of another thread; and a fork of a ledger in memory is refused."""
+    agreed, refusal = output("forks", tmp_path / "book.db").splitlines()
+    assert agreed == "True"
+    assert refusal.startswith("ValueError a ledger in memory must stay in its process")
+    book = Ledger(tmp_path / "book.db")
+    assert book.spent("children") == dict.fromkeys(range(10), EPSILON)
+    assert book.max_spent("parent") > 0
+    assert_sound(tmp_path / "book.db")
+
+
+# Bad input
+
+
+CASES = {
+    "no rows": (([], 1.0), "rows must be a list of non-negative whole numbers, got []"),
+    "negative row": (([3, -1], 1.0), "rows must be a list of non-negative whole numbers, got [3, -1]"),
+    "half a row": (([0.5], 1.0), "rows must be a list of non-negative whole numbers, got [0.5]"),
+    "floats": (([1.0], 1.0), "rows must be a list of non-negative whole numbers, got [1.0]"),
+    "a mask": (([True, False], 1.0), "rows must be a list of non-negative whole numbers, got [True, False]"),
+    "text": ((["a"], 1.0), "rows must be a list of non-negative whole numbers, got ['a']"),
+    "one number": ((3, 1.0), "rows must be a list of non-negative whole numbers, got 3"),
+    "a set": (({3}, 1.0), "rows must be a list of non-negative whole numbers, got {3}"),
+    "a table": (([[1, 2]], 1.0), "rows must be a list of non-negative whole numbers, got [[1, 2]]"),
+    "a ragged table": (([[1], [1, 2]], 1.0), "rows must be a list of non-negative whole numbers, got [[1], [1, 2]]"),
+    "too large": (([2**63], 1.0), "rows must be a list of non-negative whole numbers, got [9223372036854775808]"),
+    "far too large": (([2**70], 1.0), "rows must be a list of non-negative whole numbers, got [11805"),
+    "twice": (([4, 7, 1, 7], 1.0), "rows must be distinct, got 7 more than once"),
+    "epsilon zero": (([0], 0), "epsilon must be a positive finite number, got 0"),
+    "epsilon nan": (([0], np.nan), "epsilon must be a positive finite number, got nan"),
+    "epsilon lost in a sum": (([0], 1e-17), "epsilon must be between 1e-06 and 1e+06, got 1e-17"),
+    "epsilon text": (([0], "1"), "epsilon must be a positive finite number, got '1'"),
+    "too few epsilons": (([0, 1], [1.0]), "epsilon must be a number or one for each of 2 rows, got [1.0]"),
+    "one epsilon nan": (([0, 1], [1.0, np.nan]), "epsilon must be a positive finite number, got nan"),
+    "one epsilon negative": (([0, 1], [1.0, -1]), "epsilon must be a positive finite number, got -1"),
+    "budget": (([0], 1.0, -1), "budget must be a positive finite number, got -1"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES.values(), ids=CASES)
+def test_bad_charges(book, arguments, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked in full below)
+        book.charge("a", *arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert book.sources() == {}
+
+
+def test_bad_names(book):
+    for call in (lambda: book.charge("", [0], 1.0), lambda: book.spent(None), lambda: book.max_spent(3)):
+        with pytest.raises(ValueError, match="source must be a non-empty string"):
+            call()
+
+
+def sqlite_file(path, *statements):
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        for statement in statements:
+            file.execute(statement)
+
+
+def half_a_ledger(path):
+    Ledger(path).charge("a", range(10_000), 1.0)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+FILES = {
+    "text": (
+        lambda path: path.write_text("row,epsilon\n" * 100),
+        "path must be a ledger or a new file, got {}: file is",
+    ),
+    "something else": (
+        lambda path: sqlite_file(path, "CREATE TABLE t (x)"),
+        "got {}, an SQLite file of something else",
+    ),
+    "newer": (
+        lambda path: (Ledger(path), sqlite_file(path, "PRAGMA user_version = 2")),
+        "path must be a ledger of format 1, got {} of format 2",
+    ),
+    "cut short": (half_a_ledger, "path must be a ledger or a new file, got {}: database disk image is malformed"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), FILES.values(), ids=FILES)
+def test_bad_files_are_named_and_left_alone(tmp_path, make, message):
+    path = tmp_path / "file.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked in full below)
+        Ledger(path).charge("a", range(10_000), 1.0)
+    assert message.format(repr(str(path))) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["file.db"]
+
+
+def test_paths_that_cannot_hold_a_ledger(tmp_path):
+    with pytest.raises(ValueError, match=f"path must be a ledger or a new file, got '{tmp_path}', which is no file"):
+        Ledger(str(tmp_path))
+    with pytest.raises(ValueError, match="path must be a file name or None, got 3"):
+        Ledger(3)
+    with pytest.raises(
+        OSError, match=r"ledger '.*book.db' must be a file in a folder, both writable; got: unable to op"
+    ):
+        Ledger(tmp_path / "no folder" / "book.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_file_becomes_a_ledger(tmp_path):
+    (tmp_path / "book.db").touch()
+    Ledger(tmp_path / "book.db").charge("a", [0], 1.0)
+    assert Ledger(tmp_path / "book.db").spent("a") == {0: 1.0}
+
+
+def test_a_ledger_that_was_removed_is_not_begun_again(tmp_path):
+    book = Ledger(tmp_path / "book.db")
+    (tmp_path / "book.db").unlink()
+    with pytest.raises(OSError, match=r"ledger '.*book.db' must be a file"):
+        book.charge("a", [0], 1.0)
+    assert not list(tmp_path.iterdir())
+
+
+@posix
+def test_a_file_that_may_only_be_read():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder).resolve() / "book.db"
+        Ledger(path).charge("a", [0], 1.0)
+        before = path.read_bytes()
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        said = output("powerless", path)
+        path.parent.chmod(0o755)
+        assert said.startswith(f"OSError ledger {str(path)!r} must be a file in a folder, both writable; got: ")
+        assert said.count("\n") == 1
+        assert path.read_bytes() == before
+
+
+def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
+    book = Ledger(tmp_path / "book.db")
+    monkeypatch.setattr(ledger, "PATIENCE", 0.01)
+    with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TimeoutError, match=r"ledger '.*book.db' is held by another process: waited 0.01 s"):
+            book.charge("a", [0], 1.0)
+        assert book.spent("a") == {}  # readers do not wait
+    book.charge("a", [0], 1.0)
+
+
+# Several processes, and processes that die
+
+
+@posix
+def test_processes_at_once_never_exceed_a_budget(tmp_path):
+    path = tmp_path / "book.db"
+    processes = [start("contest", path, tmp_path, seed, 250) for seed in range(3)]
+    try:
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * 3
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.wait(timeout=120) for process in processes] == [0] * 3
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    files = list(tmp_path.glob("released-*"))
+    assert len(files) == 6
+    released = Counter(int(row) for file in files for row in file.read_text().split())
+    assert max(released.values()) == 2
+    spent = Ledger(path).spent("site")
+    assert spent == pytest.approx({row: EPSILON * count for row, count in released.items()}, rel=ROUNDING)
+    assert_sound(path)
+    for i in range(40):
+        assert Ledger(tmp_path / f"new-{i}.db").spent("site") == {i: pytest.approx(6 * EPSILON)}
+        assert_sound(tmp_path / f"new-{i}.db")
+
+
+@posix
+def test_no_row_exceeds_its_budget_when_processes_are_killed(tmp_path):
+    """Released ≤ spent ≤ budget for every row, and each of 300 kills costs at most the claim that it interrupts."""
+    path, rng, lost = tmp_path / "book.db", random.Random(0), [Counter()]
+    book = Ledger(path)
+    with start("lives", path, tmp_path) as process:
+        try:
+            for life in range(300):
+                process.stdin.write(f"{life}\n")
+                process.stdin.flush()
+                child = int(process.stdout.readline())
+                time.sleep(rng.uniform(0.0, 0.05))
+                os.kill(child, signal.SIGKILL)
+                assert int(process.stdout.readline()) == signal.SIGKILL
+                lost.append(claimed(book) - released(tmp_path))
+        finally:
+            process.kill()
+
+    spent, out = book.spent("site"), released(tmp_path)
+    assert all(out[row] * EPSILON <= epsilon * (1 + ROUNDING) for row, epsilon in spent.items())
+    assert set(out) - {"wide"} <= set(spent)
+    assert max(spent.values()) <= 10 * EPSILON * (1 + ROUNDING)
+    assert len(set(book.spent("wide").values())) == 1  # 2,000 rows at a time: all or none of them
+
+    costs = [after - before for before, after in pairwise(lost)]
+    assert all(not before - after for before, after in pairwise(lost))
+    assert all(not cost or cost == Counter(["wide"]) or len(cost) == cost.total() == 4 for cost in costs)
+    assert sum(bool(cost) for cost in costs) > 0  # some landed between the charge and the release
+
+    assert_sound(path)
+    for file in tmp_path.glob("new-*.db"):
+        assert Ledger(file).sources() == {}
+        assert_sound(file)
+
+
+def claimed(book):
+    """How often each row was charged; the wide ones as one."""
+    claims = Counter({row: round(epsilon / EPSILON) for row, epsilon in book.spent("site").items()})
+    claims["wide"] = round(book.max_spent("wide") / (EPSILON / 1_000))
+    return claims
+
+
+def released(folder):
+    """How often each row was released."""
+    text = (folder / "released").read_text() if (folder / "released").exists() else ""
+    return Counter(word if word == "wide" else int(word) for word in text.split())
+
+
+def test_the_public_names():
+    assert uneven.Ledger is Ledger
+    assert issubclass(BudgetExceeded, ValueError)
