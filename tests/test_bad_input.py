@@ -75,7 +75,7 @@ CASES = {
         "epsilon must be a positive finite number, got 1000",
     ),
     "epsilon too small": (lambda: uneven.LocalPrivacy(1e-100), "epsilon must be between 1e-06 and 1e+06, got 1e-100"),
-    "alpha too small": (lambda: plan(alpha=1e-160), "alpha must be between 1e-09 and 1e+06, got 1e-160"),
+    "alpha too small": (lambda: plan(alpha=1e-160), "alpha must be between 1e-18 and 1e+18, got 1e-160"),
     "clip too small": (lambda: plan(clip=1e-200), "clip must be between 1e-06 and 1e+06, got 1e-200"),
     "variance too large": (lambda: uneven.AdditiveNoise(1e200), "variance must be at most 1e+12, got 1e+200"),
     "moments of no rows": (

@@ -45,7 +45,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
-        object.__setattr__(self, "alpha", checks.positive("alpha", self.alpha, 1e-9, 1e6))
+        object.__setattr__(self, "alpha", checks.positive("alpha", self.alpha, 1e-18, 1e18))
         object.__setattr__(self, "batch_size", checks.whole("batch_size", self.batch_size))
         object.__setattr__(self, "loss", get_loss(self.loss).name)
         checks.one_of("radius", self.radius, RADII)

@@ -4,6 +4,7 @@ classifier    `UnevenClassifier`
 prepare       rows into the unit ball, labels to -1 and 1, rows of each source together
 flips         flip rates estimated from the labels themselves
 line_search   the paper's search for a better second learning rate
+model_file    a fitted model as a readable file
 """
 
 from uneven.estimator.classifier import UnevenClassifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,8 +18,8 @@ from uneven import checks
 from uneven.engine import State, Task, advance, checked_chunk, fit, initial_state, objective
 from uneven.engine.state import Average
 from uneven.engine.streams import generator
-from uneven.estimator import flips, line_search
-from uneven.estimator.prepare import LONG_ROWS, Grouped, Scale, checked_norms, grouped, row_norms
+from uneven.estimator import flips, line_search, model_file
+from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan, Source, plan
@@ -54,7 +55,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         What stands for a step's noise; ``"estimated"`` learns it on the way.
     radius : {"tight", "paper"}
     fit_intercept : bool
-        An intercept is one more feature with the constant value `row_norm`, and is regularised like the others.
+        An intercept is one more feature with a constant value, `row_norm` (a quarter of it where rows are private),
+        and is regularised like the others.
     clip : "auto", float or None
         Norm that rows' gradients are shrunk to, in units of the longest row's. ``"auto"`` is 0.5 where a source is
         private and the strategy is "precision", else None.
@@ -194,6 +196,10 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         rows is no step. Only the precision strategy can go on without knowing how much is to come.
         """
         first = not hasattr(self, "_states")
+        if first and hasattr(self, "loaded_from_"):
+            raise ValueError(
+                "a model that was loaded from a file can predict but not go on learning: the file has no state"
+            )
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, ensure_min_samples=0
         )
@@ -238,6 +244,16 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             return np.column_stack([1.0 - positive, positive])
         return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a readable JSON file: whole or not at all."""
+        check_is_fitted(self, "coef_")
+        model_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
+        """Model that `save` wrote, to predict with; refused if it is not one, is cut short or is of a newer kind."""
+        return model_file.load(cls, path)  # type: ignore[no-any-return]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -277,7 +293,11 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         norm = self.row_norm
         if isinstance(norm, str) and norm == "auto":
             norm = 1.0 if groups.private.any() else float(row_norms(X).max(initial=0.0)) or 1.0
-        return Scale(checks.positive("row_norm", norm), bool(self.fit_intercept))
+        return self._scale_of(norm, bool(groups.private.any()))
+
+    def _scale_of(self, row_norm: Any, private: bool) -> Scale:
+        norm = checks.positive("row_norm", row_norm)
+        return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if self.fit_intercept else 0.0)
 
     def _late_rows(self) -> str:
         """With a norm taken from the first rows, longer ones later have no place."""
@@ -293,14 +313,14 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             return 0.5 if private and self.strategy == "precision" else None
         return None if self.clip is None else float(self.clip)
 
-    def _plan(self, noises: Mapping[str, Noise], groups: Grouped, d: int, scale: Scale) -> Plan:
-        counts = np.bincount(groups.index, minlength=len(noises)) * self.passes
+    def _plan(self, noises: Mapping[str, Noise], groups: Grouped, d: int, scale: Scale, passes: int = 0) -> Plan:
+        counts = np.bincount(groups.index, minlength=len(noises)) * (passes or self.passes)
         sources = [Source(name, int(n), one) for (name, one), n in zip(noises.items(), counts, strict=True) if n]
         private = any(source.noise.epsilon_per_row is not None for source in sources)
         return plan(
             sources,
             d,
-            scale.alpha(checks.positive("alpha", self.alpha, 1e-9, 1e6)),
+            scale.alpha(checks.positive("alpha", self.alpha)),
             self.batch_size,
             self.loss,
             self.strategy,
@@ -309,14 +329,14 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             self._clip(private),
         )
 
-    def _run(self, data: Data, chosen: Plan | None = None) -> Array:
+    def _run(self, data: Data, chosen: Plan | None = None, passes: int = 0) -> Array:
         return fit(
             self.plan_ if chosen is None else chosen,
             data,
             seed=self.random_state,
             average=self.average,
             estimate=self.moments == "estimated",
-            passes=self.passes,
+            passes=passes or self.passes,
         ).weights
 
     def _known_noises(self, unit: Any, signs: list[Array], groups: Grouped, scale: Scale) -> Mapping[str, Noise]:
@@ -325,11 +345,13 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         if flips.unknown(noises):
             place = {name: k for k, name in enumerate(groups.names)}
 
-            def fitted(known: Mapping[str, Noise]) -> Callable[[str], Array]:
+            def fitted(chosen: Mapping[str, Noise]) -> Callable[[str], Array]:
+                known = {name: chosen[name] for name in groups.names if name in chosen}
                 rows = np.isin(groups.index, [place[name] for name in known])
                 own = Grouped(known, np.searchsorted([place[n] for n in known], groups.index[rows]))
-                self.plan_ = self._plan(known, own, unit.shape[1], scale)
-                w = self._run(self._data(unit[rows], signs[0][rows], own))
+                passes = max(self.passes, -(-flips.ROW_VISITS // int(rows.sum())))
+                self.plan_ = self._plan(known, own, unit.shape[1], scale, passes)
+                w = self._run(self._data(unit[rows], signs[0][rows], own), passes=passes)
 
                 def probability(name: str) -> Array:
                     i = groups.rows_of(place[name])
@@ -403,11 +425,11 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         )
         norm = 1.0 if self._private else float(row_norms(X).max(initial=0.0)) or 1.0
         auto = isinstance(self.row_norm, str) and self.row_norm == "auto"
-        self.scale_ = Scale(norm if auto else checks.positive("row_norm", self.row_norm), bool(self.fit_intercept))
+        self.scale_ = self._scale_of(norm if auto else self.row_norm, self._private)
         d = X.shape[1] + bool(self.fit_intercept)
         self._problem = Problem(
             d,
-            self.scale_.alpha(checks.positive("alpha", self.alpha, 1e-9, 1e6)),
+            self.scale_.alpha(checks.positive("alpha", self.alpha)),
             self.batch_size,
             self.loss,
             self.radius,

@@ -17,6 +17,9 @@ Array = NDArray[np.float64]
 
 LARGEST = 0.49
 ROUNDS = 5
+ROW_VISITS = 400_000
+"""Rows that a model is fitted to in a round, all passes together: one that has not converged is less sure than it
+should be, and takes flips for doubt. The rows are not private, so passes cost nothing."""
 
 
 def unknown(noises: Mapping[str, Noise]) -> list[str]:

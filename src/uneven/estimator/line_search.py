@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from uneven.planner import Plan, rate_interval
+from uneven.planner import plan as plan_anew
 from uneven.schedules import Rate
 
 
@@ -25,10 +26,17 @@ def candidates(plan: Plan, count: int) -> list[Plan]:
     True
     """
     low, high = rate_interval(plan.sources, **plan.problem.to_dict())[plan.order[-1]]
-    return [_with_last_rate(plan, float(rate)) for rate in np.geomspace(low, high, count)]
+    return [with_last_rate(plan, float(rate)) for rate in np.geomspace(low, high, count)]
 
 
-def _with_last_rate(plan: Plan, rate: float) -> Plan:
+def as_planned(plan: Plan) -> Plan:
+    """Plan as its inputs have it, whatever rate a search has put into it."""
+    problem = plan.problem.to_dict()
+    return plan_anew(plan.sources, **problem, strategy=plan.strategy, moments=plan.moments)
+
+
+def with_last_rate(plan: Plan, rate: float) -> Plan:
+    """Plan with another rate for its last source."""
     last = replace(plan.segments[-1], schedule=Rate(rate))
     return replace(plan, segments=(*plan.segments[:-1], last))
 

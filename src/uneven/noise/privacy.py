@@ -47,7 +47,7 @@ class LocalPrivacy(Noise):
     >>> LocalPrivacy(epsilon=10.0, mechanism="l2-laplace").second_moment(problem)
     (0.52, 4.52)
     >>> [round(moment, 3) for moment in LocalPrivacy(epsilon=10.0).second_moment(problem)]
-    [0.035, 4.035]
+    [0.037, 4.037]
     """
 
     kind: ClassVar[str] = "local-privacy"

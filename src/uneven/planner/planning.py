@@ -127,7 +127,7 @@ def plan(
     >>> plan.order
     ['survey', 'clinic']
     >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    96.3
+    54.7
     """
     described = checked_sources(sources)
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
@@ -172,8 +172,8 @@ def rate_interval(
     Examples
     --------
     >>> import uneven
-    >>> clinic = uneven.Source("clinic", rows=6000, noise=uneven.LocalPrivacy(epsilon=10))
-    >>> survey = uneven.Source("survey", rows=54000, noise=uneven.LocalPrivacy(epsilon=2))
+    >>> clinic = uneven.Source("clinic", rows=6000, noise=uneven.LocalPrivacy(10, "l2-laplace"))
+    >>> survey = uneven.Source("survey", rows=54000, noise=uneven.LocalPrivacy(2, "l2-laplace"))
     >>> interval = rate_interval([clinic, survey], n_features=25, radius="paper")
     >>> {name: [round(c) for c in ends] for name, ends in interval.items()}
     {'survey': [1000, 1000], 'clinic': [3278, 10994]}

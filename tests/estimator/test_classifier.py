@@ -1,0 +1,439 @@
+"""UnevenClassifier: scikit-learn's own checks, its limits, its privacy, and what it refuses."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import uneven
+from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+
+CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0), mark="skip"))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), CHECKS, ids=lambda value: getattr(value, "func", value).__class__.__name__
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def blobs(n=4_000, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X @ np.arange(1, d + 1) + 0.5 + rng.logistic(size=n) > 0
+    return X, y.astype(int)
+
+
+def objective(clf, X, y, alpha):
+    margins = np.where(y == clf.classes_[1], 1, -1) * (X @ clf.coef_[0] + clf.intercept_[0])
+    return np.logaddexp(0, -margins).mean() + alpha / 2 * np.sum(clf.coef_**2)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_one_exact_source_is_logistic_regression(alpha):
+    """One pass comes within 12% of the optimum's objective, ten within 0.1% (the intercept's own penalty included)."""
+    X, y = blobs(20_000)
+    theirs = LogisticRegression(C=1 / (alpha * len(y)), tol=1e-8, max_iter=1_000).fit(X, y)
+    best = objective(theirs, X, y, alpha)
+    for passes, limit in [(1, 1.12), (10, 1.001)]:
+        ours = UnevenClassifier(alpha=alpha, random_state=0, passes=passes).fit(X, y)
+        assert best * (1 - 1e-9) <= objective(ours, X, y, alpha) <= limit * best
+        assert abs(ours.score(X, y) - theirs.score(X, y)) < 0.005
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_rows_of_any_scale(scale):
+    """Scaling rows by s and alpha by s² is the same problem: the same predictions, coefficients smaller by s."""
+    X, y = blobs()
+    plain = UnevenClassifier(alpha=1e-2, random_state=0).fit(X, y)
+    scaled = UnevenClassifier(alpha=1e-2 * scale**2, random_state=0).fit(X * scale, y)
+    np.testing.assert_allclose(scaled.coef_ * scale, plain.coef_, rtol=1e-4)
+    np.testing.assert_allclose(scaled.intercept_, plain.intercept_, rtol=1e-4)
+
+
+def test_no_intercept():
+    X, y = blobs()
+    clf = UnevenClassifier(fit_intercept=False, random_state=0).fit(X, y)
+    assert clf.intercept_ == [0.0]
+    assert clf.plan_.problem.n_features == 4
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [0, 1], [3.0, 7.0]])
+def test_labels_of_any_kind(labels):
+    X, y = blobs()
+    named = np.array(labels)[y]
+    clf = UnevenClassifier(random_state=0).fit(X, named)
+    assert list(clf.classes_) == labels
+    assert set(clf.predict(X)) == set(labels)
+    assert clf.score(X, named) > 0.8
+
+
+def test_more_than_two_classes():
+    rng = np.random.default_rng(0)
+    centres = np.array([[3, 0], [-3, 0], [0, 4]])
+    y = rng.integers(3, size=3_000)
+    X = centres[y] + rng.normal(size=(3_000, 2))
+    names = np.array(["a", "b", "c"])[y]
+    clf = UnevenClassifier(random_state=0).fit(X, names)
+    assert clf.coef_.shape == (3, 2)
+    assert clf.score(X, names) > 0.95
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="y must have two classes where a source is private, got 3"):
+        UnevenClassifier(LocalPrivacy(1.0)).fit(X, names)
+
+
+def test_probabilities_are_for_the_logistic_loss():
+    X, y = blobs()
+    clf = UnevenClassifier(random_state=0).fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X)[:, 1], 1 / (1 + np.exp(-clf.decision_function(X))))
+    assert not hasattr(UnevenClassifier(loss="hinge"), "predict_proba")
+    assert UnevenClassifier(loss="hinge", random_state=0).fit(X, y).score(X, y) > 0.8
+
+
+def test_sparse_rows_are_dense_rows():
+    X, y = blobs()
+    X[np.abs(X) < 0.5] = 0
+    dense, thin = (UnevenClassifier(random_state=0).fit(form, y) for form in (X, sparse.csr_matrix(X)))
+    np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-5)
+    np.testing.assert_array_equal(thin.predict(sparse.csr_array(X)), dense.predict(X))
+
+
+# Sources.
+
+
+def uneven_labels(rate=0.35, n=6_000, seed=1):
+    X, y = blobs(n, seed=seed)
+    rng = np.random.default_rng(seed)
+    source = np.where(np.arange(n) < n // 10, "expert", "crowd")
+    observed = np.where((source == "crowd") & (rng.random(n) < rate), 1 - y, y)
+    return X, y, observed, source
+
+
+def test_corrected_labels_beat_uncorrected_ones():
+    X, y, observed, source = uneven_labels()
+    noise = {"expert": Exact(), "crowd": FlippedLabels(0.35)}
+    told = UnevenClassifier(noise, random_state=0).fit(X, observed, source=source)
+    untold = UnevenClassifier(random_state=0).fit(X, observed)
+    assert told.plan_.order == ["crowd", "expert"]
+    assert np.linalg.norm(told.coef_) > 1.2 * np.linalg.norm(untold.coef_)  # the flips shrink what is not corrected
+    assert objective(told, X, y, 1e-3) < objective(untold, X, y, 1e-3) - 0.03
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.4])
+def test_flip_rates_are_estimated(rate):
+    X, _, observed, source = uneven_labels(rate, n=20_000)
+    noise = {"expert": Exact(), "crowd": FlippedLabels("estimate")}
+    clf = UnevenClassifier(noise, random_state=0).fit(X, observed, source=source)
+    # 18,000 labels: a standard error of about √(σ(1-σ)/18,000)/(1-2σ)·2, and the model's own error.
+    assert clf.flip_rates_["crowd"] == pytest.approx(rate, abs=0.03)
+
+
+def test_an_estimate_needs_an_anchor():
+    X, y, observed, source = uneven_labels()
+    with pytest.raises(ValueError, match="noise must have a source with a known flip rate and without privacy"):
+        UnevenClassifier(FlippedLabels("estimate")).fit(X, y)
+    noise = {"expert": LocalPrivacy(1.0), "crowd": FlippedLabels("estimate")}
+    with pytest.raises(ValueError, match="to anchor the estimate of 'crowd'"):
+        UnevenClassifier(noise).fit(X, observed, source=source)
+    with pytest.raises(ValueError, match="loss must be 'logistic' to estimate flip rates"):
+        UnevenClassifier({**noise, "expert": Exact()}, loss="hinge").fit(X, observed, source=source)
+    with pytest.raises(ValueError, match="rate must be a number here, got 'estimate'"):
+        uneven.plan([uneven.Source("a", 5, FlippedLabels("estimate"))], 3)
+
+
+def test_a_noise_level_a_row_is_a_source_a_level():
+    X, y = blobs()
+    level = np.where(np.arange(len(y)) < 400, 8.0, 1.0)
+    by_row = UnevenClassifier(random_state=0, row_norm=5.0).fit(X, y, epsilon=level)
+    assert sorted(by_row.privacy_spent_.values()) == [1.0, 8.0]
+    by_rate = UnevenClassifier(random_state=0).fit(X, y, flip_rate=np.where(level == 8, 0.0, 0.2))
+    assert sorted(by_rate.flip_rates_.values()) == [0.0, 0.2]
+
+
+def test_many_levels_are_rounded_to_more_privacy_never_less():
+    X, y = blobs()
+    asked = np.exp(np.random.default_rng(0).uniform(-1, 2, len(y)))
+    clf = UnevenClassifier(random_state=0, row_norm=5.0).fit(X, y, epsilon=asked)
+    given = np.array(sorted(clf.privacy_spent_.values()))
+    assert len(given) <= 256
+    assert given.max() <= asked.max()
+    from uneven.estimator.prepare import _rounded_down
+
+    rounded = _rounded_down(asked)
+    assert (rounded <= asked * (1 + 1e-12)).all()
+    assert (rounded >= asked * 0.98).all()
+
+
+# Privacy.
+
+
+def test_privacy_spent_and_budget():
+    X, y = blobs()
+    source = np.where(np.arange(len(y)) < 400, "a", "b")
+    noise = {"a": LocalPrivacy(8.0), "b": LocalPrivacy(1.0)}
+    options = {"row_norm": 5.0, "random_state": 0}
+    assert UnevenClassifier(noise, **options).fit(X, y, source=source).privacy_spent_ == {"a": 8.0, "b": 1.0}
+    assert UnevenClassifier(noise, passes=2, **options).fit(X, y, source=source).privacy_spent_ == {"a": 16.0, "b": 2.0}
+    with pytest.raises(ValueError, match="budget must be at least 16, what a row of 'a' would spend, got 10"):
+        UnevenClassifier(noise, passes=2, budget=10, **options).fit(X, y, source=source)
+    assert UnevenClassifier(Exact(), **options).fit(X, y).privacy_spent_ == {}
+
+
+def test_the_ledger_is_charged_and_refuses():
+    X, y = blobs()
+    ledger = Ledger(budget=2.5)
+    clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0)
+    clf.fit(X, y)
+    clone(clf).fit(X, y)  # a clone writes into the same book
+    assert ledger.max_spent("data") == 2.0
+    before = clf.coef_.copy()
+    with pytest.raises(uneven.BudgetExceeded, match=r"would exceed the budget of 2.5"):
+        clf.fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, before)
+    clf.fit(X[:50], y[:50], row_id=np.arange(10_000, 10_050))
+    assert ledger.sources() == {"data": 4_050}
+
+
+def test_a_cross_validation_on_private_rows_spends_as_often_as_it_fits():
+    X, y = blobs()
+    ledger = Ledger(budget=3.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0).set_fit_request(row_id=True)
+        with pytest.raises(ValueError, match="budget"):
+            cross_val_score(clf, X, y, cv=5, params={"row_id": np.arange(len(y))}, error_score="raise")
+    assert ledger.max_spent("data") == 3.0
+
+
+def test_long_rows_are_shrunk_with_a_word_to_their_owner():
+    X, y = blobs()
+    with pytest.warns(UserWarning, match=r"of 4,000 rows \(private rows among them\) are longer than row_norm = 1 "):
+        clf = UnevenClassifier(LocalPrivacy(1.0), random_state=0).fit(X, y)
+    assert clf.scale_.row_norm == 1.0
+    short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = UnevenClassifier(LocalPrivacy(1.0), random_state=0).fit(short, y)
+    np.testing.assert_allclose(same.coef_, clf.coef_, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"row_norm must be at least .* with long_rows='refuse'; got 1"):
+        UnevenClassifier(LocalPrivacy(1.0), long_rows="refuse").fit(X, y)
+
+
+def test_nothing_is_scaled_by_private_data():
+    """Another data set, another largest row: the same constants."""
+    X, y = blobs()
+    with pytest.warns(UserWarning, match="were shrunk"):
+        scales = [UnevenClassifier(LocalPrivacy(1.0)).fit(s * X, y).scale_ for s in (1.0, 50.0)]
+    assert scales[0] == scales[1]
+
+
+def test_no_seed_is_another_answer_every_time():
+    X, y = blobs()
+    clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0)
+    assert (clf.fit(X, y).coef_ != clone(clf).fit(X, y).coef_).all()
+
+
+# Going on.
+
+
+def test_partial_fit_continues_the_clock():
+    X, y = blobs()
+    clf = UnevenClassifier(random_state=0, row_norm=6.0)
+    steps = []
+    for start in range(0, 4_000, 500):
+        clf.partial_fit(X[start : start + 500], y[start : start + 500], classes=[0, 1])
+        steps.append(clf._states[0].step)
+    assert steps == list(range(10, 81, 10))
+    assert clf.score(X, y) > 0.83
+    before = clf.coef_.copy(), clf._states[0]
+    clf.partial_fit(X[:0], y[:0])
+    np.testing.assert_array_equal(clf.coef_, before[0])
+    assert clf._states[0] is before[1]
+
+
+def test_partial_fit_from_sources_private_ones_among_them():
+    X, y, observed, source = uneven_labels()
+    noise = {"expert": LocalPrivacy(8.0), "crowd": FlippedLabels(0.35)}
+    clf = UnevenClassifier(noise, random_state=0, row_norm=5.0)
+    for rows in (source == "crowd", source == "expert"):
+        clf.partial_fit(X[rows], observed[rows], classes=[0, 1], source=source[rows])
+    assert clf.privacy_spent_ == {"expert": 8.0}
+    assert clf.score(X, y) > 0.8
+
+
+def test_partial_fit_refuses_what_it_cannot_go_on_with():
+    X, y = blobs()
+    with pytest.raises(ValueError, match="strategy must be 'precision' for partial_fit, got 'two-rates'"):
+        UnevenClassifier(strategy="two-rates").partial_fit(X, y)
+    clf = UnevenClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"y must hold the classes .*, got"):
+        clf.partial_fit(X, y + 5)
+    with pytest.raises(ValueError, match="row_norm must be at least"):
+        clf.partial_fit(X * 100, y)
+
+
+def test_a_saved_model_predicts_the_same(tmp_path):
+    X, _, observed, source = uneven_labels()
+    noise = {"expert": LocalPrivacy(8.0), "crowd": FlippedLabels(0.35)}
+    names = np.array(["no", "yes"])
+    clf = UnevenClassifier(noise, random_state=0, row_norm=5.0, ledger=Ledger()).fit(X, names[observed], source=source)
+    clf.save(tmp_path / "model.json")
+    again = UnevenClassifier.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert list(again.classes_) == ["no", "yes"]
+    assert (again.plan_, again.privacy_spent_) == (clf.plan_, clf.privacy_spent_)
+    assert again.noise == noise
+    with pytest.raises(ValueError, match="can predict but not go on learning"):
+        again.partial_fit(X, names[observed], source=source)
+
+
+def test_a_searched_model_keeps_its_rate(tmp_path):
+    X, y = blobs()
+    X /= np.linalg.norm(X, axis=1).max()
+    source = np.where(np.arange(len(y)) < 400, "a", "b")
+    noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
+    clf = UnevenClassifier(noise, budget=40.0, strategy="two-rates", random_state=0, line_search=3)
+    clf.fit(X, y, source=source, validation=(X[:500], y[:500])).save(tmp_path / "model.json")
+    assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
+
+
+BROKEN = {
+    "cut short": (lambda text: text[: len(text) // 2], "must be a model that was saved whole"),
+    "empty": (lambda _: "", "must be a model that was saved whole"),
+    "something else": (lambda _: "[1, 2]", "must be a model saved by uneven"),
+    "newer": (lambda text: text.replace('"version": 1', '"version": 99'), "must be a model of version 1, got 99"),
+    "unknown key": (lambda text: text.replace('"classes"', '"klasses"', 1), "has no key 'klasses'"),
+    "no weights": (lambda text: text.replace('"coef": [', '"coef": ["x", ', 1), "must have numbers for weights"),
+    "other plan": (lambda text: text.replace('"bound":', '"bound": 1, "bounds":', 1), "a plan has no key 'bounds'"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_model_file_is_refused(change, message, tmp_path):
+    clf = UnevenClassifier(random_state=0).fit(*blobs(200))
+    file = tmp_path / "model.json"
+    clf.save(file)
+    file.write_text(change(file.read_text()))
+    with pytest.raises(ValueError, match=message) as caught:
+        UnevenClassifier.load(file)
+    assert "\n" not in str(caught.value)
+
+
+# The paper's line search.
+
+
+def test_line_search_within_the_budget():
+    X, y = blobs(8_000)
+    X /= np.linalg.norm(X, axis=1).max()
+    source = np.where(np.arange(len(y)) < 800, "a", "b")
+    noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
+    options = {"strategy": "two-rates", "random_state": 0, "line_search": 4}
+    clf = UnevenClassifier(noise, budget=40.0, **options)
+    clf.fit(X, y, source=source, validation=(X[:500], y[:500]))
+    assert clf.privacy_spent_ == {"a": 40.0, "b": 4.0}
+    first, second = clf.plan_.order
+    low, high = uneven.rate_interval(clf.plan_.sources, **clf.plan_.problem.to_dict())[second]
+    assert low <= clf.plan_.rates[second] <= high
+    assert clf.plan_.rates[first] == pytest.approx(1 / clf.plan_.problem.alpha)
+    with pytest.raises(ValueError, match="line_search=4 would release every private row 4 times, for ε = 40 a row"):
+        UnevenClassifier(noise, **options).fit(X, y, source=source, validation=(X[:500], y[:500]))
+    with pytest.raises(ValueError, match="line_search needs rows without privacy to compare runs on"):
+        UnevenClassifier(noise, budget=40.0, **options).fit(X, y, source=source)
+    with pytest.raises(ValueError, match="line_search needs strategy='two-rates' and two sources"):
+        UnevenClassifier(noise, budget=40.0, line_search=4).fit(X, y, source=source, validation=(X, y))
+
+
+# In company.
+
+
+def test_in_a_pipeline_with_search_and_calibration():
+    X, y, observed, source = uneven_labels()
+    with sklearn.config_context(enable_metadata_routing=True):
+        noise = {"expert": Exact(), "crowd": FlippedLabels(0.35)}
+        clf = UnevenClassifier(noise, random_state=0).set_fit_request(source=True)
+        pipeline = make_pipeline(StandardScaler(), clf)
+        pipeline.fit(X, observed, source=source)
+        assert pipeline.score(X, y) > 0.83
+        search = GridSearchCV(clf, {"alpha": [1e-3, 1e-1]}, cv=3).fit(X, observed, source=source)
+        assert search.best_params_["alpha"] == 1e-3
+        scores = cross_val_score(clf, X, observed, cv=3, params={"source": source})
+        assert scores.mean() > 0.55
+        calibrated = CalibratedClassifierCV(clf, cv=3).fit(X, observed, source=source)
+        assert calibrated.score(X, y) > 0.83
+
+
+def test_frames_keep_their_names():
+    pa = pytest.importorskip("pyarrow")
+    X, y = blobs()
+    table = pa.table({f"x{j}": X[:, j] for j in range(4)})
+    frames = [table]
+    for library in ("pandas", "polars"):
+        try:
+            module = __import__(library)
+        except ImportError:
+            continue
+        frames.append(module.DataFrame({f"x{j}": X[:, j] for j in range(4)}))
+    for frame in frames:
+        clf = UnevenClassifier(random_state=0).fit(frame, y)
+        assert list(clf.feature_names_in_) == ["x0", "x1", "x2", "x3"]
+        assert clf.score(frame, y) > 0.83
+
+
+GOOD = blobs(100)
+REFUSALS = {
+    "lengths": (lambda c: c.fit(GOOD[0], GOOD[1][:-1]), "inconsistent"),
+    "one class": (lambda c: c.fit(GOOD[0], np.zeros(100)), "y must have at least two classes, got one class"),
+    "nan": (lambda c: c.fit(GOOD[0] * np.nan, GOOD[1]), "NaN"),
+    "source length": (lambda c: c.fit(*GOOD, source=["a"] * 9), r"source must have one name a row, shape \(100,\)"),
+    "unknown source": (
+        lambda c: c.fit(*GOOD, source=["z"] * 100),
+        "source must be one of noise's names, 'a', 'b'; got 'z'",
+    ),
+    "no source": (lambda c: c.fit(*GOOD), "source must name the source of each row where noise has several"),
+    "two ways": (lambda c: c.fit(*GOOD, source=["a"] * 100, epsilon=np.ones(100)), "source must be given alone"),
+    "epsilon": (
+        lambda c: c.fit(*GOOD, epsilon=np.zeros(100)),
+        "epsilon must be positive and finite in every row, got 0",
+    ),
+    "rate": (lambda c: c.fit(*GOOD, flip_rate=np.ones(100)), r"flip_rate must be in \[0, 0.5\) in every row, got 1"),
+    "row_id": (
+        lambda c: c.fit(*GOOD, source=["a"] * 100, row_id=[1]),
+        r"row_id must have one number a row, shape \(100,\), got shape \(1,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals(call, message):
+    clf = UnevenClassifier({"a": Exact(), "b": FlippedLabels(0.1)})
+    with pytest.raises(ValueError, match=message):
+        call(clf)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": 3}, "noise must be a noise or a dict|source must name"),
+        ({"noise": {"a": 3}}, "noise of 'a' must be a noise such as"),
+        ({"alpha": 0}, "alpha must be a positive finite number, got 0"),
+        ({"passes": 0}, "passes must be a whole number of at least 1, got 0"),
+        ({"row_norm": -1}, "row_norm must be a positive finite number, got -1"),
+        ({"random_state": "x"}, "random_state must be a whole number"),
+        ({"long_rows": "drop"}, "long_rows must be one of 'shrink', 'refuse'; got 'drop'"),
+        ({"strategy": "magic"}, "strategy must be one of"),
+        ({"moments": "middle"}, "moments must be one of"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        UnevenClassifier(**options).fit(*GOOD)
