@@ -139,10 +139,10 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         seen |= set(np.unique(labels[:1000]).tolist()) if labels.dtype.kind in "fiub" else set()
         if {-1, 0} <= seen:
             raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
-        yield _features(batch, features), signed_labels(labels)
+        yield feature_matrix(batch, features), signed_labels(labels)
 
 
-def _features(batch: Any, names: Sequence[str]) -> NDArray[Any]:
+def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     """Columns side by side as float rows; a missing value becomes a NaN, which is refused with its row's number."""
     try:
         return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
