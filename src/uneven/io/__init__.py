@@ -1,1 +1,26 @@
-"""Files in and out."""
+"""Files in and out.
+
+tables         a file of rows, described, and its rows piece by piece or all at once
+delimited      CSV and TSV
+arrow          Parquet, Arrow and Feather
+arrays         NumPy and libsvm
+sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
+agreement      what the files of several sources must agree on
+sources_text   its text, parsed and written
+files          files that are written whole or not at all
+refusals       one-line errors about files
+"""
+
+from uneven.io.files import write_text_atomically
+from uneven.io.sources_file import SourceEntry, SourcesFile, read_sources, write_sources
+from uneven.io.tables import Table, open_table
+
+__all__ = [
+    "SourceEntry",
+    "SourcesFile",
+    "Table",
+    "open_table",
+    "read_sources",
+    "write_sources",
+    "write_text_atomically",
+]

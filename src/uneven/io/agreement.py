@@ -1,0 +1,57 @@
+"""What the files of several sources must agree on: their columns, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from uneven.io.refusals import located, shortened
+from uneven.io.tables import Table
+
+
+def agreed_features(
+    file: str, tables: Mapping[str, Table], label: str | int | None, features: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """Columns to learn from that all sources' files have, in the order of the first one's; None without files."""
+    first: tuple[Table, tuple[str, ...]] | None = None
+    for source, table in tables.items():
+        with located(f"{file}: source {source!r}, data"):
+            names = _features(table, label, features)
+        if first is None:
+            first = table, names
+        with located(file):
+            _refuse_difference(*first, table, names)
+    return features if first is None else first[1]
+
+
+def _features(table: Table, label: str | int | None, features: tuple[str, ...] | None) -> tuple[str, ...]:
+    name, names = table.select(label, features)
+    if name is None:
+        raise ValueError(f"label must be given: which column of {table.path}? There are {shortened(table.columns)}")
+    return names
+
+
+def _refuse_difference(one: Table, names: Sequence[str], other: Table, others: Sequence[str]) -> None:
+    """Refuse files whose columns differ; another order is fine, since columns are asked for by name."""
+    for here, mine, theirs in ((one, names, others), (other, others, names)):
+        known = set(theirs)
+        if lone := next((name for name in mine if name not in known), None):
+            advice = "" if other.first_index is None else "; n_features says how many a libsvm file has"
+            raise ValueError(
+                f"{one.path} and {other.path} must have the same features; only {here.path} has {lone!r}{advice}"
+            )
+    if None not in (one.first_index, other.first_index) and one.first_index != other.first_index:
+        raise ValueError(
+            f"{one.path} and {other.path} must count columns alike, got a first column of {one.first_index} and "
+            f"{other.first_index}"
+        )
+
+
+def agreed_width(width: int | None, names: tuple[str, ...] | None) -> int:
+    """Number of features: that of the names, or as given if there are none."""
+    if names is None:
+        if width is None:
+            raise ValueError("n_features must be given where no source has data and there is no list of features")
+        return width
+    if width not in (None, len(names)):
+        raise ValueError(f"n_features must be {len(names)}, the number of features, or left out; got {width}")
+    return len(names)

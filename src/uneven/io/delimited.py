@@ -1,0 +1,114 @@
+"""CSV and TSV files, plain or gzipped, read by Arrow a block of text at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from uneven import checks
+from uneven.engine.rows import BLOCK_ROWS
+from uneven.io import refusals
+from uneven.io.arrow import ArrowFile, at_most
+
+BLOCK_BYTES = 1 << 22
+"""Text parsed at a time. A line must fit, and the type of the first block's labels holds for all."""
+
+CONVERSION = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): (.*)", re.DOTALL)
+"""What Arrow says of a value; it counts rows from 1 and the header as one of them."""
+
+ACCEPTED = {
+    "double": "numbers",
+    "int64": "whole numbers, as in its first rows",
+    "bool": "true or false, as in its first rows",
+    "string": "UTF-8 text",
+}
+
+
+@dataclass(frozen=True)
+class CsvFile(ArrowFile):
+    """Text with a line of column names; `types` are those that its first block suggests."""
+
+    kind: ClassVar[str] = "CSV"
+    delimiter: str
+    types: Mapping[str, Any]
+
+    def batches(self, names: Sequence[str], label: str | None) -> Iterator[Any]:
+        """Batches of the columns asked for, each of one type from beginning to end."""
+        types = {name: _feature_type(self.types[name]) for name in names}
+        if label is not None:
+            types[label] = _label_type(self.types[label])
+        with _opened(self.path, self.delimiter, types) as reader:
+            yield from at_most(BLOCK_ROWS, reader)
+
+    def first_column(self) -> Iterator[Any]:
+        """Batches of one column as bytes: counting must not stop at a value that nobody asked for."""
+        import pyarrow
+
+        with _opened(self.path, self.delimiter, {self.columns[0]: pyarrow.binary()}) as reader:
+            yield from reader
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Context that names the column, the value and the row where Arrow knows them by number."""
+        return _explained(self.path, self.columns)
+
+
+def open_csv(path: Path, delimiter: str = ",") -> CsvFile:
+    """CSV file, its first block read."""
+    with refusals.unreadable(path, CsvFile.kind), _opened(path, delimiter) as reader:
+        names, types = tuple(reader.schema.names), reader.schema.types
+    return CsvFile(path, names, delimiter, dict(zip(names, types, strict=True)))
+
+
+def _opened(path: Path, delimiter: str, types: Mapping[str, Any] | None = None) -> Any:
+    import pyarrow
+    from pyarrow import csv
+
+    return csv.open_csv(
+        pyarrow.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None),
+        csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # threads would lose the rows' numbers
+        csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        csv.ConvertOptions(
+            column_types=types,
+            include_columns=None if types is None else list(types),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _feature_type(inferred: Any) -> Any:
+    """Numbers, whatever the first block looks like: whole ones may be followed by others, and text is refused."""
+    import pyarrow
+
+    return inferred if pyarrow.types.is_boolean(inferred) else pyarrow.float64()
+
+
+def _label_type(inferred: Any) -> Any:
+    """Labels as they are written: numbers or booleans if the first block has nothing else, otherwise text."""
+    import pyarrow
+    from pyarrow import types
+
+    plain = types.is_integer(inferred) or types.is_floating(inferred) or types.is_boolean(inferred)
+    return inferred if plain else pyarrow.string()
+
+
+@contextmanager
+def _explained(path: Path, columns: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if found := CONVERSION.match(str(error)):
+            raise ValueError(_refused_value(path, columns, *found.groups())) from None
+        with refusals.unreadable(path, CsvFile.kind):
+            raise
+
+
+def _refused_value(path: Path, columns: Sequence[str], column: str, row: str, kind: str, reason: str) -> str:
+    value = re.fullmatch(r"invalid value '(.*)'", reason, re.DOTALL)
+    got = checks.shown(value[1]) if value else reason
+    accepted = ACCEPTED.get(kind, kind)
+    return f"{path}: column {columns[int(column)]!r} must hold {accepted}, got {got} in row {int(row) - 2}"

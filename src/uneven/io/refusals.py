@@ -1,0 +1,74 @@
+"""One-line errors about files: each names the file, what is wrong with it and what would be accepted."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from uneven import checks
+
+SHOWN_COLUMNS = 6
+DAMAGE = (ValueError, OSError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+"""What libraries raise on files that are not what they claim to be; a size that is wrong may be beyond all memory."""
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names on one line, the middle ones left out if there are many.
+
+    >>> shortened([f"x{j}" for j in range(100)])
+    "'x0', 'x1', 'x2', 'x3', 'x4', ..., 'x99' (100 columns)"
+    """
+    shown = [checks.shown(name) for name in names]
+    if len(shown) <= SHOWN_COLUMNS:
+        return ", ".join(shown)
+    return f"{', '.join(shown[: SHOWN_COLUMNS - 1])}, ..., {shown[-1]} ({len(names)} columns)"
+
+
+@contextmanager
+def unreadable(path: Path, kind: str) -> Iterator[None]:
+    """Turn what a library says about a damaged file into one line that names it."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):  # they say it themselves
+        raise
+    except DAMAGE as error:
+        reason = one_line(error)
+        raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short: {reason}") from None
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, on one line of bearable length."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 200 else words[:197] + "..."
+
+
+def no_rows(path: Path) -> NoReturn:
+    """Refuse a file that has columns, perhaps, but nothing below them."""
+    raise ValueError(f"{path} must have at least one row, got none")
+
+
+def not_numeric(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
+    """Refuse a feature that is no number."""
+    raise ValueError(
+        f"{path}: column {column!r} must hold numbers to be a feature, got {kind} ({checks.shown(value)} in row {row})"
+    )
+
+
+def no_value(path: Path, column: str, row: int) -> NoReturn:
+    """Refuse a missing value."""
+    raise ValueError(f"{path}: column {column!r} has no value in row {row}; impute missing values or drop such rows")
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Say where something is refused: in which file, table and key."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{where}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None

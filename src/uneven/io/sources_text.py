@@ -1,0 +1,84 @@
+"""The text of a ``sources.toml``: parsed, with the line of a slip; and written, with comments."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+HEADER = """\
+# Sources of data of uneven quality, for uneven: settings of the whole run first, then a [[source]] for each.
+"""
+
+MEANING = {
+    "alpha": "L2 strength",
+    "batch_size": "rows per step",
+    "loss": '"logistic", "hinge" or "linear"',
+    "strategy": 'how steps are sized: "precision", or one that it is compared with',
+    "moments": 'what stands for the noise of a step: "auto", "upper", "lower" or "variance"',
+    "radius": 'the ball that the weights stay in: "tight" or "paper"',
+    "clip": "norm that rows' gradients are shrunk to",
+    "label": "column of the labels",
+    "features": "columns to learn from",
+    "n_features": "how many columns there are to learn from",
+}
+LEFT_OUT = {
+    "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not\n",
+    "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",
+}
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """What the file says, or in which line it is no TOML."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
+    if not path.is_file():
+        raise ValueError(f"{path} must be a file like sources.toml; it is not a file")
+    content = path.read_bytes()
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: must be UTF-8 text, got the byte {content[error.start]:#04x}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(_syntax_error(path, str(error), content)) from None
+
+
+def _syntax_error(path: Path, message: str, content: bytes) -> str:
+    place = re.search(r"\(at line (\d+), column \d+\)$", message)
+    line = int(place[1]) if place else max(1, len(content.splitlines()))  # else: at the end of the document
+    reason = " ".join(re.sub(r"\(at [^()]*\)$", "", message).split())
+    return f"{path}, line {line}: {reason}"
+
+
+def toml_text(settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]]) -> str:
+    """Text with these settings and sources; None stands for what is left out."""
+    return HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING) + "".join(map(_source, sources))
+
+
+def _setting(key: str, value: Any) -> str:
+    return LEFT_OUT.get(key, "") if value is None else f"{key} = {toml_value(value)}  # {MEANING[key]}\n"
+
+
+def _source(values: Mapping[str, Any]) -> str:
+    lines = (f"{key} = {toml_value(value)}\n" for key, value in values.items() if value is not None)
+    return "\n[[source]]\n" + "".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    r"""A value as TOML writes it.
+
+    >>> print(toml_value({"kind": "local-privacy", "epsilon": 10.0}))
+    { kind = "local-privacy", epsilon = 10.0 }
+    """
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, str):
+        # JSON writes strings as TOML reads them, but for one control character that only TOML forbids.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

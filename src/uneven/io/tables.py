@@ -1,0 +1,276 @@
+"""Files of rows: what is in them, and their rows piece by piece or all at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from uneven import checks
+from uneven.engine.rows import is_sparse
+from uneven.io import refusals
+from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, open_npz
+from uneven.io.arrow import open_ipc, open_parquet
+from uneven.io.delimited import open_csv
+
+
+class Reader(Protocol):
+    """What a format has to offer: columns, a count, and pieces of rows."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns, the label's among them."""
+
+    @property
+    def own_label(self) -> str | None:
+        """The label's column, where the format says which it is."""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether columns have numbers for names."""
+
+    def count(self) -> int:
+        """Number of rows."""
+
+    def empty(self) -> bool:
+        """Whether there are no rows."""
+
+    def pieces(self, label: str | None, features: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+        """Features and labels, not yet checked; a missing value is NaN or None."""
+
+
+OPENERS: dict[str, Callable[[Path], Reader]] = {
+    ".csv": open_csv,
+    ".csv.gz": open_csv,
+    ".tsv": partial(open_csv, delimiter="\t"),
+    ".tsv.gz": partial(open_csv, delimiter="\t"),
+    ".parquet": open_parquet,
+    ".arrow": open_ipc,
+    ".feather": open_ipc,
+    ".svm": open_libsvm,
+    ".libsvm": open_libsvm,
+    ".svmlight": open_libsvm,
+    ".npy": open_npy,
+    ".npz": open_npz,
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of rows, described: `open_table` makes one.
+
+    Rows are numbered from 0, the first one below any line of column names.
+
+    Parameters
+    ----------
+    path : Path
+    columns : tuple of str
+        Names of all columns. Those of a matrix without names are x0, x1 and so on.
+    reader : Reader
+        What reads the format.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    reader: Reader = field(repr=False, compare=False)
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows it has: as the file states, or counted in one pass if it does not."""
+        return self.reader.count()
+
+    @property
+    def first_index(self) -> int | None:
+        """What a libsvm file counts its columns from, 0 or 1; None for other formats."""
+        return getattr(self.reader, "first_index", None)
+
+    def select(
+        self, label: str | int | None = None, features: Sequence[str] | None = None
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Names of the label's column and of the features': all others, unless they are given."""
+        name = self._label(label)
+        if features is None:
+            chosen = tuple(column for column in self.columns if column != name)
+        else:
+            chosen = _checked_features(self, features, name)
+        if not chosen:
+            raise ValueError(f"{self.path} must have a column besides the label {name!r}, got no other")
+        return name, chosen
+
+    def stream(
+        self, label: str | int | None = None, features: Sequence[str] | None = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Rows in pieces, in the file's order, checked.
+
+        Parameters
+        ----------
+        label : str, int or None
+            The label's column; a number only where columns have no names. None is the label of a format that has its
+            own (libsvm, X and y in .npz), and no label in any other.
+        features : sequence of str or None
+            Columns of X, in this order; None is all but the label's.
+
+        Yields
+        ------
+        X : array of shape (n, d)
+            float32 or float64, C-contiguous; CSR from libsvm.
+        y : array of shape (n,) or None
+            Labels as they are in the file.
+        """
+        name, chosen = self.select(label, features)
+        return _checked_pieces(self.path, self.reader.pieces(name, chosen), name, chosen)
+
+    def arrays(self, label: str | int | None = None, features: Sequence[str] | None = None) -> tuple[Any, Any]:
+        """All rows: X and y of `stream`, joined."""
+        parts = list(self.stream(label, features))
+        X = _joined([part for part, _ in parts])
+        return X, None if parts[0][1] is None else np.concatenate([y for _, y in parts])
+
+    def _label(self, label: str | int | None) -> str | None:
+        own = self.reader.own_label
+        if own is not None:
+            if label not in (None, own):
+                raise ValueError(f"{self.path}: label must be {own!r} or None, got {checks.shown(label)}")
+            return own
+        count = len(self.columns)
+        if self.reader.numbered and type(label) is int and -count <= label < count:
+            return self.columns[label]
+        if label is None or (isinstance(label, str) and label in self.columns):
+            return label
+        raise ValueError(
+            f"{self.path}: label must be one of the columns {refusals.shortened(self.columns)}; "
+            f"got {checks.shown(label)}"
+        )
+
+
+def open_table(path: str | os.PathLike[str], n_features: int | None = None) -> Table:
+    r"""Describe a file of rows without loading it, where its format allows (libsvm and .npz are read whole).
+
+    Parameters
+    ----------
+    path : path
+        The format is chosen by the extension, in any case: .csv and .tsv (also .gz), .parquet, .arrow and .feather,
+        .svm, .libsvm and .svmlight, .npy and .npz.
+    n_features : int or None
+        Width of a libsvm file, whose last columns may be empty. Other formats know theirs.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "clinic.csv"
+    >>> _ = path.write_text("age,dose,y\n0.3,0.1,yes\n0.5,0.2,no\n")
+    >>> table = open_table(path)
+    >>> table.columns, table.rows
+    (('age', 'dose', 'y'), 2)
+    >>> X, y = table.arrays(label="y")
+    >>> X.tolist(), y.tolist()
+    ([[0.3, 0.1], [0.5, 0.2]], ['yes', 'no'])
+    """
+    file = Path(path)
+    _refuse_absent(file)
+    opener = _opener(file)
+    if opener is open_libsvm:
+        opener = partial(open_libsvm, n_features=n_features)
+    reader = opener(file)
+    _refuse_columns(file, reader.columns)
+    if reader.empty():
+        refusals.no_rows(file)
+    return Table(file, reader.columns, reader)
+
+
+def _refuse_absent(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; rows come from a file ending in {', '.join(OPENERS)}")
+    if not path.is_file():
+        raise ValueError(f"{path} must be a file ending in {', '.join(OPENERS)}; it is not a file")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty; it must have columns and at least one row")
+
+
+def _opener(path: Path) -> Callable[[Path], Reader]:
+    for extension, opener in OPENERS.items():
+        if path.name.lower().endswith(extension):
+            return opener
+    raise ValueError(f"{path} must end in one of {', '.join(OPENERS)}; its format is not known")
+
+
+def _refuse_columns(path: Path, columns: Sequence[str]) -> None:
+    if not columns:
+        raise ValueError(f"{path} must have columns, got none")
+    seen: set[str] = set()
+    for number, name in enumerate(columns):
+        if not name.strip():
+            raise ValueError(
+                f"{path}: every column must have a name, column {number} has none (row labels from pandas? write them "
+                "with index=False)"
+            )
+        if name in seen:
+            raise ValueError(f"{path}: columns must have names that differ, got {checks.shown(name)} twice")
+        seen.add(name)
+
+
+def _checked_features(table: Table, features: Sequence[str], label: str | None) -> tuple[str, ...]:
+    if isinstance(features, str) or not features:
+        raise ValueError(f"features must be a list of at least one column, got {checks.shown(features)}")
+    for place, name in enumerate(features):
+        if name not in table.columns:
+            raise ValueError(
+                f"{table.path}: features must be columns, got {checks.shown(name)}; "
+                f"there are {refusals.shortened(table.columns)}"
+            )
+        if name == label or name in features[:place]:
+            why = "the label's column" if name == label else "there twice"
+            raise ValueError(f"features must be different columns without the label, got {name!r}, which is {why}")
+    return tuple(features)
+
+
+def _checked_pieces(
+    path: Path, pieces: Iterator[tuple[Any, Any]], label: str | None, features: Sequence[str]
+) -> Iterator[tuple[Any, Any]]:
+    first = 0
+    for part, y in pieces:
+        X = _as_rows(part)
+        _refuse_values(path, X, features, first)
+        if label is not None:
+            _refuse_no_label(path, y, label, first)
+        first += X.shape[0]
+        yield X, y
+
+
+def _as_rows(X: Any) -> Any:
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    return X if is_sparse(X) else np.ascontiguousarray(X)
+
+
+def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> None:
+    if finite(X) or (found := first_not_finite(X)) is None:
+        return
+    row, column, value = found
+    if np.isnan(value):
+        refusals.no_value(path, features[column], first + row)
+    raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers, got {value} in row {first + row}")
+
+
+def _refuse_no_label(path: Path, y: Any, label: str, first: int) -> None:
+    missing = np.asarray(y != y, dtype=bool)  # NaN and NaT differ from themselves
+    if y.dtype.kind == "O":
+        missing |= np.array([value is None for value in y], dtype=bool)
+    if missing.any():
+        refusals.no_value(path, label, first + int(np.argmax(missing)))
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
