@@ -147,11 +147,16 @@ def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     try:
         return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
     except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one
-        columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
-        for name, column in zip(names, columns, strict=True):
-            if column.dtype.kind not in "fiub":
-                raise ValueError(f"column {name!r} must hold numbers, got {column.dtype}") from None
-        return np.column_stack(columns).astype(np.float64)
+        columns = [_column(batch.column(name), name) for name in names]
+        return np.column_stack(columns)
+
+
+def _column(column: Any, name: str) -> NDArray[np.float64]:
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    with_gaps = values.dtype == object and str(column.type) == "bool"  # None becomes NaN
+    if values.dtype.kind not in "fiub" and not with_gaps:
+        raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
+    return values.astype(np.float64)
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:
