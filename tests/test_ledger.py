@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -389,6 +390,15 @@ def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
             book.charge("a", [0], 1.0)
         assert book.spent("a") == {}  # readers do not wait
     book.charge("a", [0], 1.0)
+
+
+def test_making_a_ledger_waits_for_another_process(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        made = pool.submit(Ledger, tmp_path / "book.db")
+        time.sleep(0.1)
+        other.execute("ROLLBACK")
+        assert made.result().sources() == {}
 
 
 # Several processes, and processes that die
