@@ -41,7 +41,7 @@ def contest(path, folder, seed, attempts):
     file = os.open(Path(folder) / f"released-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for _ in range(int(attempts)):
         first = int(time.monotonic() * 200)
-        rows = rng.sample(range(first, first + 8), rng.randint(1, 4))
+        rows = rng.sample(range(first, first + 5), rng.randint(1, 3))
         try:
             ledger.charge("site", rows, EPSILON)
         except module.BudgetExceeded:
@@ -67,7 +67,7 @@ def live(module, path, folder, life):
     rng = random.Random(life)
     file = os.open(folder / "released", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     module.Ledger(folder / f"new-{life}.db")  # a kill may also land here
-    ledger = module.Ledger(path, budget=10 * EPSILON)
+    ledger = module.Ledger(path, budget=5 * EPSILON)
     while True:
         wide = rng.random() < 0.1
         source, rows = ("wide", range(2_000)) if wide else ("site", rng.sample(range(10 * life, 10 * life + 40), 4))

@@ -404,10 +404,40 @@ def test_making_a_ledger_waits_for_another_process(tmp_path):
 # Several processes, and processes that die
 
 
+def test_nobody_else_can_charge_from_the_first_look_to_the_last_word(tmp_path, monkeypatch):
+    """Before each statement of a charge, a rival tries to get in: races rarely hit so small a gap."""
+    book, connect, seen = Ledger(tmp_path / "book.db"), sqlite3.connect, []
+
+    with closing(connect(tmp_path / "book.db", timeout=0, isolation_level=None)) as rival:
+
+        def attempt(statement):
+            try:
+                rival.execute("BEGIN IMMEDIATE")
+                rival.execute("ROLLBACK")
+                seen.append((statement, "got in"))
+            except sqlite3.OperationalError:
+                seen.append((statement, "locked out"))
+
+        def watched(*arguments, **options):
+            connection = connect(*arguments, **options)
+            connection.set_trace_callback(attempt)
+            return connection
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite3, "connect", watched)
+            book.charge("a", [0], 1.0, budget=1.0)
+
+    looks = [i for i, (statement, _) in enumerate(seen) if "spent" in statement]
+    assert len(looks) == 2  # the check and the charge
+    assert {fate for _, fate in seen[looks[0] : looks[-1] + 1]} == {"locked out"}
+    assert seen[-1] == ("COMMIT", "locked out")
+    assert seen[0][1] == "got in"
+
+
 @posix
 def test_processes_at_once_never_exceed_a_budget(tmp_path):
     path = tmp_path / "book.db"
-    processes = [start("contest", path, tmp_path, seed, 250) for seed in range(3)]
+    processes = [start("contest", path, tmp_path, seed, 700) for seed in range(3)]
     try:
         assert [process.stdout.readline() for process in processes] == ["ready\n"] * 3
         for process in processes:
@@ -451,7 +481,7 @@ def test_no_row_exceeds_its_budget_when_processes_are_killed(tmp_path):
     spent, out = book.spent("site"), released(tmp_path)
     assert all(out[row] * EPSILON <= epsilon * (1 + ROUNDING) for row, epsilon in spent.items())
     assert set(out) - {"wide"} <= set(spent)
-    assert max(spent.values()) <= 10 * EPSILON * (1 + ROUNDING)
+    assert max(spent.values()) <= 5 * EPSILON * (1 + ROUNDING)
     assert len(set(book.spent("wide").values())) == 1  # 2,000 rows at a time: all or none of them
 
     costs = [after - before for before, after in pairwise(lost)]
