@@ -23,7 +23,7 @@ from uneven.engine import kernels
 from uneven.engine import sparse as sparse_loops
 from uneven.problem import Problem
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 22
 BLOCK_ROWS = 1 << 16
 ROW_LIMIT = (1.0 + 1e-6) ** 2
 """Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
