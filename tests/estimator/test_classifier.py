@@ -205,6 +205,42 @@ def test_the_ledger_is_charged_and_refuses():
     assert ledger.sources() == {"data": 4_050}
 
 
+def test_rows_that_tell_their_own_epsilon_are_known_by_their_place():
+    """The same row at another ε is still the same row."""
+    X, y = blobs(400)
+    ledger = Ledger(budget=5.0)
+    clf = UnevenClassifier(ledger=ledger, row_norm=5.0)
+    clf.fit(X, y, epsilon=np.full(400, 3.0))
+    with pytest.raises(uneven.BudgetExceeded, match="would exceed the budget of 5"):
+        clf.fit(X, y, epsilon=np.where(np.arange(400) < 1, 2.5, 1.0))
+    clf.fit(X, y, epsilon=np.linspace(0.5, 1.5, 400))
+    assert ledger.spent("data")[0] == 3.5
+    assert ledger.spent("data")[399] == 4.5
+
+
+def test_more_rows_later_are_other_rows():
+    X, y = blobs(600)
+    ledger = Ledger(budget=1.0)
+    clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0)
+    for start in (0, 200, 400):
+        clf.partial_fit(X[start : start + 200], y[start : start + 200], classes=[0, 1])
+    assert ledger.sources() == {"data": 600}
+    assert clf.privacy_spent_ == {"data": 1.0}
+    with pytest.raises(uneven.BudgetExceeded, match="row 7 has spent 1"):
+        clf.partial_fit(X[:1], y[:1], row_id=[7])
+
+
+def test_a_refused_search_charges_nothing():
+    X, y = blobs()
+    source = np.where(np.arange(len(y)) < 400, "a", "b")
+    ledger = Ledger()
+    noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
+    clf = UnevenClassifier(noise, strategy="two-rates", line_search=3, ledger=ledger, row_norm=5.0)
+    with pytest.raises(ValueError, match="line_search"):
+        clf.fit(X, y, source=source)
+    assert ledger.sources() == {}
+
+
 def test_a_cross_validation_on_private_rows_spends_as_often_as_it_fits():
     X, y = blobs()
     ledger = Ledger(budget=3.0)
@@ -257,6 +293,7 @@ def test_partial_fit_continues_the_clock():
     assert clf.score(X, y) > 0.83
     before = clf.coef_.copy(), clf._states[0]
     clf.partial_fit(X[:0], y[:0])
+    UnevenClassifier().partial_fit(X[:0], y[:0]).partial_fit(100 * X, y)  # no rows, no norm taken from them
     np.testing.assert_array_equal(clf.coef_, before[0])
     assert clf._states[0] is before[1]
 

@@ -18,7 +18,7 @@ from uneven import checks
 from uneven.engine import State, Task, advance, checked_chunk, fit, initial_state, objective
 from uneven.engine.state import Average
 from uneven.engine.streams import generator
-from uneven.estimator import flips, line_search, model_file
+from uneven.estimator import accounts, flips, line_search, model_file
 from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
 from uneven.ledger import Ledger
 from uneven.noise import Noise
@@ -182,14 +182,17 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         noises = self._known_noises(unit, signs, groups, scale)
         self.plan_ = self._plan(noises, groups, unit.shape[1], scale)
         runs = checks.whole("line_search", self.line_search, least=0)
-        self._charge(noises, groups, row_id, times=self.passes * max(runs, 1))
         data = [self._data(unit, sign, groups) for sign in signs]
-        weights = self._searched(data[0], groups, scale, validation, y) if runs else [self._run(d) for d in data]
+        compared = self._comparison(data[0], groups, scale, validation) if runs else None
+        self.privacy_spent_ = self._charged(noises, groups, row_id, {}, times=self.passes * max(runs, 1))
+        weights = self._searched(data[0], compared) if compared else [self._run(one) for one in data]
         self.coef_, self.intercept_ = self._unscaled(weights, scale)
         self.scale_ = scale
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, source: Any = None) -> UnevenClassifier:
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, source: Any = None, row_id: Any = None
+    ) -> UnevenClassifier:
         """Go on learning from more rows, each used once: the step count and the precision clock continue.
 
         The first call needs `classes` and, where no source is private, takes `row_norm="auto"` from its own rows. No
@@ -205,6 +208,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         )
         if self.strategy != "precision":
             raise ValueError(f"strategy must be 'precision' for partial_fit, got {self.strategy!r}")
+        if X.shape[0] == 0:
+            return self
         if first:
             self._learn_classes(np.asarray(y if classes is None else classes))
         signs = self._signs(y)
@@ -212,10 +217,10 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self._refuse_settings(groups, len(signs))
         if first:
             self._open(X, groups)
-        if X.shape[0] == 0:
-            return self
         unit = self.scale_.rows(checked_norms(X, self.scale_.row_norm, self._late_rows(), groups.private))
-        self._charge(groups.noises, groups, None, times=1)
+        spent = self._charged(groups.noises, groups, row_id, self._rows_seen, times=1)
+        self.privacy_spent_ = {**self.privacy_spent_, **spent}
+        self._rows_seen = accounts.counted(groups, self._rows_seen)
         self._states = [
             self._continued(state, unit, sign, groups) for state, sign in zip(self._states, signs, strict=True)
         ]
@@ -365,57 +370,35 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self.flip_rates_ = {name: one.rate for name, one in noises.items() if hasattr(one, "rate")}
         return noises
 
-    def _searched(self, data: Data, groups: Grouped, scale: Scale, validation: Any, y: Any) -> list[Array]:
+    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[Any, Array]:
+        """Rows without privacy to compare the runs of a line search on; or a refusal, before anything is charged."""
         if len(self.classes_) > 2:
             raise ValueError(f"line_search needs two classes, got {len(self.classes_)}")
-        open_names = [n for n, one in groups.noises.items() if one.epsilon_per_row is None and n in data]
-        if validation is not None:
-            X_open = scale.rows(checked_norms(*self._validation(validation), "shrink", np.zeros(1, dtype=bool)))
-            y_open = self._signs(np.asarray(validation[1]))[0]
-        elif open_names:
-            X_open, y_open = data[open_names[0]]
-        line_search.refuse_unfit(
-            self.plan_, self.line_search, self.budget, open_names or ["validation"] * (validation is not None)
-        )
+        names = [name for name, one in groups.noises.items() if one.epsilon_per_row is None and name in data]
+        total = None if self.budget is None else self.budget / self.passes
+        line_search.refuse_unfit(self.plan_, self.line_search, total, names if validation is None else ["validation"])
+        if validation is None:
+            return data[names[0]]
+        X, y = validation
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return scale.rows(X), self._signs(np.asarray(y))[0]
+
+    def _searched(self, data: Data, compared: tuple[Any, Array]) -> list[Array]:
         plans = line_search.candidates(self.plan_, self.line_search)
         weights = [self._run(data, one) for one in plans]
-        values = objective(self.plan_.problem, np.array(weights), X_open, y_open)
-        best = int(np.argmin(values))
+        best = int(np.argmin(objective(self.plan_.problem, np.array(weights), *compared)))
         self.plan_ = plans[best]
         return [weights[best]]
 
-    def _validation(self, validation: Any) -> tuple[Any, float]:
-        X, _ = validation
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return X, float(np.inf)
+    def _charged(
+        self, noises: Mapping[str, Noise], groups: Grouped, row_id: Any, seen: Mapping[str, int], times: int
+    ) -> dict[str, float]:
+        ids = accounts.row_ids(groups, row_id, seen)
+        return accounts.charge(self.ledger, self.budget, noises, groups, ids, times)
 
     def _unscaled(self, weights: list[Array], scale: Scale) -> tuple[Array, Array]:
         coefs, intercepts = zip(*(scale.coefficients(w) for w in weights), strict=True)
         return np.array(coefs), np.array(intercepts)
-
-    # Privacy.
-
-    def _charge(self, noises: Mapping[str, Noise], groups: Grouped, row_id: Any, times: int) -> None:
-        """Charge every private row for what is about to be released; nothing is released if that is refused."""
-        if row_id is not None and np.shape(row_id) != groups.index.shape:
-            raise ValueError(
-                f"row_id must have one number a row, shape {groups.index.shape}, got shape {np.shape(row_id)}"
-            )
-        before = getattr(self, "privacy_spent_", {}) if hasattr(self, "_states") else {}
-        spent = dict(before)
-        for k, (name, one) in enumerate(noises.items()):
-            if one.epsilon_per_row is None:
-                continue
-            cost, rows = times * one.epsilon_per_row, groups.rows_of(k)
-            if self.budget is not None and cost > self.budget * (1 + 1e-9):
-                raise ValueError(
-                    f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {self.budget!r}"
-                )
-            if self.ledger is not None and len(rows):
-                ids = np.arange(len(rows)) if row_id is None else np.asarray(row_id)[rows]
-                self.ledger.charge(name, ids, cost, self.budget)
-            spent[name] = max(cost, spent.get(name, 0.0))
-        self.privacy_spent_ = spent
 
     # Going on.
 
@@ -437,6 +420,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         )
         problems = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._states = [initial_state(d) for _ in range(problems)]
+        self._rows_seen: dict[str, int] = {}
+        self.privacy_spent_: dict[str, float] = {}
         self.coef_, self.intercept_ = self._unscaled([np.zeros(d)] * problems, self.scale_)
 
     def _continued(self, state: State, unit: Any, sign: Array, groups: Grouped) -> State:

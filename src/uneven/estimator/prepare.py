@@ -104,10 +104,11 @@ def checked_norms(X: Any, row_norm: float, long_rows: str, private: NDArray[np.b
 
 @dataclass(frozen=True)
 class Grouped:
-    """Which source each row is of, and each source's noise."""
+    """Which source each row is of, and each source's noise; `by_row` if rows told their levels themselves."""
 
     noises: Mapping[str, Noise]
     index: NDArray[np.int64]
+    by_row: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -209,6 +210,5 @@ def _rounded(rate: Array) -> Array:
 
 def _by_level(levels: Array, make: Any, what: str) -> Grouped:
     values, inverse = np.unique(levels, return_inverse=True)
-    return Grouped(
-        {f"{what}={value:.6g}#{i}": make(float(value)) for i, value in enumerate(values)}, inverse.astype(np.int64)
-    )
+    noises = {f"{what}={value:.6g}#{i}": make(float(value)) for i, value in enumerate(values)}
+    return Grouped(noises, inverse.astype(np.int64), by_row=True)
