@@ -24,7 +24,7 @@ def charge(
     ids: NDArray[np.int64],
     times: int,
 ) -> dict[str, float]:
-    """Charge every private row for `times` releases, or refuse; returns the ε a row of each private source is charged."""
+    """Charge every private row for `times` releases, or refuse; what a row of each private source is charged."""
     costs = {name: times * (one.epsilon_per_row or 0.0) for name, one in noises.items()}
     dearest = max(costs, key=lambda name: costs[name])
     if budget is not None and costs[dearest] > budget * (1 + 1e-9):

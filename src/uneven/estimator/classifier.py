@@ -106,6 +106,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _states: list[State]
+    _rows_seen: dict[str, int]
+    privacy_spent_: dict[str, float]
 
     def __init__(
         self,
@@ -420,8 +422,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         )
         problems = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._states = [initial_state(d) for _ in range(problems)]
-        self._rows_seen: dict[str, int] = {}
-        self.privacy_spent_: dict[str, float] = {}
+        self._rows_seen = {}
+        self.privacy_spent_ = {}
         self.coef_, self.intercept_ = self._unscaled([np.zeros(d)] * problems, self.scale_)
 
     def _continued(self, state: State, unit: Any, sign: Array, groups: Grouped) -> State:
