@@ -221,6 +221,23 @@ def test_privacy_does_not_rest_on_a_chunk_being_honest():
     np.testing.assert_array_equal(lied.weights, true.weights)
 
 
+def test_a_row_cannot_pass_for_another_sources():
+    """Group numbers decide which noise a row gets: none may be missing or out of range."""
+    problem = uneven.Problem(D, 0.1, 7)
+    two = (noises.Exact(), noises.LocalPrivacy(0.01))
+    mixed = Task(problem, ("open", "private"), two, tuple(n.moment("upper", problem) for n in two), SCHEDULES[0])
+    X, y = rows(33, D)
+    for group in (None, np.zeros(5, int), np.full(33, 2), np.full(33, -1), np.zeros(33)):
+        with pytest.raises(ValueError, match="group must say which of the 2 sources each row is of"):
+            checked_chunk(mixed.names, X, y, np.arange(33), group)
+    with pytest.raises(ValueError, match="group must be left out for one source"):
+        checked_chunk(("a",), X, y, np.arange(33), np.ones(33, int))
+    with pytest.raises(ValueError, match="group must be left out for one source"):
+        advance(initial_state(D), task(), chunk()._replace(group=np.ones(33, int)), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"y of source 'a' must have shape \(33,\)"):
+        checked_chunk(("a",), X, np.ones(50), np.arange(33))
+
+
 def test_shapes_that_do_not_fit_are_refused():
     part = chunk()
     with pytest.raises(ValueError, match="state must have weights and average of 5 features, got 9 and 9"):

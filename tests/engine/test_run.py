@@ -217,7 +217,7 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
         monkeypatch.setattr("uneven.engine.rows.BLOCK_ROWS", 128)
         path = tmp_path / "rows.npy"
         np.save(path, X)
-        source = checked_arrays("a", np.load(path, mmap_mode="r"), y, 4)
+        source = checked_arrays("a", np.load(path, mmap_mode="r"), y, 4, by_block=True)
         assert source.blockwise
     else:
         source = checked_arrays("a", X, y, 4) if kind == "array" else pieces(X, y)
@@ -429,6 +429,60 @@ def test_a_producer_may_use_its_buffers_again():
     np.testing.assert_array_equal(*(uneven.fit(plan, {"a": source}, seed=0).weights for source in (kept, reused)))
 
 
+def test_a_producer_may_use_its_sparse_buffers_again():
+    X, y = rows(300, 4)
+    plan = uneven.plan([uneven.Source("a", 300)], 4, batch_size=30)
+
+    def reusing():
+        buffer = sparse.csr_array(X[:100])
+        for start in range(0, 300, 100):
+            buffer.data[:] = X[start : start + 100].ravel()
+            yield buffer, y[start : start + 100]
+
+    kept = Stream([(X[i : i + 100], y[i : i + 100]) for i in range(0, 300, 100)], block_rows=100)
+    reused = Stream(reusing(), block_rows=100)
+    ends = [uneven.fit(plan, {"a": source}, seed=0).weights for source in (kept, reused)]
+    np.testing.assert_allclose(*ends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["stream", "shuffled together", "objective", "alone"])
+@pytest.mark.parametrize("labels", [lambda y: 5 * y, lambda y: (y > 0) * 1, lambda y: y * np.nan])
+def test_labels_beside_a_memory_map_are_checked_on_every_path(form, labels, tmp_path):
+    X, y = rows(200, 4)
+    np.save(tmp_path / "X.npy", X)
+    mapped, wrong = np.load(tmp_path / "X.npy", mmap_mode="r"), labels(y)
+    sources = [uneven.Source("a", 200, PRIVATE[0]), uneven.Source("b", 200)]
+    one, both = uneven.plan(sources[:1], 4), uneven.plan(sources, 4, strategy="arbitrary")
+    stream = Stream([(mapped[:100], wrong[:100]), (mapped[100:], wrong[100:])])
+    call = {
+        "stream": lambda: uneven.fit(one, {"a": stream}, seed=0),
+        "shuffled together": lambda: uneven.fit(both, {"a": (mapped, wrong), "b": (X, y)}, seed=0),
+        "objective": lambda: uneven.objective(one.problem, np.zeros(4), mapped, wrong),
+        "alone": lambda: uneven.fit(one, {"a": (mapped, wrong)}, seed=0),
+    }[form]
+    with pytest.raises(ValueError, match=r"labels of source '(a|rows)' must be -1 or 1"):
+        call()
+
+
+@pytest.mark.parametrize(("norm", "fits"), [(1 + 5e-7, True), (1 + 1e-5, False)])
+def test_the_unit_ball_has_room_for_rounding_only(norm, fits):
+    X = norm * np.eye(1, 4)
+    plan = uneven.plan([uneven.Source("a", 1)], 4)
+    if fits:
+        uneven.fit(plan, {"a": (X, [1.0])}, seed=0)
+    else:
+        with pytest.raises(ValueError, match="must lie in the unit ball"):
+            uneven.fit(plan, {"a": (X, [1.0])}, seed=0)
+
+
+def test_a_row_too_short_for_a_direction_does_no_harm():
+    X, y = rows(400, 3, dtype=np.float64)
+    X[7] *= 1e-155
+    plan = uneven.plan([uneven.Source("a", 400, LocalPrivacy(10.0))], 3)
+    for seed in range(5):
+        assert np.isfinite(uneven.fit(plan, {"a": (X, y)}, seed=seed).weights).all()
+
+
 def test_a_producers_error_is_the_users():
     def breaking():
         yield GOOD_X[:5], GOOD_Y[:5]
@@ -573,7 +627,7 @@ def test_memory_maps_of_whole_numbers_are_read_block_by_block(tmp_path):
     np.save(tmp_path / "X.npy", X)
     plan = uneven.plan([uneven.Source("a", 70_000)], 4)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert checked_arrays("a", mapped, y, 4).X is mapped
+    assert checked_arrays("a", mapped, y, 4, by_block=True).X is mapped
     assert uneven.fit(plan, {"a": (mapped, y)}, seed=0).state.step == plan.steps
     y[65_999] = 0
     with pytest.raises(ValueError, match="labels of source 'a' must be -1 or 1, got 0 in row 65999"):

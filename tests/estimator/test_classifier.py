@@ -230,6 +230,103 @@ def test_more_rows_later_are_other_rows():
         clf.partial_fit(X[:1], y[:1], row_id=[7])
 
 
+def test_the_charge_comes_before_the_release(monkeypatch):
+    """A run that breaks has been paid for; a charge that is refused is followed by no run."""
+    X, y = blobs(400)
+    ledger, ran = Ledger(budget=1.0), []
+
+    def breaking(*_, **__):
+        ran.append(ledger.max_spent("data"))
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0)
+    with pytest.raises(RuntimeError, match="power cut"):
+        clf.fit(X, y)
+    assert ran == [1.0]
+    with pytest.raises(uneven.BudgetExceeded):
+        clf.fit(X, y)
+    assert ran == [1.0]
+
+
+def test_a_refusal_of_one_source_charges_no_other():
+    X, y = blobs(400)
+    source = np.where(np.arange(400) < 100, "a", "b")
+    ledger = Ledger()
+    ledger.charge("b", [3], 5.0)
+    clf = UnevenClassifier({"a": LocalPrivacy(1.0), "b": LocalPrivacy(2.0)}, ledger=ledger, budget=6.0, row_norm=5.0)
+    with pytest.raises(uneven.BudgetExceeded, match="rows of source 'b' would exceed the budget of 6"):
+        clf.fit(X, y, source=source)
+    assert ledger.sources() == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    "options", [{"average": "median"}, {"clip": -1}, {"line_search": 2}, {"budget": float("nan")}, {"budget": -3}]
+)
+def test_what_is_refused_is_not_charged(options):
+    X, y = blobs(400)
+    ledger = Ledger()
+    with pytest.raises(ValueError, match=r"\w+"):
+        UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0, **options).fit(X, y)
+    with pytest.raises(ValueError, match="X must be dense where a source is private"):
+        UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0).fit(sparse.csr_array(X), y)
+    assert ledger.sources() == {}
+
+
+def test_a_declared_privacy_is_never_dropped():
+    X, y = blobs(400)
+    for own in ({"flip_rate": np.zeros(400)}, {"epsilon": np.full(400, 100.0)}):
+        with pytest.raises(ValueError, match="noise must be None where rows tell their own"):
+            UnevenClassifier(LocalPrivacy(0.1)).fit(X, y, **own)
+    with pytest.raises(ValueError, match="noise must have names that differ as text"):
+        UnevenClassifier({1: LocalPrivacy(0.1), "1": Exact()}).fit(X, y, source=np.ones(400, int))
+
+
+def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
+    X, _, observed, source = uneven_labels()
+    source = np.where(np.arange(len(source)) % 3 == 0, "clinic", source)
+    noise = {"expert": Exact(), "crowd": FlippedLabels("estimate"), "clinic": LocalPrivacy(8.0)}
+    seen = []
+    real = uneven.fit
+
+    def spy(plan, data, **options):
+        seen.append(set(data))
+        return real(plan, data, **options)
+
+    monkeypatch.setattr("uneven.estimator.classifier.fit", spy)
+    UnevenClassifier(noise, random_state=0, row_norm=5.0).fit(X, observed, source=source)
+    assert seen[-1] == {"expert", "crowd", "clinic"}
+    assert all("clinic" not in names for names in seen[:-1])
+
+
+def test_passes_and_tries_multiply():
+    X, y = blobs(2_000)
+    X /= np.linalg.norm(X, axis=1).max()
+    source = np.where(np.arange(len(y)) < 400, "a", "b")
+    clf = UnevenClassifier(
+        {"a": LocalPrivacy(2.0), "b": LocalPrivacy(1.0)}, strategy="two-rates", line_search=3, passes=2, budget=12.0
+    )
+    clf.fit(X, y, source=source, validation=(X, y))
+    assert clf.privacy_spent_ == {"a": 12.0, "b": 6.0}
+
+
+def test_a_refused_call_leaves_the_model_as_it_was():
+    X, y = blobs()
+    clf = UnevenClassifier(random_state=0).fit(X, y)
+    before = clf.predict(X)
+    with pytest.raises(ValueError, match="source"):
+        clf.fit(X, np.where(y == 1, "q", "r"), source=["a"] * 3)
+    np.testing.assert_array_equal(clf.predict(X), before)
+
+
+def test_fit_starts_anew():
+    X, y = blobs()
+    clf = UnevenClassifier(random_state=0).partial_fit(X, y)
+    clf.fit(X * 100, 1 - y)
+    assert not hasattr(clf, "_states")
+    assert clf.score(X * 100, 1 - y) > 0.83
+
+
 def test_a_refused_search_charges_nothing():
     X, y = blobs()
     source = np.where(np.arange(len(y)) < 400, "a", "b")
@@ -315,7 +412,7 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with():
     clf = UnevenClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"y must hold the classes .*, got"):
         clf.partial_fit(X, y + 5)
-    with pytest.raises(ValueError, match="row_norm must be at least"):
+    with pytest.warns(UserWarning, match="were shrunk to it"):
         clf.partial_fit(X * 100, y)
 
 
@@ -351,6 +448,10 @@ BROKEN = {
     "newer": (lambda text: text.replace('"version": 1', '"version": 99'), "must be a model of version 1, got 99"),
     "unknown key": (lambda text: text.replace('"classes"', '"klasses"', 1), "has no key 'klasses'"),
     "no weights": (lambda text: text.replace('"coef": [', '"coef": ["x", ', 1), "must have numbers for weights"),
+    "classes out of order": (
+        lambda text: text.replace('"classes": [\n  0,\n  1', '"classes": [\n  1,\n  0'),
+        "classes in order",
+    ),
     "other plan": (lambda text: text.replace('"bound":', '"bound": 1, "bounds":', 1), "a plan has no key 'bounds'"),
 }
 
@@ -439,10 +540,13 @@ REFUSALS = {
     "no source": (lambda c: c.fit(*GOOD), "source must name the source of each row where noise has several"),
     "two ways": (lambda c: c.fit(*GOOD, source=["a"] * 100, epsilon=np.ones(100)), "source must be given alone"),
     "epsilon": (
-        lambda c: c.fit(*GOOD, epsilon=np.zeros(100)),
+        lambda _: UnevenClassifier().fit(*GOOD, epsilon=np.zeros(100)),
         "epsilon must be positive and finite in every row, got 0",
     ),
-    "rate": (lambda c: c.fit(*GOOD, flip_rate=np.ones(100)), r"flip_rate must be in \[0, 0.5\) in every row, got 1"),
+    "rate": (
+        lambda _: UnevenClassifier().fit(*GOOD, flip_rate=np.ones(100)),
+        r"flip_rate must be in \[0, 0.5\) in every row, got 1",
+    ),
     "row_id": (
         lambda c: c.fit(*GOOD, source=["a"] * 100, row_id=[1]),
         r"row_id must have one number a row, shape \(100,\), got shape \(1,\)",

@@ -32,7 +32,7 @@ def test_energies_of_the_design(d, epsilon, energy):
 
 
 @pytest.mark.parametrize("d", [2, 3, 5, 25, 100, 784, 10_000])
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1, 3, 10, 50])
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1, 3, 10, 50, 300])
 def test_calibration_is_the_best_height_and_consistent(d, epsilon):
     cap = calibrated(d, epsilon)
     inverse = 1 / math.expm1(epsilon)
@@ -42,12 +42,13 @@ def test_calibration_is_the_best_height_and_consistent(d, epsilon):
 
     # The best height is m itself, and no other height does better.
     assert cap.mean == m(cap.height)
-    assert cap.mean == pytest.approx(cap.height, rel=1e-8)
+    if epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
+        assert cap.mean == pytest.approx(cap.height, rel=1e-8)
     best = minimize_scalar(lambda h: -m(h), bounds=(0, 1 - 1e-12), method="bounded", options={"xatol": 1e-12})
     assert cap.mean >= -best.fun * (1 - 1e-9)
     # Odds of the cap are e^ε times what they are without u: the privacy, exactly.
-    log_ratio = math.log(cap.chance / cap.share) - math.log1p(-cap.chance) + math.log1p(-cap.share)
     if cap.chance < 1 - 1e-9:  # beyond, 1 - p has too few digits to take its log
+        log_ratio = math.log(cap.chance / cap.share) - math.log1p(-cap.chance) + math.log1p(-cap.share)
         assert log_ratio == pytest.approx(epsilon, rel=1e-6)
     # Unbiased: m = I·(p/q - (1-p)/(1-q)).
     mean = mean_in(d, 1 - cap.height) * (cap.chance / cap.share - (1 - cap.chance) / (1 - cap.share))
@@ -139,6 +140,17 @@ def test_density_ratio_never_exceeds_epsilon(d, epsilon, norms, seed):
         ratio = np.log(density(v, u, norms[0])) - np.log(density(v, other, norms[1]))
     if cap.chance < 1 - 1e-9:
         assert ratio.max() <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 3, 25])
+def test_so_short_a_row_is_released_as_nothing(d):
+    """A row too short for floats to hold its direction: the length of the release must not tell."""
+    from uneven import LocalPrivacy
+
+    row = np.zeros((50, d))
+    row[:, 0] = np.geomspace(1e-170, 1e-130, 50)
+    released = LocalPrivacy(10.0).release(row, 1.0, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(released, axis=1), 1 / calibrated(d, 10.0).mean, rtol=1e-9)
 
 
 def test_cap_is_plain_numbers():

@@ -399,6 +399,8 @@ def test_a_plan_is_frozen_and_plain():
         (lambda d: d.update(bounds=1.0), "a plan has no key 'bounds'"),
         (lambda d: d.update(order=d["order"][::-1]), "order of a plan must follow from its sources and problem"),
         (lambda d: d.update(bound=-1), "bound of a plan must follow"),
+        (lambda d: d.update(bound=d["bound"] * (1 + 1e-4)), "bound of a plan must follow"),
+        (lambda d: d.update(sources=None), "sources of a plan must be a list, got None"),
         (lambda d: d.update(bound="x"), "bound of a plan must follow"),
         (lambda d: d.update(strategy="magic"), "strategy must be one of"),
         (lambda d: d.update(moments="foo"), "moments must be one of"),

@@ -16,6 +16,7 @@ from numba.extending import register_jitable
 from uneven.engine.state import AVERAGES, Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
 from uneven.noise import Coefficients, privunit
+from uneven.noise.privunit import TINY
 from uneven.schedules import Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
@@ -241,7 +242,8 @@ def release(
         weight = weights[i - start]
         if table[k, MEAN] > 0.0:
             length = np.sqrt(squares[i])
-            norm = min(abs(weight) * length / spec.limit, 1.0)
+            # So short a row has no direction that floats can hold.
+            norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
             cap = (table[k, HEIGHT], table[k, MEAN], table[k, CHANCE], table[k, SHARE])
             sign = 1.0 if weight >= 0.0 else -1.0
             add_release(total, X[i], sign, length, norm, spec.limit, cap, scratch, rng)

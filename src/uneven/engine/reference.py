@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uneven.engine.state import Array, State, Task
 from uneven.noise import add_gaussian
+from uneven.noise.privacy import refuse_longer
 
 
 def advance(state: State, task: Task, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator) -> State:
@@ -67,6 +68,7 @@ def noisy_gradient(
         return task.noises[0].gradient(problem, w, X, y, rng)
     rows, bound = row_gradients(task, w, X, y, group), problem.gradient_norm
     kinds = [task.noises[k] for k in group]
+    refuse_longer(rows[[noise.epsilon_per_row is not None for noise in kinds]], bound)
     for i, noise in enumerate(kinds):  # first the rows that are released each by itself, then the noise of all others
         if not noise.is_mixture:
             rows[i] = noise.release(rows[i : i + 1], bound, rng)[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,17 +55,40 @@ class Chunk(NamedTuple):
         return tuple(self)
 
 
-def checked_chunk(
+def checked_chunk(names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any = None) -> Chunk:
+    """Chunk of rows, from anywhere: whatever is not fit for use is refused, a row by its number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The task's sources.
+    group : array of shape (n,), only if there are several
+        Which of them each row is of.
+    """
+    if isinstance(names, str) or np.ndim(X) != 2 or np.ndim(y) != 1:
+        raise ValueError(f"names must be a list and X, y of two and one dimensions, got {checks.shown(names)}")
+    rows = checked_arrays(names[0], X, y, X.shape[1])
+    of = NO_GROUP if group is None else np.asarray(group)
+    if len(names) == 1 and len(of):
+        raise ValueError("group must be left out for one source, got one")
+    if len(names) > 1 and (of.shape != rows.y.shape or of.dtype.kind not in "iu" or not _below(of, len(names))):
+        raise ValueError(f"group must say which of the {len(names)} sources each row is of, got {checks.shown(of)}")
+    return _chunk(names, rows.X, rows.y, np.asarray(numbers), of.astype(np.int64))
+
+
+def _below(group: NDArray[Any], count: int) -> bool:
+    return len(group) == 0 or bool(group.min() >= 0 and group.max() < count)
+
+
+def _chunk(
     names: Sequence[str],
     X: Any,
     y: NDArray[np.float64],
     numbers: NDArray[np.int64],
-    group: NDArray[np.int64] | None = None,
+    group: NDArray[np.int64] = NO_GROUP,
 ) -> Chunk:
-    """Chunk of rows; a row that is not finite or not in the unit ball is refused by its number."""
-    X = sound_csr(X, names[0]) if is_sparse(X) else X
+    """Chunk of rows that came through `checked_arrays`; a row that is not finite or in the unit ball is refused."""
     squares = sparse_loops.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X)
-    group = NO_GROUP if group is None else group
     unfit = np.flatnonzero(~(squares <= ROW_LIMIT))  # not "> limit": a NaN must not pass
     if len(unfit):
         i = int(unfit[0])
@@ -136,7 +159,7 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
             if names.count(name) != 1:
                 raise ValueError(f"columns must hold {name!r} once, got {checks.shown(names)}")
         labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False))
-        seen |= set(np.unique(labels[:1000]).tolist()) if labels.dtype.kind in "fiub" else set()
+        seen |= {value for value in (-1, 0) if labels.dtype.kind in "fiub" and (labels == value).any()}
         if {-1, 0} <= seen:
             raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
         yield feature_matrix(batch, features), signed_labels(labels)
@@ -203,11 +226,16 @@ def checked_rows(name: str, data: Any, n_features: int) -> Rows:
         X, y = data
     except (TypeError, ValueError):
         raise ValueError(f"rows of source {name!r} must be (X, y) or a Stream, got {type(data).__name__}") from None
-    return checked_arrays(name, X, y, n_features)
+    return checked_arrays(name, X, y, n_features, by_block=True)
 
 
-def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0) -> Arrays:
-    """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit."""
+def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0, by_block: bool = False) -> Arrays:
+    """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit.
+
+    With `by_block` a memory map stays as it is: it may not fit memory, and its blocks come here one by one.
+    """
+    if isinstance(X, np.memmap) and not by_block:
+        X = np.asarray(X)
     if is_sparse(X):
         X = sound_csr(X, name)
     elif not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "fiub":
@@ -216,7 +244,7 @@ def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0) -
         raise ValueError(f"X of source {name!r} must have shape (n, {n_features}), got {X.shape}")
     if np.shape(y) != (X.shape[0],):
         raise ValueError(f"y of source {name!r} must have shape ({X.shape[0]},) like X, got {np.shape(y)}")
-    if isinstance(X, np.memmap):  # converted and checked block by block: it may not fit memory
+    if by_block and isinstance(X, np.memmap):
         return Arrays(X, y if isinstance(y, np.ndarray) else np.asarray(y))
     labels = _numbers(f"labels of source {name!r}", y)
     refuse_labels(name, labels, first)
@@ -226,6 +254,10 @@ def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0) -
 def sound_csr(X: Any, name: str) -> Any:
     """X as CSR whose entries are where they say, each once; a copy where that takes a change."""
     csr = sparse.csr_array(X)
+    if csr.ndim != 2:
+        raise ValueError(f"X of source {name!r} must have two dimensions, got {csr.ndim}")
+    if csr.indptr[0] != 0 or csr.indptr[-1] > len(csr.indices) or (np.diff(csr.indptr) < 0).any():
+        raise ValueError(f"X of source {name!r} must be sound CSR, got row pointers that are not in order")
     if csr.dtype.kind not in "fiub":
         raise ValueError(f"X of source {name!r} must be plain real numbers, got {csr.dtype}")
     if len(csr.indices) and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:
@@ -270,7 +302,8 @@ def chunks(
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
-        return _mixed(names, rows, size, rng)  # type: ignore[arg-type]
+        held = [checked_arrays(name, s.X, s.y, problem.n_features) for name, s in zip(names, rows, strict=True)]  # type: ignore[union-attr]
+        return _mixed(names, held, size, rng)
     source = rows[0]
     if isinstance(source, Stream):
         return _shuffled(names, _stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
@@ -283,7 +316,7 @@ def _permuted(names: Sequence[str], source: Arrays, size: int, rng: np.random.Ge
     order, gather = rng.permutation(len(source)), _Gather()
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        yield checked_chunk(names, gather(source.X, numbers), source.y[numbers], numbers)
+        yield _chunk(names, gather(source.X, numbers), source.y[numbers], numbers)
 
 
 class _Gather:
@@ -315,7 +348,7 @@ def _mixed(names: Sequence[str], rows: Sequence[Arrays], size: int, rng: np.rand
         for k, source in enumerate(rows):
             mine = group == k
             X[mine], y[mine] = source.X[numbers[mine]], source.y[numbers[mine]]
-        yield checked_chunk(names, X, y, numbers, group)
+        yield _chunk(names, X, y, numbers, group)
 
 
 def _memory_map(name: str, source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
@@ -349,7 +382,7 @@ def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
             return end
         if not isinstance(piece, tuple | list) or len(piece) != 2:
             raise ValueError(f"pieces must be (X, y), got {checks.shown(piece)}")
-        return tuple(piece) if stream.fresh else tuple(copy(part) for part in piece)
+        return tuple(piece) if stream.fresh else tuple(deepcopy(part) for part in piece)
 
     reader = ThreadPoolExecutor(1)
     try:
@@ -387,13 +420,13 @@ def _shuffled(
             left = [_stacked(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
             if len(left[1]) < batch_size:
                 continue
-            yield checked_chunk(names, *left)
+            yield _chunk(names, *left)
         stop = start + (len(order) - start) // batch_size * batch_size
         for first in range(start, stop, size):
-            yield checked_chunk(names, *_cut(shuffled, first, min(first + size, stop)))
+            yield _chunk(names, *_cut(shuffled, first, min(first + size, stop)))
         left = [column.copy() for column in _cut(shuffled, stop, len(order))] if stop < len(order) else None
     if left is not None:
-        yield checked_chunk(names, *left)
+        yield _chunk(names, *left)
 
 
 def _cut(columns: Sequence[Any], start: int, stop: int) -> list[Any]:

@@ -22,7 +22,6 @@ from uneven.engine.rows import (
     checked_rows,
     chunks,
     is_sparse,
-    refuse_labels,
 )
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import checked_seed, generator
@@ -67,8 +66,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     Rows are used in the order given, in mini-batches of the problem's batch size; the last one takes what is left.
     """
     running = _Running(state, task)
-    # Not trusted to have come from `checked_chunk`: privacy rests on labels of ±1 and true norms.
-    refuse_labels(task.names[0], chunk.y)
+    # Not trusted to have come from `checked_chunk`: privacy rests on labels of ±1, true norms and the right source.
     running.take(checked_chunk(task.names, chunk.X, chunk.y, np.arange(len(chunk.y)), chunk.group), rng)
     return running.state()
 
@@ -145,8 +143,8 @@ def fit(
     evaluate : callable
         Objective of a weight vector, for the path.
     passes : int
-        Times each source is gone through, each time in a new order, before the next one's turn. The plan's rows are
-        those of all passes together; private rows pay for each.
+        Times each source is gone through, each time in a new order and with a short batch at its end, before the next
+        one's turn. The plan's rows are those of all passes together; private rows pay for each.
 
     Examples
     --------

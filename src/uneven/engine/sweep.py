@@ -127,6 +127,11 @@ def sweep(
 
 
 def _all_rows(plans: Sequence[PlanLike], data: Mapping[str, Any]) -> dict[str, Rows]:
+    if not isinstance(data, Mapping):
+        raise ValueError(f"data must be a dict of names and rows, got {checks.shown(type(data).__name__)}")
+    named = {source.name for plan in plans for source in plan.sources}
+    if unknown := [name for name in data if name not in named]:
+        raise ValueError(f"data must have the plans' sources only, got {unknown[0]!r}")
     rows: dict[str, Rows] = {}
     known: set[Any] = set()
     for plan in plans:

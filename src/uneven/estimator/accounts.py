@@ -34,9 +34,11 @@ def charge(
     if ledger is not None and used and groups.by_row:
         ledger.charge(BOOK, ids, np.array(list(costs.values()))[groups.index], budget)
     elif ledger is not None:
-        for k, name in enumerate(costs):
-            if name in used:
-                ledger.charge(name, ids[groups.rows_of(k)], used[name], budget)
+        charges = [(name, ids[groups.rows_of(k)], used[name]) for k, name in enumerate(costs) if name in used]
+        # What will be refused goes first: then nothing has been charged for nothing.
+        room = {name: float(ledger.remaining(name, rows, budget).min()) - cost for name, rows, cost in charges}
+        for name, rows, cost in sorted(charges, key=lambda charge: room[charge[0]]):
+            ledger.charge(name, rows, cost, budget)
     return used
 
 

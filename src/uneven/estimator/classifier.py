@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
-from uneven.engine import State, Task, advance, checked_chunk, fit, initial_state, objective
+from uneven.engine import State, Task, advance, checked_chunk, fit, initial_state, objective, tasks_of
+from uneven.engine.rows import is_sparse
 from uneven.engine.state import Average
 from uneven.engine.streams import generator
 from uneven.estimator import accounts, flips, line_search, model_file
@@ -29,6 +31,21 @@ from uneven.theory import theorem_c_offset
 
 Array = NDArray[np.float64]
 Data = dict[str, tuple[Any, Array]]
+
+
+def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that is refused leaves the model as it was."""
+
+    @wraps(method)
+    def guarded(self: UnevenClassifier, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    return guarded
 
 
 def _has_probabilities(self: UnevenClassifier) -> bool:
@@ -128,7 +145,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
-        mechanism: str = "l2-laplace",
+        mechanism: str = "privunit",
         random_state: int | None = None,
     ) -> None:
         self.noise = noise
@@ -150,6 +167,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self.mechanism = mechanism
         self.random_state = random_state
 
+    @_all_or_nothing
     def fit(
         self,
         X: Any,
@@ -176,6 +194,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             Rows without privacy to compare the runs of a line search on.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        for kept in ("_states", "loaded_from_"):
+            self.__dict__.pop(kept, None)
         signs = self._learn_classes(y)
         groups = grouped(X.shape[0], self.noise, source, epsilon, flip_rate, self.mechanism)
         self._refuse_settings(groups, len(signs))
@@ -186,19 +206,23 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         runs = checks.whole("line_search", self.line_search, least=0)
         data = [self._data(unit, sign, groups) for sign in signs]
         compared = self._comparison(data[0], groups, scale, validation) if runs else None
+        self._refuse_run(unit, groups)
         self.privacy_spent_ = self._charged(noises, groups, row_id, {}, times=self.passes * max(runs, 1))
         weights = self._searched(data[0], compared) if compared else [self._run(one) for one in data]
         self.coef_, self.intercept_ = self._unscaled(weights, scale)
         self.scale_ = scale
         return self
 
+    @_all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, source: Any = None, row_id: Any = None
     ) -> UnevenClassifier:
         """Go on learning from more rows, each used once: the step count and the precision clock continue.
 
-        The first call needs `classes` and, where no source is private, takes `row_norm="auto"` from its own rows. No
-        rows is no step. Only the precision strategy can go on without knowing how much is to come.
+        The first call learns the classes from `classes`, or from y. Where no source is private, ``row_norm="auto"`` is
+        twice the largest norm in the first call's rows. Rows of each call are taken to be new ones: pass `row_id`,
+        and a ledger, where they may not be. No rows is no step. It starts anew after `fit`. Only the precision
+        strategy can go on without knowing how much is to come.
         """
         first = not hasattr(self, "_states")
         if first and hasattr(self, "loaded_from_"):
@@ -219,7 +243,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self._refuse_settings(groups, len(signs))
         if first:
             self._open(X, groups)
-        unit = self.scale_.rows(checked_norms(X, self.scale_.row_norm, self._late_rows(), groups.private))
+        unit = self.scale_.rows(checked_norms(X, self.scale_.row_norm, self.long_rows, groups.private))
+        self._refuse_run(unit, groups)
         spent = self._charged(groups.noises, groups, row_id, self._rows_seen, times=1)
         self.privacy_spent_ = {**self.privacy_spent_, **spent}
         self._rows_seen = accounts.counted(groups, self._rows_seen)
@@ -289,12 +314,23 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         checks.whole("passes", self.passes)
         if self.random_state is not None:
             checks.whole("random_state", self.random_state, least=0)
+        if self.budget is not None:
+            checks.positive("budget", self.budget, 1e-6, 1e6)
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise ValueError(f"ledger must be an uneven.Ledger, got {checks.shown(self.ledger)}")
         flips.refuse_unanchored(groups.noises, self.loss)
         if problems > 1 and groups.private.any():
             raise ValueError(
                 f"y must have two classes where a source is private, got {problems}: one-vs-rest would release every "
                 "row once a class, and no account for that is kept yet"
             )
+
+    def _refuse_run(self, unit: Any, groups: Grouped) -> None:
+        """What a run would refuse, before anything is charged for it."""
+        if is_sparse(unit) and groups.private.any():
+            raise ValueError("X must be dense where a source is private: its noise fills every coordinate")
+        if hasattr(self, "plan_"):
+            tasks_of(self.plan_, self.average, self.moments == "estimated")
 
     def _scale(self, X: Any, groups: Grouped) -> Scale:
         norm = self.row_norm
@@ -305,10 +341,6 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     def _scale_of(self, row_norm: Any, private: bool) -> Scale:
         norm = checks.positive("row_norm", row_norm)
         return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if self.fit_intercept else 0.0)
-
-    def _late_rows(self) -> str:
-        """With a norm taken from the first rows, longer ones later have no place."""
-        return "refuse" if isinstance(self.row_norm, str) and not self._private else self.long_rows
 
     def _data(self, unit: Any, sign: Array, groups: Grouped) -> Data:
         return {name: (unit[i], sign[i]) for k, name in enumerate(groups.names) if len(i := groups.rows_of(k))}
@@ -408,7 +440,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self._private = bool(groups.private.any()) or any(
             one.epsilon_per_row is not None for one in _all_noises(self.noise, groups).values()
         )
-        norm = 1.0 if self._private else float(row_norms(X).max(initial=0.0)) or 1.0
+        norm = 1.0 if self._private else 2.0 * float(row_norms(X).max(initial=0.0)) or 1.0
         auto = isinstance(self.row_norm, str) and self.row_norm == "auto"
         self.scale_ = self._scale_of(norm if auto else self.row_norm, self._private)
         d = X.shape[1] + bool(self.fit_intercept)

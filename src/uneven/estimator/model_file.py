@@ -34,6 +34,8 @@ KEYS = (
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model, whole or not at all."""
+    if model.classes_.dtype.kind not in "Uifb":
+        raise ValueError(f"classes must be text, numbers or booleans to be saved, got {model.classes_.dtype}")
     plan: Any = getattr(model, "plan_", None)
     searched = plan is not None and model.line_search > 0
     values = {
@@ -88,9 +90,13 @@ def _model(make: Any, values: Mapping[str, Any], name: str) -> Any:
     settings["noise"] = _noise(settings.get("noise"))
     model = make(**settings)
     model.classes_ = np.array(values["classes"])
+    if model.classes_.ndim != 1 or len(model.classes_) < 2 or not _increasing(model.classes_):
+        raise ValueError(f"{name} must have two or more classes in order, got {checks.shown(values['classes'])}")
     model.coef_, model.intercept_ = _weights(values, len(model.classes_), name)
     model.n_features_in_ = model.coef_.shape[1]
     if values["feature_names"] is not None:
+        if not isinstance(values["feature_names"], list):
+            raise ValueError(f"{name} must have a list of feature names, got {checks.shown(values['feature_names'])}")
         if len(values["feature_names"]) != model.n_features_in_:
             raise ValueError(f"{name} must name {model.n_features_in_} features, got {len(values['feature_names'])}")
         model.feature_names_in_ = np.array(values["feature_names"], dtype=object)
@@ -101,6 +107,10 @@ def _model(make: Any, values: Mapping[str, Any], name: str) -> Any:
     model.privacy_spent_, model.flip_rates_ = dict(values["privacy_spent"]), dict(values["flip_rates"])
     model.loaded_from_ = name
     return model
+
+
+def _increasing(classes: Any) -> bool:
+    return classes.dtype.kind in "Uifb" and np.array_equal(np.unique(classes), classes)
 
 
 def _noise(values: Any) -> Any:

@@ -135,6 +135,8 @@ def grouped(n: int, noise: Any, source: Any, epsilon: Any, flip_rate: Any, mecha
     ]
     if len(given) > 1:
         raise ValueError(f"{given[0]} must be given alone, got {' and '.join(given)}")
+    if noise is not None and (epsilon is not None or flip_rate is not None):
+        raise ValueError(f"noise must be None where rows tell their own {given[0]}, got {checks.shown(noise)}")
     if epsilon is not None:
         levels = _levels("epsilon", epsilon, n)
         return _by_level(_rounded_down(levels), lambda e: LocalPrivacy(e, mechanism), "epsilon")
@@ -174,6 +176,8 @@ def _by_name(n: int, noise: Any, source: Any) -> Grouped:
 def _checked_noises(noise: Any) -> dict[str, Noise]:
     if not isinstance(noise, Mapping) or not noise:
         raise ValueError(f"noise must be a noise or a dict of names and noises, got {checks.shown(noise)}")
+    if len(set(map(str, noise))) < len(noise):
+        raise ValueError(f"noise must have names that differ as text, got {checks.shown(list(noise))}")
     for name, one in noise.items():
         if not isinstance(one, Noise):
             raise ValueError(f"noise of {name!r} must be a noise such as uneven.Exact(), got {checks.shown(one)}")

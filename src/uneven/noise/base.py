@@ -171,7 +171,9 @@ class Noise(ABC):
         def place(name: str) -> int:
             return next(i for i, kind in enumerate(order) if name in vars(kind))
 
-        changed = min(map(place, ("slope", "release", "release_sum", "spread", "row_gradients", "gradient")))
+        changed = min(
+            map(place, ("slope", "release", "release_sum", "spread", "is_mixture", "row_gradients", "gradient"))
+        )
         return self.coefficients(problem) if place("coefficients") <= changed else None
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from uneven import checks
 from uneven.noise.base import Array, Coefficients, Noise
-from uneven.noise.privunit import add_release, calibrated
+from uneven.noise.privunit import TINY, add_release, calibrated
 from uneven.problem import Problem
 from uneven.theory import laplace_energy
 
@@ -76,19 +76,20 @@ class LocalPrivacy(Noise):
 
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Each row with its own draw: what a site that releases rows one by one must do."""
-        _refuse_longer(gradients, bound)
+        refuse_longer(gradients, bound)
         rows, d = gradients.shape
         if self.mechanism == "l2-laplace":
             return np.asarray(gradients + bound * draw_l2_laplace(rows, d, self.epsilon, rng))
         released, scratch, cap = np.zeros((rows, d)), np.empty(d), calibrated(d, self.epsilon)
         for out, g in zip(released, gradients, strict=True):
             length = float(np.linalg.norm(g))
-            add_release(out, g, 1.0, length, min(length / bound, 1.0), bound, cap, scratch, rng)
+            norm = min(length / bound, 1.0) if length > TINY else 0.0
+            add_release(out, g, 1.0, length, norm, bound, cap, scratch, rng)
         return released
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the rows as released; for l2-laplace, one draw that has the law of the sum of m."""
-        _refuse_longer(gradients, bound)
+        refuse_longer(gradients, bound)
         return super().release_sum(gradients, bound, rng)
 
     @property
@@ -127,7 +128,8 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
     return np.asarray(rng.gamma(n_features, 2.0 / epsilon, size=(rows, 1)) * direction)
 
 
-def _refuse_longer(gradients: Array, bound: float) -> None:
+def refuse_longer(gradients: Array, bound: float) -> None:
+    """Refuse gradients longer than the bound that their privacy rests on."""
     longest = float(np.linalg.norm(gradients, axis=1).max(initial=0.0))
     if not longest <= bound * (1 + 1e-12):
         raise ValueError(

@@ -23,6 +23,13 @@ DIRECT = 0.25
 """Caps of at least this share of the sphere are drawn by trying uniform vectors; smaller ones by their height."""
 
 
+THINNEST = -32.0
+"""Log of the smallest depth of a cap."""
+
+TINY = 1e-140
+"""Length from which a vector has a direction that floats can hold; a shorter one is released as 0."""
+
+
 class Cap(NamedTuple):
     """Calibration for one dimension and ε: height γ, mean m, and the chances of the cap with u and without it."""
 
@@ -48,7 +55,10 @@ def calibrated(n_features: int, epsilon: float) -> Cap:
         depth = math.exp(log_depth)
         return (1.0 - depth) * (inverse + share_of(n_features, depth)) - mean_in(n_features, depth)
 
-    height = 1.0 - math.exp(brentq(excess, -36.0, 0.0, xtol=1e-15, rtol=8.9e-16, maxiter=500))
+    # For a very large ε the best cap is thinner than floats can tell: then the thinnest they can.
+    thin = excess(THINNEST) <= 0.0
+    log_depth = THINNEST if thin else brentq(excess, THINNEST, 0.0, xtol=1e-15, rtol=8.9e-16, maxiter=500)
+    height = 1.0 - math.exp(log_depth)
     depth = (
         1.0 - height
     )  # as the draws will have it: all else is exact for this height, whatever the root's last digits

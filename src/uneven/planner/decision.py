@@ -34,7 +34,8 @@ class Decision:
     segments : tuple of Segment
         Stretches of the run, in order of use.
     bound : float
-        Bound on E‖w - w*‖², by `theorem`. For step sizes c/t the leading term, as in the paper.
+        Bound on E‖w - w*‖² of the last iterate, by `theorem` (of the average, for Theorem B). For step sizes c/t the
+        leading term, as in the paper, or the recursion step by step if that is larger.
     excess_bound : float or None
         What the bound says about E f(w) - f*; None for a loss with a kink.
     theorem : str

@@ -66,6 +66,8 @@ class Plan(Decision):
         if missing:
             raise ValueError(f"a plan needs {missing[0]!r}; it is not there")
         problem = _from_keys("problem", Problem, values["problem"])
+        if not isinstance(values["sources"], list | tuple):
+            raise ValueError(f"sources of a plan must be a list, got {checks.shown(values['sources'])}")
         sources = [Source.from_dict(source) for source in values["sources"]]
         again = plan(sources, **problem.to_dict(), strategy=values["strategy"], moments=values["moments"])
         checks.only_keys("a plan", values, tuple(again.to_dict()))

@@ -97,7 +97,8 @@ def _promise(plan: Decision) -> list[str]:
     if plan.moments == "lower":
         lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({what})."]
     else:
-        lines = [f"Promise: the mean of ‖w - w*‖² is at most {number(plan.bound)} ({what})."]
+        which = "average" if plan.theorem == "Theorem B" else "last"
+        lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({what})."]
     if plan.excess_bound is not None and plan.moments != "lower":
         lines.append(f"So the mean of f(w) - f* is at most {number(plan.excess_bound)}.")
     lines += [f"Note: {caveat}" for caveat in plan.caveats]
