@@ -514,13 +514,8 @@ def test_frames_keep_their_names():
     pa = pytest.importorskip("pyarrow")
     X, y = blobs()
     table = pa.table({f"x{j}": X[:, j] for j in range(4)})
-    frames = [table]
-    for library in ("pandas", "polars"):
-        try:
-            module = __import__(library)
-        except ImportError:
-            continue
-        frames.append(module.DataFrame({f"x{j}": X[:, j] for j in range(4)}))
+    columns = {f"x{j}": X[:, j] for j in range(4)}
+    frames = [table, pytest.importorskip("pandas").DataFrame(columns), pytest.importorskip("polars").DataFrame(columns)]
     for frame in frames:
         clf = UnevenClassifier(random_state=0).fit(frame, y)
         assert list(clf.feature_names_in_) == ["x0", "x1", "x2", "x3"]
