@@ -299,6 +299,29 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
     assert all("clinic" not in names for names in seen[:-1])
 
 
+def test_a_search_that_has_no_interval_charges_nothing():
+    X, y = blobs(400)
+    source = np.where(np.arange(400) < 100, "a", "b")
+    ledger = Ledger()
+    clf = UnevenClassifier({"a": Exact(), "b": LocalPrivacy(1.0)}, strategy="two-rates", line_search=2, budget=9.0)
+    with pytest.raises(ValueError, match="lower moments need noise that is there for certain"):
+        clf.set_params(ledger=ledger, row_norm=5.0).fit(X, y, source=source)
+    assert ledger.sources() == {}
+
+
+def test_what_was_charged_stays_on_the_account_of_a_call_that_broke(monkeypatch):
+    def breaking(*_, **__):
+        raise RuntimeError("power cut")
+
+    X, y = blobs(400)
+    clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0)
+    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    with pytest.raises(RuntimeError, match="power cut"):
+        clf.fit(X, y)
+    assert clf.privacy_spent_ == {"data": 1.0}
+    assert not hasattr(clf, "coef_")
+
+
 def test_passes_and_tries_multiply():
     X, y = blobs(2_000)
     X /= np.linalg.norm(X, axis=1).max()

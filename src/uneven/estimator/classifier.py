@@ -16,25 +16,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
-from uneven.engine import State, Task, advance, checked_chunk, fit, initial_state, objective, tasks_of
+from uneven.engine import State, fit, initial_state, objective, tasks_of
 from uneven.engine.rows import is_sparse
-from uneven.engine.state import Average
-from uneven.engine.streams import generator
-from uneven.estimator import accounts, flips, line_search, model_file
+from uneven.estimator import accounts, flips, going_on, line_search, model_file
 from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan, Source, plan
 from uneven.problem import Problem
-from uneven.schedules import Precision
-from uneven.theory import theorem_c_offset
 
 Array = NDArray[np.float64]
 Data = dict[str, tuple[Any, Array]]
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that is refused leaves the model as it was."""
+    """A call that is refused leaves the model as it was; what it has charged stays charged."""
 
     @wraps(method)
     def guarded(self: UnevenClassifier, *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +38,8 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except BaseException:
-            self.__dict__ = before
+            charged = {key: self.__dict__[key] for key in ("privacy_spent_", "_rows_seen") if self.__dict__.get(key)}
+            self.__dict__ = before | charged
             raise
 
     return guarded
@@ -199,7 +196,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         signs = self._learn_classes(y)
         groups = grouped(X.shape[0], self.noise, source, epsilon, flip_rate, self.mechanism)
         self._refuse_settings(groups, len(signs))
-        scale = self._scale(X, groups)
+        scale = self._scale(X, bool(groups.private.any()))
         unit = scale.rows(checked_norms(X, scale.row_norm, self.long_rows, groups.private))
         noises = self._known_noises(unit, signs, groups, scale)
         self.plan_ = self._plan(noises, groups, unit.shape[1], scale)
@@ -208,7 +205,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         compared = self._comparison(data[0], groups, scale, validation) if runs else None
         self._refuse_run(unit, groups)
         self.privacy_spent_ = self._charged(noises, groups, row_id, {}, times=self.passes * max(runs, 1))
-        weights = self._searched(data[0], compared) if compared else [self._run(one) for one in data]
+        weights = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
         self.coef_, self.intercept_ = self._unscaled(weights, scale)
         self.scale_ = scale
         return self
@@ -249,7 +246,10 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self.privacy_spent_ = {**self.privacy_spent_, **spent}
         self._rows_seen = accounts.counted(groups, self._rows_seen)
         self._states = [
-            self._continued(state, unit, sign, groups) for state, sign in zip(self._states, signs, strict=True)
+            going_on.continued(
+                state, self._problem, self._schedule, groups, unit, sign, self.moments, self.random_state
+            )
+            for state, sign in zip(self._states, signs, strict=True)
         ]
         self.coef_, self.intercept_ = self._unscaled([state.answer for state in self._states], self.scale_)
         return self
@@ -258,8 +258,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         """Signed distance to the hyperplane, in units of the margin."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = X @ self.coef_.T + self.intercept_
-        scores = np.asarray(scores)
+        scores = np.asarray(X @ self.coef_.T + self.intercept_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -332,14 +331,12 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "plan_"):
             tasks_of(self.plan_, self.average, self.moments == "estimated")
 
-    def _scale(self, X: Any, groups: Grouped) -> Scale:
+    def _scale(self, X: Any, private: bool, headroom: float = 1.0) -> Scale:
+        """Public constants for these rows; without privacy "auto" takes the norm from them, times `headroom`."""
         norm = self.row_norm
         if isinstance(norm, str) and norm == "auto":
-            norm = 1.0 if groups.private.any() else float(row_norms(X).max(initial=0.0)) or 1.0
-        return self._scale_of(norm, bool(groups.private.any()))
-
-    def _scale_of(self, row_norm: Any, private: bool) -> Scale:
-        norm = checks.positive("row_norm", row_norm)
+            norm = 1.0 if private else headroom * float(row_norms(X).max(initial=0.0)) or 1.0
+        norm = checks.positive("row_norm", norm)
         return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if self.fit_intercept else 0.0)
 
     def _data(self, unit: Any, sign: Array, groups: Grouped) -> Data:
@@ -404,25 +401,24 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         self.flip_rates_ = {name: one.rate for name, one in noises.items() if hasattr(one, "rate")}
         return noises
 
-    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[Any, Array]:
-        """Rows without privacy to compare the runs of a line search on; or a refusal, before anything is charged."""
+    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[list[Plan], Any, Array]:
+        """Plans of a line search and rows without privacy to compare them on; or a refusal, before any charge."""
         if len(self.classes_) > 2:
             raise ValueError(f"line_search needs two classes, got {len(self.classes_)}")
         names = [name for name, one in groups.noises.items() if one.epsilon_per_row is None and name in data]
         total = None if self.budget is None else self.budget / self.passes
         line_search.refuse_unfit(self.plan_, self.line_search, total, names if validation is None else ["validation"])
-        if validation is None:
-            return data[names[0]]
-        X, y = validation
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return scale.rows(X), self._signs(np.asarray(y))[0]
-
-    def _searched(self, data: Data, compared: tuple[Any, Array]) -> list[Array]:
         plans = line_search.candidates(self.plan_, self.line_search)
+        if validation is None:
+            return plans, *data[names[0]]
+        X, y = validate_data(self, *validation, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return plans, scale.rows(X), self._signs(y)[0]
+
+    def _searched(self, data: Data, plans: list[Plan], X: Any, y: Array) -> Array:
         weights = [self._run(data, one) for one in plans]
-        best = int(np.argmin(objective(self.plan_.problem, np.array(weights), *compared)))
+        best = int(np.argmin(objective(self.plan_.problem, np.array(weights), X, y)))
         self.plan_ = plans[best]
-        return [weights[best]]
+        return weights[best]
 
     def _charged(
         self, noises: Mapping[str, Noise], groups: Grouped, row_id: Any, seen: Mapping[str, int], times: int
@@ -437,12 +433,9 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     # Going on.
 
     def _open(self, X: Any, groups: Grouped) -> None:
-        self._private = bool(groups.private.any()) or any(
-            one.epsilon_per_row is not None for one in _all_noises(self.noise, groups).values()
-        )
-        norm = 1.0 if self._private else 2.0 * float(row_norms(X).max(initial=0.0)) or 1.0
-        auto = isinstance(self.row_norm, str) and self.row_norm == "auto"
-        self.scale_ = self._scale_of(norm if auto else self.row_norm, self._private)
+        noises = self.noise if isinstance(self.noise, Mapping) else groups.noises
+        private = any(one.epsilon_per_row is not None for one in noises.values())
+        self.scale_ = self._scale(X, private, headroom=2.0)
         d = X.shape[1] + bool(self.fit_intercept)
         self._problem = Problem(
             d,
@@ -450,34 +443,11 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             self.batch_size,
             self.loss,
             self.radius,
-            self._clip(self._private),
+            self._clip(private),
         )
+        self._schedule = going_on.schedule(self._problem, noises.values(), self.moments)
         problems = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._states = [initial_state(d) for _ in range(problems)]
         self._rows_seen = {}
         self.privacy_spent_ = {}
         self.coef_, self.intercept_ = self._unscaled([np.zeros(d)] * problems, self.scale_)
-
-    def _continued(self, state: State, unit: Any, sign: Array, groups: Grouped) -> State:
-        smooth = self._problem.loss_function.smooth and self.moments in ("auto", "variance")
-        which = "variance" if smooth else "upper"
-        cleanest = min(
-            one.moment(which, self._problem).at(self.batch_size) for one in _all_noises(self.noise, groups).values()
-        )
-        offset = theorem_c_offset(1 / cleanest, self._problem.alpha, self._problem.smoothness, self._problem.ball)
-        schedule = Precision(self._problem.alpha, offset if smooth else 0.0)
-        for k, (name, one) in enumerate(groups.noises.items()):
-            rows = groups.rows_of(k)
-            order = generator(self.random_state, state.step, name, "order").permutation(len(rows))
-            rng = generator(self.random_state, state.step, name, "noise")
-            moment = one.moment(which, self._problem)
-            task = Task(
-                self._problem, (name,), (one,), (moment,), schedule, Average("growing"), self.moments == "estimated"
-            )
-            i = rows[order]
-            state = advance(state, task, checked_chunk((name,), unit[i], sign[i], i), rng)
-        return state
-
-
-def _all_noises(noise: Any, groups: Grouped) -> Mapping[str, Noise]:
-    return noise if isinstance(noise, Mapping) else groups.noises
