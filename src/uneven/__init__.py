@@ -4,24 +4,42 @@ In what order do I use this data, how far do I step on each part, is the bad dat
 worth paying for?
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches, objective, sweep
-from uneven.ledger import BudgetExceeded, Ledger
-from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
-from uneven.planner import Plan, Source, plan, rate_interval
-from uneven.problem import Problem
+if TYPE_CHECKING:
+    from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches, objective, sweep
+    from uneven.estimator import UnevenClassifier
+    from uneven.ledger import BudgetExceeded, Ledger
+    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
+    from uneven.planner import Plan, Source, plan, rate_interval
+    from uneven.problem import Problem
 
 __version__ = "0.1.0.dev0"
 
+_ROOMS = {
+    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
+    "estimator": ("UnevenClassifier",),
+    "ledger": ("BudgetExceeded", "Ledger"),
+    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
+    "planner": ("Plan", "Source", "plan", "rate_interval"),
+    "problem": ("Problem",),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """Import the classifier when it is asked for: scikit-learn takes a while to load."""
-    if name == "UnevenClassifier":
-        from uneven.estimator import UnevenClassifier
+    """Import a name's room when it is asked for: planning need not wait for compilers, nor the shell for either."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'uneven' has no attribute {name!r}")
+    value = getattr(import_module(f"uneven.{_ROOM_OF[name]}"), name)
+    globals()[name] = value
+    return value
 
-        return UnevenClassifier
-    raise AttributeError(f"module 'uneven' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

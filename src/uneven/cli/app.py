@@ -1,0 +1,89 @@
+"""The commands together, and what becomes of errors.
+
+Command modules import what they need inside their functions: ``uneven --help`` must not wait for a compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from uneven.cli import plan
+
+BAD_INPUT, FAILED = 2, 1
+"""Exit codes; 0 is success."""
+
+HELP = """Learn classifiers from data of uneven quality.
+
+In what order to use it, how far to step on each part, is the bad data worth using at all, and what is it worth?
+"""
+
+app = typer.Typer(
+    name="uneven",
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan")(plan.command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from uneven import __version__
+
+        typer.echo(f"uneven {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback if something goes wrong.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    os.environ["UNEVEN_DEBUG"] = "1" if debug else os.environ.get("UNEVEN_DEBUG", "")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command; errors are one line on standard error, and the exit code tells their kind."""
+    try:
+        code = app(arguments, standalone_mode=False)
+    except Exception as error:
+        sys.exit(_told(error))
+    except KeyboardInterrupt:
+        _say("interrupted")
+        sys.exit(FAILED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: Exception) -> int:
+    """Tell what went wrong in one line, and return the exit code."""
+    if os.environ.get("UNEVEN_DEBUG"):
+        raise error
+    if isinstance(error, typer.Abort):
+        _say("interrupted")
+        return FAILED
+    if isinstance(error, typer.TyperException):
+        if message := error.format_message():
+            _say(message)
+        return error.exit_code
+    if isinstance(error, ValueError | OSError | ImportError):
+        _say(str(error))
+        return BAD_INPUT
+    from uneven.ledger import BudgetExceeded
+
+    if isinstance(error, BudgetExceeded):
+        _say(str(error))
+        return FAILED
+    _say(f"something went wrong ({type(error).__name__}: {error}); 'uneven --debug ...' shows where")
+    return FAILED
+
+
+def _say(message: str) -> None:
+    print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
