@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches, objective, sweep
+    from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
+    from uneven.engine.objective import objective
+    from uneven.engine.sweep import sweep
     from uneven.estimator import UnevenClassifier
     from uneven.ledger import BudgetExceeded, Ledger
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise

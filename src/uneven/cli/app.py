@@ -43,7 +43,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _top(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback if something goes wrong.")] = False,
-    version: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:

@@ -13,7 +13,9 @@ from uneven.cli import terminal
 def command(
     sources: terminal.SourcesPath,
     strategy: Annotated[str | None, typer.Option(help="Plan by this strategy instead of the file's.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the step sizes and the bounds into this PNG, PDF or SVG.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the step sizes and the bounds into this PNG, PDF or SVG.")
+    ] = None,
     json: terminal.Json = False,
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
