@@ -81,5 +81,16 @@ def test_clipping_a_row_gradient_is_capping_the_slope(loss, cap):
     np.testing.assert_allclose(capped, shrunk, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("clip", [0.05, 0.25, 0.4, 0.5, 0.7, 1.0])
+def test_clipped_curvature_is_the_largest_there_is(clip):
+    """By finite differences of the slope, over margins and norms of rows: never above, and attained."""
+    logistic, h = LOSSES["logistic"], 1e-5
+    margins, norms = np.linspace(-8, 8, 4001)[:, None], np.linspace(0.01, 1, 100)
+    cap = clip / norms
+    curvature = norms**2 * (logistic.slope(margins + h, cap) - logistic.slope(margins - h, cap)) / (2 * h)
+    largest = logistic.clipped_curvature(clip)
+    assert largest * 0.995 < curvature.max() < largest * (1 + 1e-5)  # 0.005: the grid's step
+
+
 def test_a_loss_is_found_by_name_or_passed_through():
     assert get_loss("hinge") is get_loss(LOSSES["hinge"])

@@ -52,6 +52,17 @@ class Loss:
         """Whether the slope is continuous, which Theorem C needs."""
         return math.isfinite(self.curvature)
 
+    def clipped_curvature(self, clip: float) -> float:
+        """Largest curvature in w of a row's loss, rows in the unit ball and gradients shrunk to norm `clip`.
+
+        A logistic slope -q has the curvature q(1 - q), and q ≤ C/‖x‖, so ‖x‖²q(1 - q) is at most C(1 - C) for
+        C < ½.
+
+        >>> LOGISTIC.clipped_curvature(0.25)
+        0.1875
+        """
+        return clip * (1.0 - clip) if self.name == "logistic" and clip < 0.5 else self.curvature
+
     def value(self, margin: ArrayLike, cap: ArrayLike = math.inf) -> Array:
         """Loss at each margin; with `cap`, of the loss whose slope is at least ``-cap``.
 

@@ -86,7 +86,7 @@ class Problem:
     @property
     def smoothness(self) -> float:
         """L, the largest curvature of f; infinite for a loss with a kink."""
-        return self.loss_function.curvature + self.alpha
+        return self.loss_function.clipped_curvature(self.gradient_norm) + self.alpha
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as keyword arguments of `Problem`."""

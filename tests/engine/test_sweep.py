@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -33,6 +32,12 @@ def test_a_sweep_is_one_run_after_another():
         alone = uneven.fit(plan, DATA, seed=4, twin=True)
         np.testing.assert_array_equal(swept.weights[i, 0], alone.weights)
         np.testing.assert_array_equal(swept.twins[i, 0], alone.state.twin)
+
+
+def test_a_sweep_goes_on_where_another_has_ended():
+    whole = uneven.sweep(PLANS[:4], DATA, runs=5, seed=4)
+    parts = [uneven.sweep(PLANS[:4], DATA, runs=n, seed=4, first_run=first) for first, n in [(0, 2), (2, 3)]]
+    np.testing.assert_array_equal(np.concatenate([part.weights for part in parts], axis=1), whole.weights)
 
 
 def test_one_thread_equals_many():
@@ -77,12 +82,12 @@ def test_tidy_table():
 def test_an_interruption_keeps_what_is_finished(monkeypatch):
     ticks = iter([None, None])
 
-    def tick():
+    def tick(share):
+        assert share == pytest.approx(1 / 2_000)
         if next(ticks, "no more") == "no more":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_bar", lambda *_: nullcontext(tick))
-    swept = uneven.sweep(PLANS[:1], DATA, runs=2_000, seed=1, threads=1)
+    swept = uneven.sweep(PLANS[:1], DATA, runs=2_000, seed=1, threads=1, progress=tick)
     assert swept.interrupted
     count = int(swept.finished.sum())
     assert 3 <= count < 2_000

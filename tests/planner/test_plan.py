@@ -42,7 +42,7 @@ def described(descriptions):
     loss=st.sampled_from(["logistic", "hinge", "linear"]),
     batch_size=st.integers(1, 300),
     radius=st.sampled_from(["tight", "paper"]),
-    clip=st.sampled_from([None, 0.5, 3.0]),
+    clip=st.sampled_from([None, 0.2, 0.5, 3.0]),
     alpha=st.floats(1e-5, 2),
 )
 def test_any_plan_is_sound(descriptions, strategy, loss, batch_size, radius, clip, alpha):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from uneven.cli import plan
+from uneven.cli import plan, reproduce
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
@@ -30,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("plan")(plan.command)
+app.command("reproduce")(reproduce.command)
 
 
 def _print_version(asked: bool) -> None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the data sets; else UNEVEN_DATA, else they are downloaded.", show_default=False),
+]
 SourcesPath = Annotated[Path, typer.Argument(metavar="SOURCES", help="A sources.toml; 'uneven init' writes one.")]
 
 
@@ -29,14 +33,14 @@ def print_json(values: Any) -> None:
     typer.echo(json.dumps(_plain(values), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Table with the first column to the left and the others to the right."""
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], right: bool = True) -> Table:
+    """Table with the first column to the left, and the others to the right, as numbers are, or to the left as well."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     made = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        made.add_column(column, justify="left" if i == 0 else "right")
+        made.add_column(column, justify="right" if right and i else "left")
     for row in rows:
         made.add_row(*map(str, row))
     return made

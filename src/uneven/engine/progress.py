@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 
 @contextmanager
-def bar(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on standard error; call what it gives once for each piece of work done."""
+def bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
+    """Show a bar with the time left on standard error; call what it gives with how much of the total was done."""
     console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda done: progress.advance(task, done)

@@ -76,7 +76,8 @@ def sweep(
     twin: bool = False,
     estimate: bool = False,
     threads: int | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[float], None] = False,
+    first_run: int = 0,
 ) -> Sweep:
     """Run many plans, each several times, over one data set: a simulation, with a seed.
 
@@ -94,14 +95,17 @@ def sweep(
         Each with its own permutations and noise.
     threads : int or None
         None for as many as there are cores.
-    progress : bool
-        Show a progress bar on a terminal.
+    progress : bool or callable
+        Show a progress bar on a terminal; or call this with the share of the work that each finished piece is.
+    first_run : int
+        Number of the first run: to go on where another sweep has ended, with the runs that it would have had.
     """
     listed = list(plans) if isinstance(plans, Iterable) else []
     if not listed or not all(hasattr(plan, "segments") for plan in listed):
         raise ValueError(f"plans must be a list of at least one uneven.Plan, got {checks.shown(plans)}")
     checks.whole("runs", runs)
     checks.whole("seed", seed, least=0)
+    checks.whole("first_run", first_run, least=0)
     workers = checks.whole("threads", (os.cpu_count() or 1) if threads is None else threads)
     rows = _all_rows(listed, data)
     tasks = [tasks_of(plan, average, estimate) for plan in listed]
@@ -113,7 +117,7 @@ def sweep(
     def work(job: Job) -> None:
         run, members = job
         plan, chosen = listed[members[0]], [tasks[i] for i in members]
-        states = run_together(plan, chosen, rows, seed, twin=twin, run=run, stop=stop.is_set)
+        states = run_together(plan, chosen, rows, seed, twin=twin, run=first_run + run, stop=stop.is_set)
         for i, state in zip(members, states, strict=True):
             weights[i, run] = state.answer
             if twins is not None and state.twin is not None:
@@ -121,8 +125,9 @@ def sweep(
             finished[i, run] = True
 
     teams = _teams(listed, runs, workers)
-    with _bar(progress, runs * len(teams)) as tick:
-        _run_jobs(((run, team) for run in range(runs) for team in teams), work, workers, stop, tick)
+    with _bar(progress) as tick:
+        jobs = ((run, team) for run in range(runs) for team in teams)
+        _run_jobs(jobs, work, workers, stop, lambda: tick(1.0 / (runs * len(teams))))
     return Sweep(weights, twins, finished, tuple(listed))
 
 
@@ -191,9 +196,11 @@ def _shut_down(pool: ThreadPoolExecutor) -> None:
             continue
 
 
-def _bar(progress: bool, total: int) -> AbstractContextManager[Callable[[], None]]:
+def _bar(progress: bool | Callable[[float], None]) -> AbstractContextManager[Callable[[float], None]]:
+    if callable(progress):
+        return nullcontext(progress)
     if not progress:
-        return nullcontext(lambda: None)
+        return nullcontext(lambda _: None)
     from uneven.engine.progress import bar
 
-    return bar("Sweep", total)
+    return bar("Sweep", 1.0)

@@ -1,0 +1,16 @@
+"""Re-run the paper, and what goes beyond it: run, write Parquet, plot, judge.
+
+panel       what a panel of the paper's figure is: methods, plans, and what varies
+order       column 1 of the figure: does the order of the data matter?
+two_rates   column 2: are two learning rates better than one?
+vary_c2     column 3: does noisy data always help?
+running     run a panel and write Parquet, a few runs at a time; go on where it was interrupted
+results     read that Parquet back
+claims      the paper's statements, each with a verdict from the runs' own standard errors
+figure      the six panels as one picture
+reproduce   all of it: `reproduce`
+"""
+
+from uneven.experiments.reproduce import PANELS, reproduce
+
+__all__ = ["PANELS", "reproduce"]

@@ -1,0 +1,105 @@
+"""The six panels as one picture, laid out as in the paper: a row a data set, a column a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.experiments.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROWS = {"mnist": "MNIST", "covertype": "Covertype"}
+COLUMNS = ("order", "two-rates", "vary-c2")
+
+# Okabe and Ito's colours, told apart by people who do not see all colours; markers and dashes for print without any.
+STYLES = {
+    "CleanFirst": ("#0072B2", "o", "-"),
+    "NoisyFirst": ("#D55E00", "s", "--"),
+    "Arbitrary": ("#009E73", "^", ":"),
+    "Algorithm2": ("#0072B2", "o", "-"),
+    "SameClean": ("#E69F00", "v", "-."),
+    "SameNoisy": ("#D55E00", "s", "--"),
+    "CleanOnly": ("#009E73", "", "--"),
+    "Optimal": ("#000000", "", ":"),
+    "TwoRates": ("#0072B2", "o", "-"),
+}
+LABELS = {"TwoRates": "c₁ = 1/λ, then c₂"}
+
+
+def figure(results: Mapping[str, Results]) -> Figure:
+    """Draw the panels there are; the others stay empty."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in ROWS if any(name.endswith(row) for name in results)]
+    columns = [column for column in COLUMNS if any(name.startswith(column) for name in results)]
+    made = Figure(figsize=(4.1 * len(columns), 3.3 * len(rows)), layout="constrained")
+    axes = made.subplots(len(rows), len(columns), squeeze=False)
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            name = f"{column}-{row}"
+            if name not in results:
+                axes[i][j].set_axis_off()
+                continue
+            DRAW[column](axes[i][j], results[name])
+            axes[i][j].set_title(f"({'abcdef'[i * len(columns) + j]}) {ROWS[row]}", fontsize=10, loc="left")
+    return made
+
+
+def _order(axes: Axes, results: Results) -> None:
+    for method in ("CleanFirst", "NoisyFirst", "Arbitrary"):
+        _line(axes, method, *results.gap(method))
+    axes.set(xscale="log", yscale="log", xlabel="c", ylabel="|f(w) − f(v)|")
+    _marks(axes, results)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def _two_rates(axes: Axes, results: Results) -> None:
+    for method in ("Algorithm2", "SameClean", "SameNoisy"):
+        _line(axes, method, *results.of(method))
+    _level(axes, "CleanOnly", results)
+    _level(axes, "Optimal", results)
+    axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="final objective", xticks=range(1, 11))
+    axes.legend(fontsize=8, frameon=False)
+
+
+def _vary_c2(axes: Axes, results: Results) -> None:
+    _line(axes, "TwoRates", *results.of("TwoRates"))
+    _level(axes, "CleanOnly", results)
+    axes.set(xscale="log", yscale="log", xlabel="c₂", ylabel="final objective")
+    _marks(axes, results)
+    axes.legend(fontsize=8, frameon=False)
+
+
+DRAW = {"order": _order, "two-rates": _two_rates, "vary-c2": _vary_c2}
+
+
+def _line(axes: Axes, method: str, x: NDArray[np.float64], runs: NDArray[np.float64]) -> None:
+    colour, marker, dash = STYLES[method]
+    mean, error = runs.mean(axis=1), runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
+    axes.errorbar(
+        x, mean, yerr=error, color=colour, marker=marker, ls=dash, ms=4, lw=1.4, capsize=2,
+        label=LABELS.get(method, method),
+    )  # fmt: skip
+
+
+def _level(axes: Axes, method: str, results: Results) -> None:
+    colour, _, dash = STYLES[method]
+    runs = results.of(method)[1][0]
+    mean, error = runs.mean(), runs.std(ddof=1) / np.sqrt(len(runs))
+    axes.axhline(mean, color=colour, ls=dash, lw=1.4, label=method)
+    axes.axhspan(mean - error, mean + error, color=colour, alpha=0.15, lw=0)
+
+
+def _marks(axes: Axes, results: Results) -> None:
+    for name, x in results.settings["marks"].items():
+        axes.axvline(x, color="#777777", lw=0.8, ls="-")
+        axes.annotate(
+            name, (x, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8, color="#444444",
+        )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Measured runs of a panel, as a table in Parquet: one row a case and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+KEY = b"uneven"
+"""Where a Parquet file's metadata keep the settings that it was made with."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Measured runs of one panel.
+
+    Attributes
+    ----------
+    panel : str
+    settings : dict
+        What the runs were made with.
+    values : dict of str to dict of (str, float) to array
+        By quantity, then by method and x: one number a run, in the order of the runs.
+    """
+
+    panel: str
+    settings: Mapping[str, Any]
+    values: Mapping[str, Mapping[tuple[str, float], Array]]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs of each case."""
+        return len(next(iter(self.values["objective"].values())))
+
+    def of(self, method: str, quantity: str = "objective") -> tuple[Array, Array]:
+        """Values of x, shape (points,), and the method's runs at each, shape (points, runs)."""
+        found = {x: runs for (name, x), runs in self.values[quantity].items() if name == method}
+        return np.array(list(found)), np.array(list(found.values()))
+
+    def gap(self, method: str) -> tuple[Array, Array]:
+        """The same for |f(w) - f(v)|: how far noise has taken a run from its noise-free twin."""
+        x, noisy = self.of(method)
+        return x, np.abs(noisy - self.of(method, "twin_objective")[1])
+
+
+def write_part(path: Path, columns: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Write some runs as Parquet with what they were made with, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(settings)})
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        pyarrow.parquet.write_table(table, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_part(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Columns of some runs, and what they were made with."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path)
+        settings = json.loads((table.schema.metadata or {})[KEY])
+    except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is not a result of uneven, or is damaged; remove it to run again ({error})") from None
+    return {name: table.column(name).to_numpy() for name in table.column_names}, settings
+
+
+def parts(folder: Path, panel: str) -> list[Path]:
+    """Files with runs of a panel."""
+    return sorted((folder / panel).glob("runs-*.parquet"))
+
+
+def read_results(folder: Path, panel: str) -> Results:
+    """All runs of a panel that were measured so far."""
+    if not (found := parts(folder, panel)):
+        raise FileNotFoundError(f"{folder / panel} has no results; run 'uneven reproduce {panel}' first")
+    read = [read_part(path) for path in found]
+    columns = {name: np.concatenate([part[name] for part, _ in read]) for name in read[0][0]}
+    order = np.lexsort((columns["run"], columns["case"]))
+    columns = {name: values[order] for name, values in columns.items()}
+    starts = np.unique(columns["case"], return_index=True)[1]
+    keys = [(str(columns["method"][i]), float(columns["x"][i])) for i in starts]
+    quantities = set(columns) - {"case", "method", "x", "run"}
+    values = {name: dict(zip(keys, np.split(columns[name], starts[1:]), strict=True)) for name in quantities}
+    return Results(panel, read[0][1], values)

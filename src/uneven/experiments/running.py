@@ -1,0 +1,136 @@
+"""Run a panel a few runs at a time and write each as Parquet; go on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.datasets import Dataset
+from uneven.engine import Sweep, objective, sweep
+from uneven.experiments.panel import Case, Panel
+from uneven.experiments.results import parts, read_part, write_part
+
+Array = NDArray[np.float64]
+
+TOGETHER = 10
+"""Runs that are written at a time: what an interruption may cost."""
+
+FORMAT = 1
+"""Version of the files; it changes where the same settings would give other numbers."""
+
+
+def run_panel(
+    panel: Panel, data: Dataset, folder: Path, runs: int, seed: int, tick: Callable[[float], None] = lambda _: None
+) -> None:
+    """Run what is missing of a panel's runs; `tick` is told the share of the panel's work that is done.
+
+    Each run has its own permutations and noise, which all cases share. How the rows are dealt to the sources is the
+    same in all.
+    """
+    settings = described(panel, data, seed)
+    done = finished_runs(folder, panel, settings)
+    tick(sum(run in done for run in range(runs)) / runs)
+    sources = data.split(panel.shares, seed)
+    (folder / panel.name).mkdir(parents=True, exist_ok=True)
+    for first, count in _missing(done, runs):
+        share = count / runs
+        swept = sweep(
+            [case.plan for case in panel.cases],
+            sources,
+            runs=count,
+            first_run=first,
+            seed=seed,
+            twin=panel.twin,
+            progress=lambda part, share=share: tick(part * share),  # type: ignore[misc]
+        )
+        if swept.interrupted:
+            raise KeyboardInterrupt
+        columns = _columns(panel, first, count) | _measured(panel, data, swept)
+        write_part(folder / panel.name / f"runs-{first:04d}-{first + count - 1:04d}.parquet", columns, settings)
+
+
+def _measured(panel: Panel, data: Dataset, swept: Sweep) -> dict[str, Array]:
+    """What is kept of each run: the objective over all rows to learn from, and the accuracy on those to test on."""
+    problem = panel.cases[0].plan.problem
+    values = {
+        "objective": objective(problem, swept.weights, data.X, data.y),
+        "accuracy": accuracy(swept.weights, data.X_test, data.y_test),
+    }
+    if swept.twins is not None:
+        values["twin_objective"] = objective(problem, swept.twins, data.X, data.y)
+    return {name: value.ravel() for name, value in values.items()}
+
+
+def described(panel: Panel, data: Dataset, seed: int) -> dict[str, Any]:
+    """Everything that the numbers depend on, as plain values."""
+    return {
+        "format": FORMAT,
+        "panel": panel.name,
+        "rows": len(data.y),
+        "features": data.X.shape[1],
+        "seed": seed,
+        "shares": dict(panel.shares),
+        "cases": [[case.method, repr(case.x), _digest(case)] for case in panel.cases],
+        "marks": dict(panel.marks),
+    }
+
+
+def _digest(case: Case) -> str:
+    """A few letters that change with anything in a plan that a run depends on."""
+    facts = {key: value for key, value in case.plan.to_dict().items() if key in ("problem", "sources", "segments")}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def finished_runs(folder: Path, panel: Panel, settings: Mapping[str, Any]) -> set[int]:
+    """Runs that are there already, if they were made with the same settings; others are refused."""
+    done: set[int] = set()
+    for path in parts(folder, panel.name):
+        columns, others = read_part(path)
+        if different := [key for key in settings if others.get(key) != settings[key]]:
+            raise ValueError(
+                f"{path} was made with another value of {different[0]!r}; choose another folder, or remove it"
+            )
+        done |= set(columns["run"].tolist())
+    return done
+
+
+def accuracy(weights: Array, X: NDArray[np.float32], y: Array) -> Array:
+    """Share of rows on the right side of the plane, for weights of shape (..., d)."""
+    flat = weights.reshape(-1, weights.shape[-1]).astype(np.float32)
+    right = np.zeros(len(flat), dtype=np.int64)
+    for start in range(0, len(y), 8192):
+        rows = slice(start, start + 8192)
+        right += ((X[rows] @ flat.T > 0) == (y[rows, None] > 0)).sum(axis=0)
+    return np.asarray(right.reshape(weights.shape[:-1]) / len(y))
+
+
+def _missing(done: set[int], runs: int) -> Iterator[tuple[int, int]]:
+    """Stretches of runs that are not there yet: the first of each, and how many.
+
+    >>> list(_missing({0, 1, 2, 9}, 14))
+    [(3, 6), (10, 4)]
+    """
+    run = 0
+    while run < runs:
+        stop = run
+        while stop < min(run + TOGETHER, runs) and stop not in done:
+            stop += 1
+        if stop > run:
+            yield run, stop - run
+        run = max(stop, run + 1)
+
+
+def _columns(panel: Panel, first: int, count: int) -> dict[str, Any]:
+    cases = range(len(panel.cases))
+    return {
+        "case": np.repeat(cases, count),
+        "method": np.repeat([case.method for case in panel.cases], count),
+        "x": np.repeat([case.x for case in panel.cases], count),
+        "run": np.tile(np.arange(first, first + count), len(panel.cases)),
+    }
