@@ -59,7 +59,7 @@ def test_scikit_learns_fetchers_give_the_same_arrays(loaded, monkeypatch):
 
 @needs_data
 def test_projection_keeps_lengths_on_average():
-    """‖Px‖² / ‖x‖² of a Gaussian projection over √d is chi-squared over its d degrees of freedom: it spreads by √(2/d)."""
+    """‖Px‖² / ‖x‖² of a Gaussian projection over √d is chi-squared over d degrees of freedom: it spreads by √(2/d)."""
     full, small = (datasets.load_mnist(dimensions=d) for d in (None, 400))
     ratios = (np.linalg.norm(small.X, axis=1) / np.linalg.norm(full.X, axis=1)) ** 2
     ratios /= ratios.mean()  # both are divided by their own largest norm
@@ -84,6 +84,18 @@ def test_every_row_of_the_sample_is_in_the_data(loaded):
     whole = np.concatenate([loaded["covertype"].X, loaded["covertype"].X_test])
     known = {row.tobytes() for row in whole}
     assert all(row.tobytes() in known for row in datasets.load_covertype_sample().X)
+
+
+@pytest.mark.parametrize("name", datasets.LOADERS)
+def test_without_files_or_network_it_says_what_to_do(name, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.delenv("UNEVEN_DATA", raising=False)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
+    monkeypatch.setattr("sklearn.datasets.fetch_covtype", fail)
+    with pytest.raises(OSError, match=r"could not be downloaded \(no network\); --data or UNEVEN_DATA may name"):
+        datasets.LOADERS[name]()
 
 
 def test_split_deals_every_row_once():

@@ -79,7 +79,7 @@ def test_tidy_table():
     assert all(table["norm"][i] == norms[table["plan"][i], table["run"][i]] for i in range(6))
 
 
-def test_an_interruption_keeps_what_is_finished(monkeypatch):
+def test_an_interruption_keeps_what_is_finished():
     ticks = iter([None, None])
 
     def tick(share):

@@ -16,6 +16,9 @@ from uneven.cli import plan, reproduce
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
 
+INTERRUPTED = 130
+"""What typer makes of Ctrl-C."""
+
 HELP = """Learn classifiers from data of uneven quality.
 
 In what order to use it, how far to step on each part, is the bad data worth using at all, and what is it worth?
@@ -57,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(arguments, standalone_mode=False)
     except Exception as error:
         sys.exit(_told(error))
-    except KeyboardInterrupt:
+    if code == INTERRUPTED:
         _say("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,7 +9,7 @@ import typer
 
 from uneven.cli import terminal
 
-COLOURS = {"holds": "green", "in part": "yellow", "fails": "red"}
+COLOURS = {"holds": "green", "in part": "yellow", "undecided": "cyan", "fails": "red"}
 
 
 def command(
@@ -20,7 +20,7 @@ def command(
             help="order-mnist, two-rates-mnist, vary-c2-mnist, and the same -covertype; all six if none is named.",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs a point (default: 100, or 10 with --quick).")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs a point (default: 100, or 16 with --quick).")] = None,
     data: terminal.Data = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("reproduction"),
     seed: Annotated[int, typer.Option(help="Seed of permutations and noise.")] = 0,
@@ -34,6 +34,8 @@ def command(
 
     [bold]Example:[/] uneven reproduce two-rates-mnist --runs 20 -o results
     """
+    from rich.padding import Padding
+
     from uneven.experiments import PANELS, reproduce
     from uneven.experiments.reproduce import QUICK_RUNS
 
@@ -50,11 +52,16 @@ def command(
         terminal.print_json({"claims": [claim.to_dict() for claim in made.claims], "seconds": made.seconds})
         return
     console = terminal.console()
-    rows = (
-        (claim.panel, claim.statement, f"[{COLOURS[claim.verdict]}]{claim.verdict}[/]", claim.measured)
-        for claim in made.claims
-    )
-    console.print(terminal.table("What the paper says", ("panel", "claim", "verdict", "measured"), rows, right=False))
-    counts = (f"{sum(c.verdict == kind for c in made.claims)} {kind}" for kind in COLOURS)
-    console.print(f"{len(made.claims)} claims: {', '.join(counts)}. Took {made.seconds / 60:.1f} minutes.")
+    for panel in made.results:
+        console.print(f"\n[bold]{panel}[/] ({made.results[panel].runs} runs a point)")
+        for claim in made.claims:
+            if claim.panel == panel:
+                console.print(f"  [{COLOURS[claim.verdict]}]{claim.verdict:9}[/] {claim.statement}")
+                console.print(Padding(f"[dim]{claim.measured}[/]", (0, 0, 0, 12)), soft_wrap=False)
+    counts = (f"{kind}: {sum(c.verdict == kind for c in made.claims)}" for kind in COLOURS)
+    console.print(f"\n{len(made.claims)} claims of the paper. {', '.join(counts)}. Took {_said(made.seconds)}.")
     console.print(f"Figure, claims and runs are in {made.folder}.")
+
+
+def _said(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.1f} minutes"

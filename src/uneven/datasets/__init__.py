@@ -5,10 +5,12 @@ covertype   type 2 against the rest, 500,000 rows to learn from; and 60,000 rows
 folder      where files are: ``UNEVEN_DATA``, or scikit-learn's cache
 """
 
+from collections.abc import Callable
+
 from uneven.datasets.covertype import load_covertype, load_covertype_sample
 from uneven.datasets.dataset import Dataset
 from uneven.datasets.mnist import load_mnist
 
-LOADERS = {"mnist": load_mnist, "covertype": load_covertype}
+LOADERS: dict[str, Callable[..., Dataset]] = {"mnist": load_mnist, "covertype": load_covertype}
 
 __all__ = ["LOADERS", "Dataset", "load_covertype", "load_covertype_sample", "load_mnist"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets.dataset import ROUNDING, Dataset
-from uneven.datasets.folder import checked, data_folder, file_in
+from uneven.datasets.folder import checked, data_folder, downloading, file_in
 
 SHA256 = "374d5311b45f82216fef53d5f74bda06336ef91e24f09b2a62ff374ddf9fb206"
 TRAIN, AREAS, SOILS = 500_000, 4, 40
@@ -85,7 +85,8 @@ def raw_cells(folder: Path | None) -> Cells:
     if folder is None:
         from sklearn.datasets import fetch_covtype
 
-        X, y = fetch_covtype(return_X_y=True)
+        with downloading("Covertype"):
+            X, y = fetch_covtype(return_X_y=True)
         return np.column_stack([X, y]).astype("<i2")
     table = _table(file_in(folder, "covtype", "covtype.data.gz"))
     return np.column_stack([table.column(i).to_numpy().astype("<i2") for i in range(table.num_columns)])

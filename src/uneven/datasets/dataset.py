@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ class Dataset:
     X_test: NDArray[np.float32]
     y_test: NDArray[np.float64]
 
-    def split(self, shares: dict[str, float], seed: int = 0) -> dict[str, Rows]:
+    def split(self, shares: Mapping[str, float], seed: int = 0) -> dict[str, Rows]:
         """Rows to learn from, dealt at random to sources by their shares; the last one takes what is left.
 
         >>> import numpy as np

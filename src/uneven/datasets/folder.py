@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,19 @@ def data_folder(folder: str | os.PathLike[str] | None) -> Path | None:
         what = "data" if folder else "UNEVEN_DATA"
         raise FileNotFoundError(f"{what} must be a folder with the data sets, got {str(named)!r}, which is none")
     return Path(named)
+
+
+@contextmanager
+def downloading(name: str) -> Iterator[None]:
+    """Say in one line what to do where a download fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of each try
+            yield
+    except OSError as error:
+        raise OSError(
+            f"{name} could not be downloaded ({error}); --data or UNEVEN_DATA may name a folder that has it"
+        ) from None
 
 
 def file_in(folder: Path, *parts: str) -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.datasets.dataset import ROUNDING, Dataset
-from uneven.datasets.folder import checked, data_folder, file_in
+from uneven.datasets.folder import checked, data_folder, downloading, file_in
 
 SHA256 = "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83"
 TRAIN, PIXELS = 60_000, 784
@@ -50,7 +50,8 @@ def _raw(folder: Path | None) -> tuple[Bytes, Bytes]:
     if folder is None:
         from sklearn.datasets import fetch_openml
 
-        images, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True, parser="liac-arff")
+        with downloading("MNIST"):
+            images, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True, parser="liac-arff")
         return images.astype(np.uint8), labels.astype(np.uint8)
     images, labels = (
         np.concatenate([_idx(file_in(folder, "mnist", f"{part}-{kind}-ubyte.gz")) for part in ("train", "t10k")])

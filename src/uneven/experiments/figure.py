@@ -56,7 +56,7 @@ def _order(axes: Axes, results: Results) -> None:
         _line(axes, method, *results.gap(method))
     axes.set(xscale="log", yscale="log", xlabel="c", ylabel="|f(w) − f(v)|")
     _marks(axes, results)
-    axes.legend(fontsize=8, frameon=False)
+    _finish(axes)
 
 
 def _two_rates(axes: Axes, results: Results) -> None:
@@ -65,7 +65,7 @@ def _two_rates(axes: Axes, results: Results) -> None:
     _level(axes, "CleanOnly", results)
     _level(axes, "Optimal", results)
     axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="final objective", xticks=range(1, 11))
-    axes.legend(fontsize=8, frameon=False)
+    _finish(axes)
 
 
 def _vary_c2(axes: Axes, results: Results) -> None:
@@ -73,10 +73,20 @@ def _vary_c2(axes: Axes, results: Results) -> None:
     _level(axes, "CleanOnly", results)
     axes.set(xscale="log", yscale="log", xlabel="c₂", ylabel="final objective")
     _marks(axes, results)
-    axes.legend(fontsize=8, frameon=False)
+    _finish(axes)
 
 
 DRAW = {"order": _order, "two-rates": _two_rates, "vary-c2": _vary_c2}
+
+
+def _finish(axes: Axes) -> None:
+    """Plain numbers on a log axis, and a legend that hides nothing."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.legend(fontsize=8, frameon=False)
 
 
 def _line(axes: Axes, method: str, x: NDArray[np.float64], runs: NDArray[np.float64]) -> None:

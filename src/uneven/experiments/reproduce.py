@@ -31,7 +31,7 @@ COLUMNS: dict[str, Callable[[str, Mapping[str, int], int], Panel]] = {
 }
 PANELS = tuple(f"{column}-{dataset}" for dataset in LOADERS for column in COLUMNS)
 
-QUICK_RUNS = 10
+QUICK_RUNS = 16
 QUICK_ROWS = {"mnist": 30_000, "covertype": 40_000}
 """What ``--quick`` runs: enough to see most claims, in under a minute on two cores."""
 

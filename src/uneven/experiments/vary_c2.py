@@ -11,18 +11,27 @@ from uneven.experiments.panel import ALPHA, Case, Panel, as_published, at_rates
 from uneven.planner import rate_interval
 
 EPSILON_NOISY = {"mnist": 2.0, "covertype": 1.0}
-POINTS = 21
+OUTSIDE, INSIDE = 8, 7
+"""Values of c₂ on each side of the interval and in it, its ends included."""
 
 
 def panel(dataset: str, rows: Mapping[str, int], n_features: int) -> Panel:
     """Panel for a data set of these rows and features: c₂ from a tenth of c₂'s interval to ten times it."""
     planned = as_published(rows, n_features, "two-rates", EPSILON_NOISY[dataset])
-    interval = rate_interval(planned.sources, **planned.problem.to_dict())[planned.order[-1]]
-    grid = np.geomspace(interval[0] / 10.0, interval[1] * 10.0, POINTS)
-    cases = [Case("TwoRates", float(c), at_rates(planned, 1.0 / ALPHA, float(c))) for c in grid]
+    low, high = rate_interval(planned.sources, **planned.problem.to_dict())[planned.order[-1]]
+    cases = [Case("TwoRates", c, at_rates(planned, 1.0 / ALPHA, c)) for c in grid(low, high)]
     alone = as_published(rows, n_features, "clean-only", EPSILON_NOISY[dataset])
     cases.append(Case("CleanOnly", math.nan, alone))
     upper = planned.segments[-1].schedule.rate  # type: ignore[union-attr]
-    lower = interval[0] if math.isclose(upper, interval[1]) else interval[1]
-    marks = {"c₂(L)": lower, "c₂(U)": upper}
+    marks = {"c₂(L)": low if math.isclose(upper, high) else high, "c₂(U)": upper}
     return Panel(f"vary-c2-{dataset}", dataset, "c₂", tuple(cases), marks=marks)
+
+
+def grid(low: float, high: float) -> list[float]:
+    """Values of c₂ from a tenth of the interval to ten times it, its ends among them.
+
+    >>> [round(c, 2) for c in grid(1.0, 3.0)][7:16]
+    [0.75, 1.0, 1.2, 1.44, 1.73, 2.08, 2.5, 3.0, 4.0]
+    """
+    below, above = np.geomspace(0.1, 1.0, OUTSIDE + 1)[:-1], np.geomspace(1.0, 10.0, OUTSIDE + 1)[1:]
+    return [float(c) for c in (*(low * below), *np.geomspace(low, high, INSIDE), *(high * above))]

@@ -36,9 +36,7 @@ def theorem_b_bound(precision: float, radius: float) -> float:
     return radius / math.sqrt(precision)
 
 
-def theorem_c_offset(
-    max_precision: float, lam: float, smoothness: float, radius: float, before: float = 0.0
-) -> float:
+def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float, before: float = 0.0) -> float:
     """τ₀ = max((L - λ)/(2λ)·p - τ_{t-1}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
 
     A step of precision p = γ_t^{-2} is η_t = p/(λ(τ₀ + τ_{t-1} + p)), which is at most 2/(L + λ) from

@@ -1,0 +1,101 @@
+"""Verdicts: made-up runs in which a claim is true, false, true in part or beyond telling."""
+
+import math
+
+import numpy as np
+import pytest
+
+from uneven.experiments import claims
+from uneven.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from uneven.experiments.order import RATES
+from uneven.experiments.results import Results
+from uneven.experiments.two_rates import EPSILONS
+
+RUNS = 40
+
+
+def made_up(panel, means, spread=0.01, twin=False, marks=None):
+    """Runs whose means are as given; the same seed for all methods, as in a sweep."""
+    rng = np.random.default_rng(0)
+    objective = {key: mean + spread * rng.normal(size=RUNS) for key, mean in means.items()}
+    values = {"objective": objective}
+    if twin:
+        values["twin_objective"] = {key: np.zeros(RUNS) for key in means}
+    return Results(panel, {"marks": marks or {}}, values)
+
+
+def order_panel(clean, noisy, mixed, **options):
+    means = {}
+    for method, mean in [("CleanFirst", clean), ("NoisyFirst", noisy), ("Arbitrary", mixed)]:
+        means |= {(method, c): mean(c * 1e-3) for c in RATES}
+    return made_up("order-mnist", means, twin=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("clean", "noisy", "mixed", "verdicts"),
+    [
+        (lambda x: x, lambda x: 1 / x, lambda x: 1.1 / x, [HOLDS, HOLDS, HOLDS]),
+        (lambda x: 1 / x, lambda x: x, lambda x: 1.1 / x, [FAILS, FAILS, FAILS]),
+        (lambda x: x, lambda x: 1 / x, lambda x: max(x, 1 / x), [HOLDS, HOLDS, IN_PART]),
+        (lambda x: x if x < 0.5 else 3, lambda x: 1 / x, lambda x: 2 / x, [IN_PART, HOLDS, IN_PART]),
+    ],
+)
+def test_order(clean, noisy, mixed, verdicts):
+    assert [claim.verdict for claim in claims.judged(order_panel(clean, noisy, mixed))] == verdicts
+
+
+def test_nothing_is_claimed_from_noise():
+    same = order_panel(lambda _: 1.0, lambda _: 1.0, lambda _: 1.0, spread=0.5)
+    clean, noisy, _ = claims.judged(same)
+    assert HOLDS not in (clean.verdict, noisy.verdict)
+
+
+def two_rates_panel(ours, clean, noisy, alone, **options):
+    means = {("CleanOnly", math.nan): alone}
+    for method, mean in [("Algorithm2", ours), ("SameClean", clean), ("SameNoisy", noisy)]:
+        means |= {(method, e): mean(e) for e in EPSILONS}
+    return made_up("two-rates-mnist", means, **options)
+
+
+@pytest.mark.parametrize(
+    ("ours", "clean", "alone", "verdicts"),
+    [
+        (lambda e: 10 / e, lambda e: 20 / e - 0.9, 4.0, [HOLDS, HOLDS, HOLDS]),
+        (lambda e: 10 / e, lambda e: 9 / e, 4.0, [FAILS, FAILS, HOLDS]),
+        (lambda e: 10 / e, lambda e: 10 / e + (1 if e < 5 else -0.5), 0.1, [IN_PART, HOLDS, FAILS]),
+        (lambda e: 10 / e, lambda e: 10 / e + e, 20.0, [HOLDS, FAILS, IN_PART]),
+    ],
+)
+def test_two_rates(ours, clean, alone, verdicts):
+    results = two_rates_panel(ours, clean, lambda e: 100 / e, alone)
+    assert [claim.verdict for claim in claims.judged(results)] == verdicts
+
+
+def vary_panel(mean, alone, **options):
+    means = {("TwoRates", c): mean(math.log10(c)) for c in np.geomspace(1, 1e4, 17)}
+    means[("CleanOnly", math.nan)] = alone
+    return made_up("vary-c2-mnist", means, marks={"c₂(L)": 1000.0, "c₂(U)": 100.0}, **options)
+
+
+@pytest.mark.parametrize(
+    ("best", "alone", "spread", "verdicts"),
+    [
+        (2.5, 1.5, 0.01, [HOLDS, HOLDS]),
+        (3.0, 1.5, 0.01, [HOLDS, HOLDS]),
+        (1.0, 0.5, 0.01, [FAILS, FAILS]),
+        (1.5, 1.02, 3.0, [UNDECIDED, IN_PART]),
+    ],
+)
+def test_vary_c2(best, alone, spread, verdicts):
+    results = vary_panel(lambda log_c: 1 + (log_c - best) ** 2, alone, spread=spread)
+    assert [claim.verdict for claim in claims.judged(results)] == verdicts
+
+
+def test_differences_are_within_runs():
+    """What both share cancels: a difference of 1 stands out of runs that spread by 1,000."""
+    shared = 1_000 * np.random.default_rng(0).normal(size=(1, RUNS))
+    noise = 0.1 * np.random.default_rng(1).normal(size=(1, RUNS))
+    mean, error = claims.differences(shared + noise, shared + 1.0)
+    assert mean[0] == pytest.approx(-1, abs=4 * error[0])
+    assert error[0] == pytest.approx(0.1 / math.sqrt(RUNS), rel=4 / math.sqrt(2 * RUNS))
+    assert claims.lower(shared + noise, shared + 1.0).all()
