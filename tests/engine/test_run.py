@@ -124,14 +124,14 @@ def test_estimates_move_the_clock_and_an_unknown_end_changes_the_average():
     assert uneven.fit(plan, data, seed=0, estimate=True).state.clock != uneven.fit(plan, data, seed=0).state.clock
 
 
-def test_late_average_is_the_precision_weighted_mean_of_the_last_half_of_the_clock():
+def test_late_average_is_the_precision_weighted_mean_of_the_last_quarter_of_the_clock():
     sources, data = two_sources(*PRIVATE, n_a=90, n_b=180)
     plan = uneven.plan(sources, 4, batch_size=9)
     path = []
     uneven.fit(plan, data, seed=1, average="last", record=plan.steps, evaluate=lambda w: path.append(w.copy()) or 0.0)
     assert len(path) == plan.steps
     p = 1 / plan.step_moments()
-    late = np.cumsum(p) > p.sum() / 2
+    late = np.cumsum(p) > p.sum() * 3 / 4
     expected = np.average(np.array(path)[late], axis=0, weights=p[late])
     np.testing.assert_allclose(uneven.fit(plan, data, seed=1).weights, expected, rtol=1e-9)
 

@@ -17,8 +17,16 @@ from uneven.experiments.results import read_results, write_part
 ROWS = {"clean": 6_000, "noisy": 54_000}
 
 
+def counts(shares):
+    return {name: round(share * 60_000) for name, share in shares.items()}
+
+
 def test_settings_are_the_papers():
-    for panel in (order.panel("mnist", ROWS, 25), two_rates.panel("mnist", ROWS, 25), vary_c2.panel("mnist", ROWS, 25)):
+    for panel in (
+        order.panel("mnist", counts, 25),
+        two_rates.panel("mnist", counts, 25),
+        vary_c2.panel("mnist", counts, 25),
+    ):
         for case in panel.cases:
             plan = case.plan
             assert (plan.problem.alpha, plan.problem.batch_size, plan.problem.loss) == (1e-3, 50, "logistic")
@@ -32,7 +40,7 @@ def test_settings_are_the_papers():
 
 
 def test_the_order_panel_runs_one_rate_in_three_orders():
-    panel = order.panel("covertype", ROWS, 54)
+    panel = order.panel("covertype", counts, 54)
     assert panel.twin
     assert order.RATES[6] == pytest.approx(1_000)
     orders = {"CleanFirst": ["clean", "noisy"], "NoisyFirst": ["noisy", "clean"]}
@@ -44,7 +52,7 @@ def test_the_order_panel_runs_one_rate_in_three_orders():
 
 
 def test_the_two_rates_panel_has_the_planners_own_plans():
-    for case in two_rates.panel("mnist", ROWS, 25).cases:
+    for case in two_rates.panel("mnist", counts, 25).cases:
         if case.method == "Algorithm2":
             sources = [
                 uneven.Source("clean", 6_000, uneven.LocalPrivacy(10, "l2-laplace")),
@@ -58,7 +66,7 @@ def test_the_two_rates_panel_has_the_planners_own_plans():
 
 @pytest.mark.parametrize(("dataset", "features", "epsilon"), [("mnist", 25, 2), ("covertype", 54, 1)])
 def test_the_vary_c2_panel_marks_the_interval(dataset, features, epsilon):
-    panel = vary_c2.panel(dataset, ROWS, features)
+    panel = vary_c2.panel(dataset, counts, features)
     tried = [case for case in panel.cases if case.method == "TwoRates"]
     assert all(case.plan.sources[1].noise.epsilon == epsilon for case in tried)
     assert all(list(case.plan.rates.values()) == pytest.approx([1_000, case.x]) for case in tried)

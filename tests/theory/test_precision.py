@@ -40,19 +40,6 @@ def test_theorem_c_is_the_recursion_exactly(moments, lam, radius, curvature):
     assert evaluated == pytest.approx(theory.theorem_c_bound(precision, lam, radius, offset), rel=1e-9)
 
 
-@given(moments=noise_levels, lam=st.floats(1e-3, 1), curvature=st.floats(0.01, 10))
-def test_the_offset_is_the_least_that_keeps_steps_short(moments, lam, curvature):
-    """Noisiest first, with each step's own clock: the longest step is as long as may be, unless the prior has it."""
-    moments, smoothness = np.sort(moments)[::-1], lam + curvature
-    before = np.concatenate([[0.0], np.cumsum(1 / moments)[:-1]])
-    each = [theory.theorem_c_offset(1 / m, lam, smoothness, 1e9, b) for m, b in zip(moments, before, strict=True)]
-    longest = precision_steps(moments, lam, max(each)).max()
-    limit = 2 / (smoothness + lam)
-    assert longest <= limit * (1 + 1e-9)
-    if max(each) > 1e-6:  # else even no offset is enough
-        assert longest == pytest.approx(limit, rel=1e-6)
-
-
 @given(precision=st.floats(1e-3, 1e6), lam=lams, radius=st.floats(0.1, 100))
 def test_theorem_c_adds_precisions_like_a_kalman_filter(precision, lam, radius):
     bound = theory.theorem_c_bound(precision, lam, radius, offset=(lam * radius) ** -2)

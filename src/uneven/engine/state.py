@@ -19,10 +19,15 @@ AVERAGES = ("last", "late", "growing", "steps")
 """Which iterates the answer is made of.
 
 last     the last one
-late     w_{t+1} weighted by precision, over the steps with τ_t > `after` (half the clock: needs to know its end)
+late     w_{t+1} weighted by precision, over the steps with τ_t > `after`: the last `LATE` of the clock, whose end
+         must be known
 growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
 steps    w_t weighted by step size (Theorem B)
 """
+
+LATE = 0.25
+"""Part of the clock that the late average is over. On MNIST and Covertype half of it gave the same objective, and up to
+0.2 points less accuracy where noise is high: earlier iterates have not got far enough yet."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Average:
 def average_for(schedule: Schedule, kind: str, clock_end: float | None) -> Average:
     """Average that was asked for; ``"auto"`` is what suits the schedule.
 
-    The last half of the clock (or, where its end is unknown, the growing average) for the precision schedule, the
+    The last quarter of the clock (or, where its end is unknown, the growing average) for the precision schedule, the
     average of Theorem B for its own schedule, and the last iterate for c/t.
     """
     checks.one_of("average", kind, ("auto", *AVERAGES))
@@ -50,7 +55,7 @@ def average_for(schedule: Schedule, kind: str, clock_end: float | None) -> Avera
     if kind == "late":
         if clock_end is None:
             raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
-        return Average("late", clock_end / 2.0)
+        return Average("late", clock_end * (1.0 - LATE))
     return Average(kind)
 
 

@@ -75,7 +75,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         Norm that rows' gradients are shrunk to, in units of the longest row's. ``"auto"`` is 0.5 where a source is
         private and the strategy is "precision", else None.
     average : {"auto", "last", "late", "growing", "steps"}
-        Which iterates the answer is made of: by default the last half of the clock for "precision".
+        Which iterates the answer is made of: by default the last quarter of the clock for "precision".
     row_norm : "auto" or float
         Public bound on the rows' norm. ``"auto"`` is 1 where a source is private, else the largest norm there is.
     long_rows : {"shrink", "refuse"}

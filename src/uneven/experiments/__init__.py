@@ -8,9 +8,14 @@ running     run a panel and write Parquet, a few runs at a time; go on where it 
 results     read that Parquet back
 claims      the paper's statements, each with a verdict from the runs' own standard errors
 figure      the six panels as one picture
-reproduce   all of it: `reproduce`
+suite       several panels in a row
+written     claims, tables and figures as files
+reproduce   all of the paper: `reproduce`
+
+beyond_panels, beyond_figure, targets and beyond do the same for what goes beyond it.
 """
 
-from uneven.experiments.reproduce import PANELS, reproduce
+from uneven.experiments.beyond import beyond
+from uneven.experiments.reproduce import reproduce
 
-__all__ = ["PANELS", "reproduce"]
+__all__ = ["beyond", "reproduce"]

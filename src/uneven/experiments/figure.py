@@ -80,13 +80,17 @@ DRAW = {"order": _order, "two-rates": _two_rates, "vary-c2": _vary_c2}
 
 
 def _finish(axes: Axes) -> None:
-    """Plain numbers on a log axis, and a legend that hides nothing."""
+    plain_log_axis(axes)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def plain_log_axis(axes: Axes) -> None:
+    """Plain numbers on a log axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.legend(fontsize=8, frameon=False)
 
 
 def _line(axes: Axes, method: str, x: NDArray[np.float64], runs: NDArray[np.float64]) -> None:

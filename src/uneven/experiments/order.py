@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from uneven.experiments.panel import ALPHA, Case, Panel, as_published, at_rates
+from uneven.experiments.panel import ALPHA, SHARES, Case, Counts, Panel, as_published, at_rates
 
 EPSILON_NOISY = 3.0
 RATES = tuple(float(c) for c in np.geomspace(0.1, 10.0, 13) / ALPHA)
@@ -19,9 +17,9 @@ METHODS = {
 }
 
 
-def panel(dataset: str, rows: Mapping[str, int], n_features: int) -> Panel:
+def panel(dataset: str, counts: Counts, n_features: int) -> Panel:
     """Panel for a data set of these rows and features."""
-    cases = []
+    cases, rows = [], counts(SHARES)
     for method, strategy in METHODS.items():
         planned = as_published(rows, n_features, strategy, EPSILON_NOISY)
         cases += [Case(method, c, at_rates(planned, *[c] * len(planned.segments))) for c in RATES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from uneven.noise import Exact, LocalPrivacy, Noise
@@ -18,6 +18,10 @@ ALPHA, BATCH_SIZE, EPSILON_CLEAN = 1e-3, 50, 10.0
 """The paper's λ, b and ε_C."""
 
 
+Counts = Callable[[Mapping[str, float]], Mapping[str, int]]
+"""From shares to rows of each source."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One point of a panel.
@@ -29,11 +33,17 @@ class Case:
     x : float
         Value of what varies; NaN for a method that it makes no difference to.
     plan : Plan
+    average : str
+        Which iterates the answer is made of, as `uneven.fit` has it.
+    estimate : bool
+        Whether moments are learned on the way.
     """
 
     method: str
     x: float
     plan: Plan
+    average: str = "auto"
+    estimate: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from uneven.datasets import Dataset
-from uneven.engine import Sweep, objective, sweep
+from uneven.engine import objective, sweep
 from uneven.experiments.panel import Case, Panel
 from uneven.experiments.results import parts, read_part, write_part
+from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -38,33 +40,69 @@ def run_panel(
     tick(sum(run in done for run in range(runs)) / runs)
     sources = data.split(panel.shares, seed)
     (folder / panel.name).mkdir(parents=True, exist_ok=True)
+    best = optimum(panel.cases[0].plan.problem, data) if len(done) < runs else None
     for first, count in _missing(done, runs):
-        share = count / runs
+        weights, twins = _swept(panel, sources, first, count, seed, lambda part, n=count: tick(part * n / runs))  # type: ignore[misc]
+        columns = _columns(panel, first, count) | _measured(panel, data, weights, twins)
+        path = folder / panel.name / f"runs-{first:04d}-{first + count - 1:04d}.parquet"
+        write_part(path, columns, {**settings, "optimum": best})
+
+
+def _swept(
+    panel: Panel, sources: Mapping[str, Any], first: int, count: int, seed: int, tick: Callable[[float], None]
+) -> tuple[Array, Array | None]:
+    """Weights of every case and run, and of their twins: one sweep for the cases that are averaged alike."""
+    weights = np.empty((len(panel.cases), count, panel.cases[0].plan.problem.n_features))
+    twins = weights.copy() if panel.twin else None
+    alike: dict[tuple[str, bool], list[int]] = {}
+    for i, case in enumerate(panel.cases):
+        alike.setdefault((case.average, case.estimate), []).append(i)
+    for (average, estimate), members in alike.items():
+        plans, share = [panel.cases[i].plan for i in members], len(members) / len(panel.cases)
         swept = sweep(
-            [case.plan for case in panel.cases],
-            sources,
+            plans,
+            {name: rows for name, rows in sources.items() if any(name in plan.order for plan in plans)},
             runs=count,
             first_run=first,
             seed=seed,
+            average=average,
+            estimate=estimate,
             twin=panel.twin,
             progress=lambda part, share=share: tick(part * share),  # type: ignore[misc]
         )
         if swept.interrupted:
             raise KeyboardInterrupt
-        columns = _columns(panel, first, count) | _measured(panel, data, swept)
-        write_part(folder / panel.name / f"runs-{first:04d}-{first + count - 1:04d}.parquet", columns, settings)
+        weights[members] = swept.weights
+        if twins is not None:
+            twins[members] = swept.twins
+    return weights, twins
 
 
-def _measured(panel: Panel, data: Dataset, swept: Sweep) -> dict[str, Array]:
+def _measured(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
     """What is kept of each run: the objective over all rows to learn from, and the accuracy on those to test on."""
     problem = panel.cases[0].plan.problem
     values = {
-        "objective": objective(problem, swept.weights, data.X, data.y),
-        "accuracy": accuracy(swept.weights, data.X_test, data.y_test),
+        "objective": objective(problem, weights, data.X, data.y),
+        "accuracy": accuracy(weights, data.X_test, data.y_test),
     }
-    if swept.twins is not None:
-        values["twin_objective"] = objective(problem, swept.twins, data.X, data.y)
+    if twins is not None:
+        values["twin_objective"] = objective(problem, twins, data.X, data.y)
     return {name: value.ravel() for name, value in values.items()}
+
+
+def optimum(problem: Problem, data: Dataset) -> dict[str, float]:
+    """Objective and accuracy at the minimum of f, without noise: Newton's method to the last digits."""
+    w, X, signed = np.zeros(problem.n_features), data.X.astype(np.float64), data.X * data.y[:, None]
+    for _ in range(50):
+        wrong = expit(-(signed @ w))
+        gradient = problem.alpha * w - signed.T @ wrong / len(X)
+        hessian = (X.T * (wrong * (1.0 - wrong))) @ X / len(X) + problem.alpha * np.eye(len(w))
+        step = np.linalg.solve(hessian, gradient)
+        w -= step
+        if np.linalg.norm(step) <= 1e-10 * np.linalg.norm(w):
+            break
+    reached = objective(problem, w, data.X, data.y), accuracy(w, data.X_test, data.y_test)
+    return dict(zip(("objective", "accuracy"), map(float, reached), strict=True))
 
 
 def described(panel: Panel, data: Dataset, seed: int) -> dict[str, Any]:
@@ -76,8 +114,9 @@ def described(panel: Panel, data: Dataset, seed: int) -> dict[str, Any]:
         "features": data.X.shape[1],
         "seed": seed,
         "shares": dict(panel.shares),
-        "cases": [[case.method, repr(case.x), _digest(case)] for case in panel.cases],
+        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c)] for c in panel.cases],
         "marks": dict(panel.marks),
+        "varies": panel.varies,
     }
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from uneven.experiments.panel import EPSILON_CLEAN, Case, Panel, as_published, without_noise
+from uneven.experiments.panel import EPSILON_CLEAN, SHARES, Case, Counts, Panel, as_published, without_noise
 
 EPSILONS = tuple(float(epsilon) for epsilon in range(1, 11))
 
@@ -16,8 +15,9 @@ METHODS = {
 }
 
 
-def panel(dataset: str, rows: Mapping[str, int], n_features: int) -> Panel:
+def panel(dataset: str, counts: Counts, n_features: int) -> Panel:
     """Panel for a data set of these rows and features."""
+    rows = counts(SHARES)
     cases = [
         Case(method, epsilon, as_published(rows, n_features, strategy, epsilon))
         for method, strategy in METHODS.items()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
-from uneven.experiments.panel import ALPHA, Case, Panel, as_published, at_rates
+from uneven.experiments.panel import ALPHA, SHARES, Case, Counts, Panel, as_published, at_rates
 from uneven.planner import rate_interval
 
 EPSILON_NOISY = {"mnist": 2.0, "covertype": 1.0}
@@ -15,8 +14,9 @@ OUTSIDE, INSIDE = 8, 7
 """Values of c₂ on each side of the interval and in it, its ends included."""
 
 
-def panel(dataset: str, rows: Mapping[str, int], n_features: int) -> Panel:
+def panel(dataset: str, counts: Counts, n_features: int) -> Panel:
     """Panel for a data set of these rows and features: c₂ from a tenth of c₂'s interval to ten times it."""
+    rows = counts(SHARES)
     planned = as_published(rows, n_features, "two-rates", EPSILON_NOISY[dataset])
     low, high = rate_interval(planned.sources, **planned.problem.to_dict())[planned.order[-1]]
     cases = [Case("TwoRates", c, at_rates(planned, 1.0 / ALPHA, c)) for c in grid(low, high)]

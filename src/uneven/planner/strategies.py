@@ -34,12 +34,11 @@ def precision(problem: Problem, feeds: Sequence[Feed]) -> Draft:
 
 def precision_smooth(problem: Problem, feeds: Sequence[Feed]) -> Draft:
     """One clock for all, advanced by variances, with its offset (Theorem C); the noisiest source first."""
-    lam, offset, clock, ordered = problem.alpha, 0.0, 0.0, noisy_first(feeds)
-    for feed in ordered:
-        own = theory.theorem_c_offset(1.0 / feed.step_moment, lam, problem.smoothness, problem.ball, before=clock)
-        offset, clock = max(offset, own), clock + feed.precision
-    bound = theory.theorem_c_bound(clock, lam, problem.ball, offset)
-    return Draft(_under(ordered, Precision(lam, offset)), bound, "Theorem C")
+    lam, total = problem.alpha, sum(feed.precision for feed in feeds)
+    largest = max(1.0 / feed.step_moment for feed in feeds)
+    offset = theory.theorem_c_offset(largest, lam, problem.smoothness, problem.ball)
+    segments = _under(noisy_first(feeds), Precision(lam, offset))
+    return Draft(segments, theory.theorem_c_bound(total, lam, problem.ball, offset), "Theorem C")
 
 
 def averaged(problem: Problem, feeds: Sequence[Feed]) -> Draft:

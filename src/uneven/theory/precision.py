@@ -36,17 +36,16 @@ def theorem_b_bound(precision: float, radius: float) -> float:
     return radius / math.sqrt(precision)
 
 
-def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float, before: float = 0.0) -> float:
-    """τ₀ = max((L - λ)/(2λ)·p - τ_{t-1}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
+def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float) -> float:
+    """τ₀ = max((L - λ)/(2λ)·max_t γ_t^{-2}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
 
-    A step of precision p = γ_t^{-2} is η_t = p/(λ(τ₀ + τ_{t-1} + p)), which is at most 2/(L + λ) from
-    τ₀ = p(L - λ)/(2λ) - τ_{t-1} on; `before` is τ_{t-1}, where it is known. The offset of a run is the largest over
-    its steps: a clean source that comes late, when the clock has advanced, needs less of one.
+    The clock already holds the step's own precision p, so η_t ≤ p/(λ(τ₀ + p)), which is at most 2/(L + λ) from
+    τ₀ = p(L - λ)/(2λ) on.
 
     >>> theorem_c_offset(max_precision=1.0, lam=0.25, smoothness=0.75, radius=1.0)
     16.0
     """
-    return max((smoothness - lam) / (2 * lam) * max_precision - before, (lam * radius) ** -2)
+    return max((smoothness - lam) / (2 * lam) * max_precision, (lam * radius) ** -2)
 
 
 def theorem_c_bound(precision: float, lam: float, radius: float, offset: float) -> float:

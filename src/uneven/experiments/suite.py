@@ -1,0 +1,86 @@
+"""Several panels in a row: load each data set once, run what is missing, read everything back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from uneven import checks
+from uneven.datasets import Dataset, load_covertype, load_mnist
+from uneven.experiments.panel import Counts, Panel
+from uneven.experiments.results import Results, read_results
+from uneven.experiments.running import run_panel
+
+LOADERS: dict[str, Callable[[str | os.PathLike[str] | None], Dataset]] = {
+    "mnist": load_mnist,
+    "covertype": load_covertype,
+    "mnist-784": lambda data: load_mnist(data, dimensions=None),
+}
+QUICK_ROWS = {"mnist": 30_000, "covertype": 40_000, "mnist-784": 6_000}
+"""Rows to learn from in a quick run."""
+
+QUICK_RUNS, FULL_RUNS = 16, 100
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How to make a panel.
+
+    Attributes
+    ----------
+    dataset : str
+        One of `LOADERS`.
+    build : callable
+        The panel for a data set's name, rows of each source, by their shares, and number of features.
+    cost : float
+        About how long it takes, in any unit: for the progress bar.
+    """
+
+    dataset: str
+    build: Callable[[str, Counts, int], Panel]
+    cost: float = 1.0
+
+
+def run_suite(
+    specs: Mapping[str, Spec],
+    panels: Sequence[str] | None,
+    *,
+    runs: int | None,
+    data: str | os.PathLike[str] | None,
+    folder: Path,
+    seed: int,
+    quick: bool,
+    progress: bool,
+) -> tuple[dict[str, Results], float]:
+    """Results of the panels asked for, all if None, and the seconds that it took to run what was missing."""
+    names = [checks.one_of("panel", name, specs) for name in panels or specs]
+    wanted = checks.whole("runs", (QUICK_RUNS if quick else FULL_RUNS) if runs is None else runs, least=2)
+    checks.whole("seed", seed, least=0)
+    started = time.monotonic()
+
+    @cache
+    def loaded(dataset: str) -> Dataset:
+        whole = LOADERS[dataset](data)
+        return whole.subsample(QUICK_ROWS[dataset], seed) if quick else whole
+
+    with _bar(progress, sum(specs[name].cost for name in names)) as tick:
+        for name in names:
+            spec = specs[name]
+            rows = loaded(spec.dataset)
+            panel = spec.build(spec.dataset, rows.counts, rows.X.shape[1])
+            folder.mkdir(parents=True, exist_ok=True)
+            run_panel(panel, rows, folder, wanted, seed, lambda share, cost=spec.cost: tick(share * cost))  # type: ignore[misc]
+    return {name: read_results(folder, name) for name in specs if name in names}, time.monotonic() - started
+
+
+def _bar(progress: bool, total: float) -> AbstractContextManager[Callable[[float], None]]:
+    if not progress:
+        return nullcontext(lambda _: None)
+    from uneven.engine.progress import bar
+
+    return bar("Running", total)
