@@ -12,6 +12,7 @@ from uneven.experiments.results import Results
 from uneven.experiments.targets import excess
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -35,6 +36,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
     if not rows:
         return made
     axes = made.subplots(len(rows), len(COLUMNS), squeeze=False, width_ratios=(1, 1, 0.8, 1))
+    drawn: dict[str, Artist] = {}
     for i, row in enumerate(rows):
         for j, column in enumerate(COLUMNS):
             name = f"{'beyond' if column == 'accuracy' else column}-{row}"
@@ -43,6 +45,10 @@ def figure(results: Mapping[str, Results]) -> Figure:
                 continue
             DRAW[column](axes[i][j], results[name])
             axes[i][j].set_title(f"({'abcdefgh'[i * len(COLUMNS) + j]}) {ROWS[row]}", fontsize=10, loc="left")
+            handles, labels = axes[i][j].get_legend_handles_labels()
+            drawn |= dict(zip(labels, handles, strict=True))
+    if drawn:
+        made.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=len(drawn), frameon=False)
     return made
 
 
@@ -55,7 +61,6 @@ def _excess(axes: Axes, results: Results) -> None:
             axes.errorbar(x, mean, error, color=colour, marker=marker, ls=dash, ms=4, lw=1.4, capsize=2, label=method)
     axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="excess objective f − f*", xticks=range(1, 11))
     plain_log_axis(axes)
-    axes.legend(fontsize=7.5, frameon=False, ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.72))
 
 
 def _accuracy(axes: Axes, results: Results) -> None:
@@ -66,9 +71,10 @@ def _accuracy(axes: Axes, results: Results) -> None:
             axes.axhline(mean[0], color=colour, ls=dash, lw=1.4)
         else:
             axes.plot(x, mean, color=colour, marker=marker, ls=dash, ms=4, lw=1.4)
-    axes.axhline(100 * results.settings["optimum"]["accuracy"], color="#000000", ls=":", lw=1.2, label="no privacy")
+    axes.axhline(
+        100 * results.settings["optimum"]["accuracy"], color="#000000", ls=":", lw=1.2, label="no privacy, converged"
+    )
     axes.set(xlabel="ε of the noisy source", ylabel="test accuracy, %", xticks=range(1, 11))
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
 
 
 def _sources(axes: Axes, results: Results) -> None:
@@ -80,7 +86,6 @@ def _sources(axes: Axes, results: Results) -> None:
         yscale="log", xlabel="sources used, ε = 10, 3, 1, 0.3", ylabel="excess objective f − f*", xticks=(1, 2, 3, 4)
     )
     plain_log_axis(axes)
-    axes.legend(fontsize=8, frameon=False)
 
 
 def _ablation(axes: Axes, results: Results) -> None:

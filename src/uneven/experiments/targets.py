@@ -98,8 +98,15 @@ def more_sources_do_no_harm(results: Results) -> Claim:
 
 
 def table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of a panel: excess objective of each method at each x, and test accuracy of ours."""
+    """Head and rows of the table of a panel: excess objective of each method at each x, and test accuracy of ours.
+
+    An ablation has more methods than values of x, and a method a row.
+    """
     methods = list(dict.fromkeys(method for method, _ in results.values["objective"]))
+    if results.panel.startswith("ablation"):
+        x = excess(results, "uneven")[0]
+        named = {method: excess(results, method)[1] for method in methods}
+        return ["", *(f"ε_N = {one:g}" for one in x)], [[m, *(f"{v:.4f}" for v in named[m])] for m in methods]
     xs = [x for x in excess(results, "uneven")[0] if not np.isnan(x)]
     found = {method: _by_x(results, method, xs) for method in methods}
     accuracy = dict(zip(*_means(results, "uneven"), strict=True))

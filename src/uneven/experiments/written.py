@@ -36,12 +36,12 @@ def markdown_claims(said: str, claims: Sequence[Claim]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Table in Markdown.
+    """Table in Markdown, bars in cells escaped.
 
-    >>> print(markdown_table(["x", "|f|"], [["1", "2"]]), end="")
-    | x | \\\\|f\\\\| |
+    >>> print(markdown_table(["ε", "f"], [["1", "0.25"]]), end="")
+    | ε | f |
     |---|---|
-    | 1 | 2 |
+    | 1 | 0.25 |
     """
     lines = [head, ["---"] * len(head), *rows]
     texts = [[cell.replace("|", r"\|") for cell in line] for line in lines]
