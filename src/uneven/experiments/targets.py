@@ -110,12 +110,13 @@ def table(results: Results) -> tuple[list[str], list[list[str]]]:
     xs = [x for x in excess(results, "uneven")[0] if not np.isnan(x)]
     found = {method: _by_x(results, method, xs) for method in methods}
     accuracy = dict(zip(*_means(results, "uneven"), strict=True))
-    head = [results.settings["varies"], *methods, "Algorithm2 / uneven", "accuracy of uneven"]
+    baselines = [method for method in ("Algorithm2", "CleanOnly") if method in methods]
+    head = [results.settings["varies"], *methods, *(f"{m} / uneven" for m in baselines), "accuracy of uneven"]
     rows = [
         [
             f"{x:g}",
             *(f"{found[method][x]:.4f}" for method in methods),
-            f"{found['Algorithm2'][x] / found['uneven'][x]:.0f}",
+            *(f"{found[method][x] / found['uneven'][x]:.0f}" for method in baselines),
             f"{accuracy[x]:.2%}",
         ]
         for x in xs
