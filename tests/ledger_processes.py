@@ -69,10 +69,12 @@ def live(module, path, folder, life):
     module.Ledger(folder / f"new-{life}.db")  # a kill may also land here
     ledger = module.Ledger(path, budget=5 * EPSILON)
     while True:
-        wide = rng.random() < 0.1
-        source, rows = ("wide", range(2_000)) if wide else ("site", rng.sample(range(10 * life, 10 * life + 40), 4))
+        wide, rows = rng.random() < 0.15, rng.sample(range(10 * life, 10 * life + 40), 4)
         try:
-            ledger.charge(source, rows, EPSILON / 1_000 if wide else EPSILON)
+            if wide:
+                ledger.charge_all([(source, range(500), EPSILON / 1_000) for source in ("wide", "far")])
+            else:
+                ledger.charge("site", rows, EPSILON)
         except module.BudgetExceeded:
             continue
         if rng.random() < 0.3:

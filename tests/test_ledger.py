@@ -434,6 +434,42 @@ def test_nobody_else_can_charge_from_the_first_look_to_the_last_word(tmp_path, m
     assert seen[0][1] == "got in"
 
 
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_several_sources_are_charged_together_or_not_at_all(where, tmp_path):
+    book = Ledger(None if where == "memory" else tmp_path / "book.db", budget=1.0)
+    book.charge("b", [1], 0.5)
+    before = {source: book.spent(source) for source in ("a", "b", "c")}
+    with pytest.raises(
+        BudgetExceeded, match=r"1 of 2 rows of source 'b' would exceed the budget of 1: row 1 has spent"
+    ):
+        book.charge_all([("a", [0, 1], 1.0), ("b", [0, 1], [1.0, 0.75]), ("c", [0], 1.0)])
+    with pytest.raises(ValueError, match="epsilon must be"):
+        book.charge_all([("a", [0, 1], 1.0), ("b", [0], -1.0)])
+    with pytest.raises(ValueError, match=r"charges must name each source once, got \['a', 'a'\]"):
+        book.charge_all([("a", [0], 1.0), ("a", [0], 1.0)])
+    assert {source: book.spent(source) for source in before} == before
+    assert book.sources() == {"b": 1}
+    book.charge_all([("a", [0, 1], 1.0), ("b", [0, 1], [1.0, 0.5])])
+    assert (book.spent("a"), book.spent("b")) == ({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0})
+
+
+def test_several_sources_are_one_transaction(tmp_path, monkeypatch):
+    """One BEGIN, one COMMIT: no moment at which another process could see one source charged and not the other."""
+    statements, real = [], sqlite3.connect
+
+    def watched(*args, **kwargs):
+        connection = real(*args, **kwargs)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    book = Ledger(tmp_path / "book.db")
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    book.charge_all([(source, [0], 1.0) for source in "abc"])
+    ends = [one for one in statements if one.split()[0] in ("BEGIN", "COMMIT", "ROLLBACK")]
+    assert ends == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert sum("INSERT INTO spent" in one for one in statements) == 3
+
+
 @posix
 def test_processes_at_once_never_exceed_a_budget(tmp_path):
     path = tmp_path / "book.db"
@@ -482,7 +518,8 @@ def test_no_row_exceeds_its_budget_when_processes_are_killed(tmp_path):
     assert all(out[row] * EPSILON <= epsilon * (1 + ROUNDING) for row, epsilon in spent.items())
     assert set(out) - {"wide"} <= set(spent)
     assert max(spent.values()) <= 5 * EPSILON * (1 + ROUNDING)
-    assert len(set(book.spent("wide").values())) == 1  # 2,000 rows at a time: all or none of them
+    assert len(set(book.spent("wide").values())) == 1  # 500 rows of each of two sources at a time: all or none of them
+    assert book.spent("far") == book.spent("wide")
 
     costs = [after - before for before, after in pairwise(lost)]
     assert all(not before - after for before, after in pairwise(lost))

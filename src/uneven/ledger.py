@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -120,27 +120,37 @@ class Ledger:
         budget : float, optional
             The most that any of these rows may have spent afterwards. The stricter of this and the ledger's counts.
         """
-        checks.text("source", source)
-        ids = _checked_rows(rows)
-        epsilons = _checked_epsilons(epsilon, len(ids))
+        self.charge_all([(source, rows, epsilon)], budget)
+
+    def charge_all(self, charges: Iterable[tuple[str, ArrayLike, ArrayLike]], budget: float | None = None) -> None:
+        """Charge rows of several sources in one transaction: all of them, or none and `BudgetExceeded`.
+
+        Parameters
+        ----------
+        charges : list of (source, rows, epsilon)
+            As `charge` takes them, each source once.
+        budget : float, optional
+            As in `charge`, for every row of every source.
+
+        Examples
+        --------
+        >>> ledger = Ledger(budget=1.0)
+        >>> ledger.charge("survey", [7], 0.5)
+        >>> ledger.charge_all([("clinic", range(100), 1.0), ("survey", [7, 8], 0.75)])
+        Traceback (most recent call last):
+        uneven.ledger.BudgetExceeded: 1 of 2 rows of source 'survey' would exceed the budget of 1: row 7 has ...
+        >>> ledger.sources()
+        {'survey': 1}
+        """
+        asked = [_checked_charge(*charge) for charge in charges]
+        if len({source for source, _, _ in asked}) < len(asked):
+            raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
         most = self._strictest(budget)
-        order = np.argsort(ids)
         with self._opened() as book, book:  # the second `with` commits, or takes everything back
             # The lock is taken before the first look: between the check and the charge nobody else may charge.
             book.execute("BEGIN IMMEDIATE")
-            book.execute("CREATE TEMP TABLE asked (row INTEGER PRIMARY KEY, epsilon REAL NOT NULL)")
-            pairs = zip(ids[order].tolist(), epsilons[order].tolist(), strict=True)
-            book.executemany("INSERT INTO asked VALUES (?, ?)", pairs)
-            book.execute("INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING", (source,))
-            (number,) = book.execute("SELECT id FROM source WHERE name = ?", (source,)).fetchone()
-            if refused := book.execute(REFUSED, {"source": number, "limit": most * (1 + TOLERANCE)}).fetchone():
-                count, row, already, more = refused
-                raise BudgetExceeded(
-                    f"{count} of {len(ids)} rows of source {source!r} would exceed the budget of {most:.10g}: "
-                    f"row {row} has spent {already:.10g} and was asked for {more:.10g}; nothing was charged"
-                )
-            book.execute(CHARGE, {"source": number})
-            book.execute("DROP TABLE asked")
+            for source, ids, epsilons in asked:
+                _charge(book, source, ids, epsilons, most)
 
     def spent(self, source: str) -> dict[int, float]:
         """What each row of the source has spent, for the rows that have spent anything."""
@@ -192,6 +202,26 @@ class Ledger:
         if self.path is None:
             raise TypeError("a ledger in memory cannot be pickled: a copy could spend rows twice; use Ledger(path)")
         return _reopened, (str(self.path), self.budget)
+
+
+def _charge(
+    book: sqlite3.Connection, source: str, ids: NDArray[np.integer], epsilons: NDArray[np.float64], most: float
+) -> None:
+    """Charge rows of one source, inside a transaction."""
+    order = np.argsort(ids)
+    book.execute("CREATE TEMP TABLE asked (row INTEGER PRIMARY KEY, epsilon REAL NOT NULL)")
+    pairs = zip(ids[order].tolist(), epsilons[order].tolist(), strict=True)
+    book.executemany("INSERT INTO asked VALUES (?, ?)", pairs)
+    book.execute("INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING", (source,))
+    (number,) = book.execute("SELECT id FROM source WHERE name = ?", (source,)).fetchone()
+    if refused := book.execute(REFUSED, {"source": number, "limit": most * (1 + TOLERANCE)}).fetchone():
+        count, row, already, more = refused
+        raise BudgetExceeded(
+            f"{count} of {len(ids)} rows of source {source!r} would exceed the budget of {most:.10g}: "
+            f"row {row} has spent {already:.10g} and was asked for {more:.10g}; nothing was charged"
+        )
+    book.execute(CHARGE, {"source": number})
+    book.execute("DROP TABLE asked")
 
 
 def _reopened(path: str, budget: float | None) -> Ledger:
@@ -266,6 +296,13 @@ def _checked_path(path: object) -> Path:
     if resolved.exists() and not resolved.is_file():
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
     return resolved
+
+
+def _checked_charge(
+    source: str, rows: ArrayLike, epsilon: ArrayLike
+) -> tuple[str, NDArray[np.integer], NDArray[np.float64]]:
+    ids = _checked_rows(rows)
+    return checks.text("source", source), ids, _checked_epsilons(epsilon, len(ids))
 
 
 def _checked_rows(rows: ArrayLike) -> NDArray[np.integer]:
