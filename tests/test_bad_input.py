@@ -90,7 +90,6 @@ CASES = {
         lambda: plan(strategy="averaged", moments="variance"),
         "moments must be 'auto', 'upper' or 'lower' with strategy 'averaged'",
     ),
-    "interval without a lower moment": (lambda: uneven.rate_interval(ONE, 3), "has a lower moment of 0"),
 }
 
 

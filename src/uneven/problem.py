@@ -10,11 +10,12 @@ from uneven import checks
 from uneven.losses import Loss, get_loss
 
 RADII = ("tight", "paper")
+NORMS = ("largest", "rms")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimise f(w) = (alpha/2)‖w‖² + mean ℓ(y·wᵀx) over a ball, rows in the unit ball.
+    """Minimise f(w) = (alpha/2)‖w‖² + mean ℓ(y·wᵀx) over a ball, rows of norm at most 1.
 
     Parameters
     ----------
@@ -29,6 +30,12 @@ class Problem:
         The ball: ``"paper"`` is ‖w‖ ≤ 1/λ; ``"tight"`` is the smallest ball known to hold the optimum.
     clip : float or None
         Shrink each row's gradient to this norm: SGD on the loss with capped slope.
+    norms : {"largest", "rms"}
+        Which norm of the rows is at most 1: the largest, so that every row lies in the unit ball; or the root of
+        the mean square, source by source, so that single rows may be longer. Every bound here is one on E‖g‖² or
+        on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
+    eigenvalue : float
+        Bound on the largest eigenvalue of E xxᵀ, how much the rows agree on one direction; 1 is always true.
 
     Examples
     --------
@@ -42,6 +49,8 @@ class Problem:
     loss: str = "logistic"
     radius: str = "tight"
     clip: float | None = None
+    norms: str = "largest"
+    eigenvalue: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
@@ -49,6 +58,8 @@ class Problem:
         object.__setattr__(self, "batch_size", checks.whole("batch_size", self.batch_size))
         object.__setattr__(self, "loss", get_loss(self.loss).name)
         checks.one_of("radius", self.radius, RADII)
+        checks.one_of("norms", self.norms, NORMS)
+        object.__setattr__(self, "eigenvalue", checks.positive("eigenvalue", self.eigenvalue, 1e-9, 1.0))
         if self.clip is not None:
             object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
 
@@ -59,9 +70,16 @@ class Problem:
 
     @property
     def gradient_norm(self) -> float:
-        """C, the largest norm of a row's gradient: the loss's Lipschitz constant or the clip."""
+        """C, the norm of a row's gradient (which one: `norms`): the loss's Lipschitz constant or the clip."""
         lipschitz = self.loss_function.lipschitz
         return lipschitz if self.clip is None else min(self.clip, lipschitz)
+
+    @property
+    def row_limit(self) -> float:
+        """Norm that a row's gradient is shrunk to: C, or the clip alone where single rows may be longer than 1."""
+        if self.norms == "largest":
+            return self.gradient_norm
+        return math.inf if self.clip is None else self.clip
 
     @property
     def ball(self) -> float:
@@ -85,9 +103,11 @@ class Problem:
 
     @property
     def smoothness(self) -> float:
-        """L, the largest curvature of f; infinite for a loss with a kink."""
-        return self.loss_function.clipped_curvature(self.gradient_norm) + self.alpha
+        """L, a bound on the curvature of f, max ℓ''·‖E xxᵀ‖ + λ; infinite for a loss with a kink."""
+        loss = self.loss_function
+        return min(loss.curvature * self.eigenvalue, loss.clipped_curvature(self.gradient_norm)) + self.alpha
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as keyword arguments of `Problem`."""
-        return dict(self.__dict__)
+        """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if they are not the usual."""
+        usual = {"norms": "largest", "eigenvalue": 1.0}
+        return {key: value for key, value in self.__dict__.items() if usual.get(key) != value}

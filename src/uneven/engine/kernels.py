@@ -61,7 +61,7 @@ def spec_of(task: Task) -> Spec:
     return Spec(
         batch=problem.batch_size,
         loss=LOSS_CODES[problem.loss],
-        limit=problem.gradient_norm,
+        limit=problem.row_limit,
         lam=problem.alpha,
         radius=problem.ball,
         schedule=code,

@@ -28,6 +28,9 @@ BLOCK_ROWS = 1 << 16
 ROW_LIMIT = (1.0 + 1e-6) ** 2
 """Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
 
+FINITE = float(np.finfo(np.float64).max)
+"""The same where only the mean square is bounded: a row need only be finite."""
+
 NO_GROUP = np.zeros(0, dtype=np.int64)
 
 
@@ -55,7 +58,14 @@ class Chunk(NamedTuple):
         return tuple(self)
 
 
-def checked_chunk(names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any = None) -> Chunk:
+def limit_of(problem: Problem) -> float:
+    """Squared norm from which a row of this problem is refused."""
+    return ROW_LIMIT if problem.norms == "largest" else FINITE
+
+
+def checked_chunk(
+    names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any = None, limit: float = ROW_LIMIT
+) -> Chunk:
     """Chunk of rows, from anywhere: whatever is not fit for use is refused, a row by its number.
 
     Parameters
@@ -64,6 +74,8 @@ def checked_chunk(names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any
         The task's sources.
     group : array of shape (n,), only if there are several
         Which of them each row is of.
+    limit : float
+        Squared norm from which a row is refused (`limit_of`).
     """
     if isinstance(names, str) or np.ndim(X) != 2 or np.ndim(y) != 1:
         raise ValueError(f"names must be a list and X, y of two and one dimensions, got {checks.shown(names)}")
@@ -73,23 +85,18 @@ def checked_chunk(names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any
         raise ValueError("group must be left out for one source, got one")
     if len(names) > 1 and (of.shape != rows.y.shape or of.dtype.kind not in "iu" or not _below(of, len(names))):
         raise ValueError(f"group must say which of the {len(names)} sources each row is of, got {checks.shown(of)}")
-    return _chunk(names, rows.X, rows.y, np.asarray(numbers), of.astype(np.int64))
+    return _chunk(names, (rows.X, rows.y, np.asarray(numbers), of.astype(np.int64)), limit)
 
 
 def _below(group: NDArray[Any], count: int) -> bool:
     return len(group) == 0 or bool(group.min() >= 0 and group.max() < count)
 
 
-def _chunk(
-    names: Sequence[str],
-    X: Any,
-    y: NDArray[np.float64],
-    numbers: NDArray[np.int64],
-    group: NDArray[np.int64] = NO_GROUP,
-) -> Chunk:
-    """Chunk of rows that came through `checked_arrays`; a row that is not finite or in the unit ball is refused."""
+def _chunk(names: Sequence[str], part: Sequence[Any], limit: float) -> Chunk:
+    """Chunk of rows that came through `checked_arrays`; a row that is not finite or is too long is refused."""
+    X, y, numbers, group = part if len(part) == 4 else (*part, NO_GROUP)
     squares = sparse_loops.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X)
-    unfit = np.flatnonzero(~(squares <= ROW_LIMIT))  # not "> limit": a NaN must not pass
+    unfit = np.flatnonzero(~(squares <= limit))  # not "> limit": a NaN must not pass
     if len(unfit):
         i = int(unfit[0])
         name = names[int(group[i])] if len(group) else names[0]
@@ -297,26 +304,33 @@ def chunks(
 
     A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again for the next one.
     """
-    size = chunk_rows(rows[0], problem, steps)
+    size, limit = chunk_rows(rows[0], problem, steps), limit_of(problem)
+    return (_chunk(names, part, limit) for part in _parts(names, rows, problem, rng, size))
+
+
+def _parts(
+    names: Sequence[str], rows: Sequence[Rows], problem: Problem, rng: np.random.Generator, size: int
+) -> Iterator[Any]:
+    """X, y and numbers of the rows of each chunk, and their groups if there are several sources."""
     if len(rows) > 1:
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
         held = [checked_arrays(name, s.X, s.y, problem.n_features) for name, s in zip(names, rows, strict=True)]  # type: ignore[union-attr]
-        return _mixed(names, held, size, rng)
+        return _mixed(held, size, rng)
     source = rows[0]
     if isinstance(source, Stream):
-        return _shuffled(names, _stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
+        return _shuffled(_stream(names[0], source, problem.n_features), size, problem.batch_size, rng)
     if source.blockwise:
-        return _shuffled(names, _memory_map(names[0], source, rng), size, problem.batch_size, rng)
-    return _permuted(names, source, size, rng)
+        return _shuffled(_memory_map(names[0], source, rng), size, problem.batch_size, rng)
+    return _permuted(source, size, rng)
 
 
-def _permuted(names: Sequence[str], source: Arrays, size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+def _permuted(source: Arrays, size: int, rng: np.random.Generator) -> Iterator[Any]:
     order, gather = rng.permutation(len(source)), _Gather()
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        yield _chunk(names, gather(source.X, numbers), source.y[numbers], numbers)
+        yield gather(source.X, numbers), source.y[numbers], numbers
 
 
 class _Gather:
@@ -336,7 +350,7 @@ class _Gather:
         return np.take(X, numbers, axis=0, out=self.memory[: len(numbers)], mode="clip")
 
 
-def _mixed(names: Sequence[str], rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Iterator[Chunk]:
+def _mixed(rows: Sequence[Arrays], size: int, rng: np.random.Generator) -> Iterator[Any]:
     ends = np.cumsum([len(source) for source in rows])
     order = rng.permutation(int(ends[-1]))
     dtype = np.result_type(*(source.X.dtype for source in rows))
@@ -348,7 +362,7 @@ def _mixed(names: Sequence[str], rows: Sequence[Arrays], size: int, rng: np.rand
         for k, source in enumerate(rows):
             mine = group == k
             X[mine], y[mine] = source.X[numbers[mine]], source.y[numbers[mine]]
-        yield _chunk(names, X, y, numbers, group)
+        yield X, y, numbers, group
 
 
 def _memory_map(name: str, source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
@@ -405,9 +419,7 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
 
 
-def _shuffled(
-    names: Sequence[str], blocks: Iterator[Block], size: int, batch_size: int, rng: np.random.Generator
-) -> Iterator[Chunk]:
+def _shuffled(blocks: Iterator[Block], size: int, batch_size: int, rng: np.random.Generator) -> Iterator[Any]:
     """Rows of each block in random order, in chunks of whole batches; what is left over joins the next block."""
     gather = _Gather()
     left: list[Any] | None = None  # X, y and numbers of a batch that is not full yet
@@ -420,13 +432,13 @@ def _shuffled(
             left = [_stacked(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
             if len(left[1]) < batch_size:
                 continue
-            yield _chunk(names, *left)
+            yield left
         stop = start + (len(order) - start) // batch_size * batch_size
         for first in range(start, stop, size):
-            yield _chunk(names, *_cut(shuffled, first, min(first + size, stop)))
+            yield _cut(shuffled, first, min(first + size, stop))
         left = [column.copy() for column in _cut(shuffled, stop, len(order))] if stop < len(order) else None
     if left is not None:
-        yield _chunk(names, *left)
+        yield left
 
 
 def _cut(columns: Sequence[Any], start: int, stop: int) -> list[Any]:

@@ -22,6 +22,7 @@ from uneven.engine.rows import (
     checked_rows,
     chunks,
     is_sparse,
+    limit_of,
 )
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import checked_seed, generator
@@ -67,7 +68,8 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     """
     running = _Running(state, task)
     # Not trusted to have come from `checked_chunk`: privacy rests on labels of ±1, true norms and the right source.
-    running.take(checked_chunk(task.names, chunk.X, chunk.y, np.arange(len(chunk.y)), chunk.group), rng)
+    numbers, limit = np.arange(len(chunk.y)), limit_of(task.problem)
+    running.take(checked_chunk(task.names, chunk.X, chunk.y, numbers, chunk.group, limit), rng)
     return running.state()
 
 
@@ -128,7 +130,8 @@ def fit(
     plan : Plan
     data : dict
         For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
-        with rows in the unit ball and y of -1 and 1; or a `Stream`.
+        with rows in the unit ball (or, where the problem's norms are "rms", of a mean square of at most 1, which is
+        yours to see to) and y of -1 and 1; or a `Stream`.
     seed : int or None
         None draws from the operating system's entropy and cannot be repeated; a seed is for simulations.
     average : {"auto", "last", "late", "growing", "steps"}

@@ -82,6 +82,11 @@ class Task:
     average: Average = Average()
     estimate: bool = False
 
+    def __post_init__(self) -> None:
+        private = any(noise.epsilon_per_row is not None for noise in self.noises)
+        if private and self.problem.norms != "largest":
+            raise ValueError(f"norms must be 'largest' where a source is private, got {self.problem.norms!r}")
+
     @property
     def mixed(self) -> bool:
         """Whether rows of several sources are shuffled together."""

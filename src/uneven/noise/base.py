@@ -147,8 +147,8 @@ class Noise(ABC):
         return np.asarray(y, dtype=np.float64)
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
-        """Gradient of each row's loss, the slope capped so that its norm is at most C. Shape (m, d)."""
-        cap = problem.gradient_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d)."""
+        cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
         slopes = self.slope(problem.loss_function, y * (X @ w), cap)
         return np.asarray((slopes * y)[:, None] * X)
 

@@ -91,6 +91,8 @@ def plan(
     moments: str = "auto",
     radius: str = "tight",
     clip: float | None = None,
+    norms: str = "largest",
+    eigenvalue: float = 1.0,
 ) -> Plan:
     """Plan a run: in which order to use the sources, how far to step on each, and what that promises.
 
@@ -98,7 +100,7 @@ def plan(
     ----------
     sources : list of Source
     n_features : int
-        Dimension of the rows. Rows are assumed to lie in the unit ball.
+        Dimension of the rows. Rows are assumed to lie in the unit ball (but see `norms`).
     alpha : float
         L2 strength λ.
     batch_size : int
@@ -115,6 +117,10 @@ def plan(
         The ball that the weights stay in.
     clip : float or None
         Norm that rows' gradients are shrunk to.
+    norms : {"largest", "rms"}
+        Which norm of each source's rows is at most 1. ``"rms"`` lets single rows be longer; no source may be private.
+    eigenvalue : float
+        Bound on the largest eigenvalue of the rows' mean outer product, if a better one than 1 is known.
 
     Returns
     -------
@@ -132,7 +138,8 @@ def plan(
     54.7
     """
     described = checked_sources(sources)
-    problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
+    problem = Problem(n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue)
+    _refuse_private_mean(described, problem)
     checks.one_of("strategy", strategy, STRATEGIES)
     which = _resolve_moments(moments, strategy, problem)
     feeds = feeds_of(described, problem, which)
@@ -162,12 +169,17 @@ def rate_interval(
     loss: str = "logistic",
     radius: str = "tight",
     clip: float | None = None,
+    norms: str = "largest",
+    eigenvalue: float = 1.0,
 ) -> dict[str, tuple[float, float]]:
     """Interval to search for each source's learning rate: Algorithm 2 with lower and with upper moments.
 
     For two sources the second one's interval is the paper's [c₂(L), c₂(U)], in increasing order (Section 5). Both
     ends are for the order that the upper moments choose; Algorithm 2 with lower moments may choose another (on the
     paper's grid it does once, at d = 25 and ε_N = 1).
+
+    A source whose lower moment is 0 (exact rows, flipped labels) has the bound on its variance in its place: for a
+    smooth loss it is the variance that counts (Theorem C), and near the optimum the second moment is not much more.
 
     Slip in the paper: it says to plug the moments into "Algorithm 1"; the one that selects rates is Algorithm 2.
 
@@ -181,15 +193,28 @@ def rate_interval(
     {'survey': [1000, 1000], 'clinic': [3278, 10994]}
     """
     described = checked_sources(sources)
-    problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
+    problem = Problem(n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue)
     upper = plan(described, **problem.to_dict(), strategy="two-rates", moments="upper")
-    lower_feeds = {feed.sources[0]: feed for feed in feeds_of(described, problem, "lower")}
-    lower = strategies.in_order(problem, [lower_feeds[name] for name in upper.order])
+    least = {source.name: feeds_of([source], problem, _least(source, problem))[0] for source in described}
+    lower = strategies.in_order(problem, [least[name] for name in upper.order])
     ends: dict[str, tuple[float, float]] = {}
     for a, b in zip(upper.segments, lower.segments, strict=True):
         low, high = sorted(segment.schedule.rate for segment in (a, b))  # type: ignore[union-attr]
         ends[a.sources[0]] = (low, high)
     return ends
+
+
+def _least(source: Source, problem: Problem) -> str:
+    return "lower" if source.noise.moment("lower", problem).at(1) > 0 else "variance"
+
+
+def _refuse_private_mean(sources: Sequence[Source], problem: Problem) -> None:
+    private = [source.name for source in sources if source.noise.epsilon_per_row is not None]
+    if private and problem.norms != "largest":
+        raise ValueError(
+            f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
+            f"{problem.norms!r} and {private[0]!r}"
+        )
 
 
 def _resolve_moments(moments: str, strategy: str, problem: Problem) -> str:
