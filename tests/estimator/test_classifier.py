@@ -42,11 +42,11 @@ def objective(clf, X, y, alpha):
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-4, 1e-5])
 def test_one_exact_source_is_logistic_regression(alpha):
-    """One pass comes within 12% of the optimum's objective, ten within 0.1% (the intercept's own penalty included)."""
+    """One pass comes within 0.5% of the optimum's objective, ten within 0.2% (the intercept's own penalty included)."""
     X, y = blobs(20_000)
     theirs = LogisticRegression(C=1 / (alpha * len(y)), tol=1e-8, max_iter=1_000).fit(X, y)
     best = objective(theirs, X, y, alpha)
-    for passes, limit in [(1, 1.12), (10, 1.001)]:
+    for passes, limit in [(1, 1.005), (10, 1.002)]:
         ours = UnevenClassifier(alpha=alpha, random_state=0, passes=passes).fit(X, y)
         assert best * (1 - 1e-9) <= objective(ours, X, y, alpha) <= limit * best
         assert abs(ours.score(X, y) - theirs.score(X, y)) < 0.005
@@ -168,7 +168,7 @@ def test_many_levels_are_rounded_to_more_privacy_never_less():
     given = np.array(sorted(clf.privacy_spent_.values()))
     assert len(given) <= 256
     assert given.max() <= asked.max()
-    from uneven.estimator.prepare import _rounded_down
+    from uneven.estimator.grouping import _rounded_down
 
     rounded = _rounded_down(asked)
     assert (rounded <= asked * (1 + 1e-12)).all()
@@ -299,16 +299,6 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
     assert all("clinic" not in names for names in seen[:-1])
 
 
-def test_a_search_that_has_no_interval_charges_nothing():
-    X, y = blobs(400)
-    source = np.where(np.arange(400) < 100, "a", "b")
-    ledger = Ledger()
-    clf = UnevenClassifier({"a": Exact(), "b": LocalPrivacy(1.0)}, strategy="two-rates", line_search=2, budget=9.0)
-    with pytest.raises(ValueError, match="lower moments need noise that is there for certain"):
-        clf.set_params(ledger=ledger, row_norm=5.0).fit(X, y, source=source)
-    assert ledger.sources() == {}
-
-
 def test_what_was_charged_stays_on_the_account_of_a_call_that_broke(monkeypatch):
     def breaking(*_, **__):
         raise RuntimeError("power cut")
@@ -346,8 +336,7 @@ def test_fit_starts_anew():
     X, y = blobs()
     clf = UnevenClassifier(random_state=0).partial_fit(X, y)
     clf.fit(X * 100, 1 - y)
-    assert not hasattr(clf, "_states")
-    assert clf.score(X * 100, 1 - y) > 0.83
+    np.testing.assert_array_equal(clf.coef_, UnevenClassifier(random_state=0).fit(X * 100, 1 - y).coef_)
 
 
 def test_a_refused_search_charges_nothing():
@@ -435,8 +424,12 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with():
     clf = UnevenClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"y must hold the classes .*, got"):
         clf.partial_fit(X, y + 5)
-    with pytest.warns(UserWarning, match="were shrunk to it"):
+    with pytest.warns(
+        UserWarning, match="rows were shrunk to .*, twice the root-mean-square norm of earlier ones; got"
+    ):
         clf.partial_fit(X * 100, y)
+    with pytest.raises(ValueError, match="rows of source 'data' must have a root-mean-square norm of at most"):
+        clf.set_params(long_rows="refuse").partial_fit(X * 100, y)
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):
@@ -525,7 +518,7 @@ def test_in_a_pipeline_with_search_and_calibration():
         pipeline = make_pipeline(StandardScaler(), clf)
         pipeline.fit(X, observed, source=source)
         assert pipeline.score(X, y) > 0.83
-        search = GridSearchCV(clf, {"alpha": [1e-3, 1e-1]}, cv=3).fit(X, observed, source=source)
+        search = GridSearchCV(clf, {"alpha": [1e-3, 1e2]}, cv=3).fit(X, observed, source=source)
         assert search.best_params_["alpha"] == 1e-3
         scores = cross_val_score(clf, X, observed, cv=3, params={"source": source})
         assert scores.mean() > 0.55

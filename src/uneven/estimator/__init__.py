@@ -1,8 +1,11 @@
 """The classifier for people who know scikit-learn: a planner and an engine behind `fit` and `predict`.
 
 classifier    `UnevenClassifier`
+settings      its arguments, checked
+labels        labels of any kind to -1 and 1
+grouping      which source each row is of
+scaling       rows to norm 1, by a public constant or by their root mean square
 accounts      what private rows are charged
-prepare       rows into the unit ball, labels to -1 and 1, rows of each source together
 flips         flip rates estimated from the labels themselves
 going_on      more rows later
 line_search   the paper's search for a better second learning rate

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.estimator.prepare import Grouped
+from uneven.estimator.grouping import Grouped
 from uneven.ledger import Ledger
-from uneven.noise import Noise
 
 BOOK = "data"
 """Source under which the ledger knows rows that told their own ε."""
@@ -19,13 +18,12 @@ BOOK = "data"
 def charge(
     ledger: Ledger | None,
     budget: float | None,
-    noises: Mapping[str, Noise],
     groups: Grouped,
     ids: NDArray[np.int64],
     times: int,
 ) -> dict[str, float]:
     """Charge every private row for `times` releases, or refuse; what a row of each private source is charged."""
-    costs = {name: times * (one.epsilon_per_row or 0.0) for name, one in noises.items()}
+    costs = {name: times * (one.epsilon_per_row or 0.0) for name, one in groups.noises.items()}
     dearest = max(costs, key=lambda name: costs[name])
     if budget is not None and costs[dearest] > budget * (1 + 1e-9):
         most = f"{costs[dearest]:g}, what a row of {dearest!r} would spend"
@@ -35,10 +33,8 @@ def charge(
         ledger.charge(BOOK, ids, np.array(list(costs.values()))[groups.index], budget)
     elif ledger is not None:
         charges = [(name, ids[groups.rows_of(k)], used[name]) for k, name in enumerate(costs) if name in used]
-        # What will be refused goes first: then nothing has been charged for nothing.
-        room = {name: float(ledger.remaining(name, rows, budget).min()) - cost for name, rows, cost in charges}
-        for name, rows, cost in sorted(charges, key=lambda charge: room[charge[0]]):
-            ledger.charge(name, rows, cost, budget)
+        if charges:
+            ledger.charge_all(charges, budget)
     return used
 
 
@@ -61,3 +57,8 @@ def row_ids(groups: Grouped, row_id: Any, seen: Mapping[str, int]) -> NDArray[np
 def counted(groups: Grouped, seen: Mapping[str, int]) -> dict[str, int]:
     """Rows of each source so far, these included."""
     return {**seen, **{name: seen.get(name, 0) + len(groups.rows_of(k)) for k, name in enumerate(groups.names)}}
+
+
+def most(spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """The most that a row of each source has spent, in calls of which each had rows of its own."""
+    return {name: max(spent.get(name, 0.0), more.get(name, 0.0)) for name in {**spent, **more}}

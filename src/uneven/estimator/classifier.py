@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -12,16 +13,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from uneven import checks
-from uneven.engine import State, fit, initial_state, objective, tasks_of
+from uneven.engine import Fit, State, fit, initial_state, tasks_of
 from uneven.engine.rows import is_sparse
-from uneven.estimator import accounts, flips, going_on, line_search, model_file
-from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
+from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
+from uneven.estimator.grouping import Grouped, grouped
+from uneven.estimator.scaling import Scale, fitting, scale_of
 from uneven.ledger import Ledger
-from uneven.noise import Noise
+from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.planner import Plan, Source, plan
 from uneven.problem import Problem
 
@@ -69,19 +69,20 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         What stands for a step's noise; ``"estimated"`` learns it on the way.
     radius : {"tight", "paper"}
     fit_intercept : bool
-        An intercept is one more feature with a constant value, `row_norm` (a quarter of it where rows are private),
-        and is regularised like the others.
+        An intercept is one more feature with a constant value, half the rows' norm (a quarter where rows are
+        private), and is regularised like the others.
     clip : "auto", float or None
-        Norm that rows' gradients are shrunk to, in units of the longest row's. ``"auto"`` is 0.5 where a source is
+        Norm that rows' gradients are shrunk to, in units of the rows' norm. ``"auto"`` is 0.5 where a source is
         private and the strategy is "precision", else None.
     average : {"auto", "last", "late", "growing", "steps"}
         Which iterates the answer is made of: by default the last quarter of the clock for "precision".
     row_norm : "auto" or float
-        Public bound on the rows' norm. ``"auto"`` is 1 where a source is private, else the largest norm there is.
+        Public bound on the rows' norm. ``"auto"`` is 1 where a source is private. Where none is, it takes the rows as
+        they are and scales by their root-mean-square norm (the largest of the sources'): nothing is shrunk.
     long_rows : {"shrink", "refuse"}
         What to do with rows beyond `row_norm`.
     passes : int
-        Times each row is used. Private rows pay for each.
+        Times each row is used. Private rows pay for each. Few rows need more than one: 500 are ten steps.
     budget : float or None
         The most ε a row may have spent when this is done; more is refused before anything is released.
     ledger : Ledger or None
@@ -99,7 +100,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
     intercept_ : array of shape (1,) or (n_classes,)
     plan_ : Plan
-        For the rows scaled into the unit ball, the intercept's feature included.
+        For the rows scaled to norm 1, the intercept's feature included.
     privacy_spent_ : dict
         ε that each row of each private source has spent here.
     flip_rates_ : dict
@@ -120,6 +121,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _states: list[State]
+    _course: going_on.Course
+    _ended: str
     _rows_seen: dict[str, int]
     privacy_spent_: dict[str, float]
 
@@ -191,67 +194,68 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             Rows without privacy to compare the runs of a line search on.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        for kept in ("_states", "loaded_from_"):
+        for kept in ("_states", "_course", "_ended"):
             self.__dict__.pop(kept, None)
-        signs = self._learn_classes(y)
+        settings.refuse_bad(self.get_params(deep=False))
+        self.classes_ = labels.classes_of(y)
+        signs = labels.signs(y, self.classes_)
         groups = grouped(X.shape[0], self.noise, source, epsilon, flip_rate, self.mechanism)
-        self._refuse_settings(groups, len(signs))
-        scale = self._scale(X, bool(groups.private.any()))
-        unit = scale.rows(checked_norms(X, scale.row_norm, self.long_rows, groups.private))
-        noises = self._known_noises(unit, signs, groups, scale)
-        self.plan_ = self._plan(noises, groups, unit.shape[1], scale)
-        runs = checks.whole("line_search", self.line_search, least=0)
+        settings.refuse_unfit(self.loss, groups, len(signs))
+        scale = scale_of(X, groups, self.row_norm, self.fit_intercept, bool(groups.private.any()), self.batch_size)
+        unit = scale.rows(fitting(X, scale, self.long_rows, groups))
+        groups = self._known(groups, unit, signs, scale)
+        self.plan_ = self._plan(groups, unit.shape[1], scale)
         data = [self._data(unit, sign, groups) for sign in signs]
-        compared = self._comparison(data[0], groups, scale, validation) if runs else None
-        self._refuse_run(unit, groups)
-        self.privacy_spent_ = self._charged(noises, groups, row_id, {}, times=self.passes * max(runs, 1))
-        weights = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
-        self.coef_, self.intercept_ = self._unscaled(weights, scale)
-        self.scale_ = scale
+        compared = self._comparison(data[0], groups, scale, validation) if self.line_search else None
+        tasks_of(self.plan_, self.average, self.moments == "estimated")  # refuses what no run could do
+        self._refuse_run(unit, groups, scale)
+        self.privacy_spent_ = self._charged(groups, row_id, {}, times=self.passes * max(self.line_search, 1))
+        fits = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
+        self._keep([one.state for one in fits], scale)
+        self._leave_open(groups)
         return self
 
     @_all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, source: Any = None, row_id: Any = None
     ) -> UnevenClassifier:
-        """Go on learning from more rows, each used once: the step count and the precision clock continue.
+        """Go on learning from more rows: the step count and the precision clock continue, after `fit` too.
 
-        The first call learns the classes from `classes`, or from y. Where no source is private, ``row_norm="auto"`` is
-        twice the largest norm in the first call's rows. Rows of each call are taken to be new ones: pass `row_id`,
-        and a ledger, where they may not be. No rows is no step. It starts anew after `fit`. Only the precision
-        strategy can go on without knowing how much is to come.
+        The first call, or `fit`, learns the classes (from `classes`, or from y) and the scale of the rows; where no
+        source is private, rows of a later call whose root-mean-square norm is more than twice as large are shrunk to
+        that, with a warning. Rows of each call are taken to be new ones: pass `row_id`, and a ledger, where they may
+        not be. Each is used `passes` times. No rows is no step. Only the precision strategy can go on without knowing
+        how much is to come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
         """
+        if hasattr(self, "_ended"):
+            raise ValueError(f"partial_fit cannot go on from {self._ended}")
         first = not hasattr(self, "_states")
-        if first and hasattr(self, "loaded_from_"):
-            raise ValueError(
-                "a model that was loaded from a file can predict but not go on learning: the file has no state"
-            )
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, ensure_min_samples=0
         )
-        if self.strategy != "precision":
-            raise ValueError(f"strategy must be 'precision' for partial_fit, got {self.strategy!r}")
+        settings.refuse_bad(self.get_params(deep=False))
+        going_on.refuse_settings(self.get_params(deep=False))
         if X.shape[0] == 0:
             return self
         if first:
-            self._learn_classes(np.asarray(y if classes is None else classes))
-        signs = self._signs(y)
+            self.classes_ = labels.classes_of(np.asarray(y if classes is None else classes))
+        signs = labels.signs(y, self.classes_)
         groups = grouped(X.shape[0], self.noise, source, None, None, self.mechanism)
-        self._refuse_settings(groups, len(signs))
+        settings.refuse_unfit(self.loss, groups, len(signs))
         if first:
             self._open(X, groups)
-        unit = self.scale_.rows(checked_norms(X, self.scale_.row_norm, self.long_rows, groups.private))
-        self._refuse_run(unit, groups)
-        spent = self._charged(groups.noises, groups, row_id, self._rows_seen, times=1)
-        self.privacy_spent_ = {**self.privacy_spent_, **spent}
+        self._course.refuse_changes(self.get_params(deep=False))
+        groups = replace(groups, noises=going_on.with_known_rates(groups.noises, getattr(self, "flip_rates_", {})))
+        unit = self.scale_.rows(fitting(X, self.scale_, self.long_rows, groups))
+        self._refuse_run(unit, groups, self.scale_)
+        spent = self._charged(groups, row_id, self._rows_seen, times=self.passes)
+        self.privacy_spent_ = accounts.most(self.privacy_spent_, spent)
         self._rows_seen = accounts.counted(groups, self._rows_seen)
-        self._states = [
-            going_on.continued(
-                state, self._problem, self._schedule, groups, unit, sign, self.moments, self.random_state
-            )
+        states = [
+            going_on.continued(state, self._course, groups, unit, sign, self.passes, self.random_state)
             for state, sign in zip(self._states, signs, strict=True)
         ]
-        self.coef_, self.intercept_ = self._unscaled([state.answer for state in self._states], self.scale_)
+        self._keep(states, self.scale_)
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -290,164 +294,120 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # Labels and rows.
+    # Plans and runs.
 
-    def _learn_classes(self, y: NDArray[Any]) -> list[Array]:
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must have at least two classes, got one class: {checks.shown(self.classes_[0])}")
-        return self._signs(y)
-
-    def _signs(self, y: NDArray[Any]) -> list[Array]:
-        """Labels as -1 and 1: once for two classes, once a class for more."""
-        if unknown := sorted(set(np.unique(y)) - set(self.classes_)):
-            raise ValueError(
-                f"y must hold the classes {checks.shown(list(self.classes_))}, got {checks.shown(unknown[0])}"
-            )
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [np.where(y == one, 1.0, -1.0) for one in positive]
-
-    def _refuse_settings(self, groups: Grouped, problems: int) -> None:
-        checks.one_of("long_rows", self.long_rows, LONG_ROWS)
-        checks.whole("passes", self.passes)
-        if self.random_state is not None:
-            checks.whole("random_state", self.random_state, least=0)
-        if self.budget is not None:
-            checks.positive("budget", self.budget, 1e-6, 1e6)
-        if self.ledger is not None and not isinstance(self.ledger, Ledger):
-            raise ValueError(f"ledger must be an uneven.Ledger, got {checks.shown(self.ledger)}")
-        flips.refuse_unanchored(groups.noises, self.loss)
-        if problems > 1 and groups.private.any():
-            raise ValueError(
-                f"y must have two classes where a source is private, got {problems}: one-vs-rest would release every "
-                "row once a class, and no account for that is kept yet"
-            )
-
-    def _refuse_run(self, unit: Any, groups: Grouped) -> None:
+    def _refuse_run(self, unit: Any, groups: Grouped, scale: Scale) -> None:
         """What a run would refuse, before anything is charged for it."""
-        if is_sparse(unit) and groups.private.any():
+        if not groups.private.any():
+            return
+        if is_sparse(unit):
             raise ValueError("X must be dense where a source is private: its noise fills every coordinate")
-        if hasattr(self, "plan_"):
-            tasks_of(self.plan_, self.average, self.moments == "estimated")
-
-    def _scale(self, X: Any, private: bool, headroom: float = 1.0) -> Scale:
-        """Public constants for these rows; without privacy "auto" takes the norm from them, times `headroom`."""
-        norm = self.row_norm
-        if isinstance(norm, str) and norm == "auto":
-            norm = 1.0 if private else headroom * float(row_norms(X).max(initial=0.0)) or 1.0
-        norm = checks.positive("row_norm", norm)
-        return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if self.fit_intercept else 0.0)
+        if scale.norms != "largest":
+            raise ValueError(
+                "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
+            )
 
     def _data(self, unit: Any, sign: Array, groups: Grouped) -> Data:
         return {name: (unit[i], sign[i]) for k, name in enumerate(groups.names) if len(i := groups.rows_of(k))}
 
-    # Plans and runs.
-
-    def _clip(self, private: bool) -> float | None:
-        if isinstance(self.clip, str) and self.clip == "auto":
-            return 0.5 if private and self.strategy == "precision" else None
-        return None if self.clip is None else float(self.clip)
-
-    def _plan(self, noises: Mapping[str, Noise], groups: Grouped, d: int, scale: Scale, passes: int = 0) -> Plan:
-        counts = np.bincount(groups.index, minlength=len(noises)) * (passes or self.passes)
-        sources = [Source(name, int(n), one) for (name, one), n in zip(noises.items(), counts, strict=True) if n]
-        private = any(source.noise.epsilon_per_row is not None for source in sources)
-        return plan(
-            sources,
+    def _problem(self, private: bool, d: int, scale: Scale) -> Problem:
+        return Problem(
             d,
-            scale.alpha(checks.positive("alpha", self.alpha)),
+            scale.alpha(self.alpha),
             self.batch_size,
             self.loss,
-            self.strategy,
-            "auto" if self.moments == "estimated" else self.moments,
             self.radius,
-            self._clip(private),
+            settings.clip_of(self.clip, self.strategy, private),
+            scale.norms,
+            scale.eigenvalue,
         )
 
-    def _run(self, data: Data, chosen: Plan | None = None, passes: int = 0) -> Array:
+    def _plan(self, groups: Grouped, d: int, scale: Scale) -> Plan:
+        counts = np.bincount(groups.index, minlength=len(groups.names)) * self.passes
+        pairs = zip(groups.noises.items(), counts, strict=True)
+        sources = [Source(name, int(n), one) for (name, one), n in pairs if n]
+        problem = self._problem(bool(groups.private.any()), d, scale)
+        moments = "auto" if self.moments == "estimated" else self.moments
+        return plan(sources, **problem.to_dict(), strategy=self.strategy, moments=moments)
+
+    def _run(self, data: Data, chosen: Plan | None = None) -> Fit:
         return fit(
             self.plan_ if chosen is None else chosen,
             data,
             seed=self.random_state,
             average=self.average,
             estimate=self.moments == "estimated",
-            passes=passes or self.passes,
-        ).weights
+            passes=self.passes,
+        )
 
-    def _known_noises(self, unit: Any, signs: list[Array], groups: Grouped, scale: Scale) -> Mapping[str, Noise]:
-        """Noises of the sources, with flip rates estimated where that was asked for."""
-        noises = groups.noises
-        if flips.unknown(noises):
-            place = {name: k for k, name in enumerate(groups.names)}
-
-            def fitted(chosen: Mapping[str, Noise]) -> Callable[[str], Array]:
-                known = {name: chosen[name] for name in groups.names if name in chosen}
-                rows = np.isin(groups.index, [place[name] for name in known])
-                own = Grouped(known, np.searchsorted([place[n] for n in known], groups.index[rows]))
-                passes = max(self.passes, -(-flips.ROW_VISITS // int(rows.sum())))
-                self.plan_ = self._plan(known, own, unit.shape[1], scale, passes)
-                w = self._run(self._data(unit[rows], signs[0][rows], own), passes=passes)
-
-                def probability(name: str) -> Array:
-                    i = groups.rows_of(place[name])
-                    return np.asarray(expit(signs[0][i] * np.asarray(unit[i] @ w)))
-
-                return probability
-
+    def _known(self, groups: Grouped, unit: Any, signs: list[Array], scale: Scale) -> Grouped:
+        """Sources of the rows, with flip rates estimated where that was asked for."""
+        if flips.unknown(groups.noises):
             if len(signs) > 1:
                 raise ValueError(f"y must have two classes to estimate flip rates, got {len(signs)}")
-            noises = flips.estimated(noises, fitted)
-        self.flip_rates_ = {name: one.rate for name, one in noises.items() if hasattr(one, "rate")}
-        return noises
+            like = self._problem(False, unit.shape[1], scale)
+            fitted = flips.fitted_to(unit, signs[0], groups, like, self.random_state)
+            groups = replace(groups, noises=flips.estimated(groups.noises, fitted))
+        self.flip_rates_ = {name: one.rate for name, one in groups.noises.items() if isinstance(one, FlippedLabels)}
+        return groups
 
-    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[list[Plan], Any, Array]:
+    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[list[Plan], Any]:
         """Plans of a line search and rows without privacy to compare them on; or a refusal, before any charge."""
         if len(self.classes_) > 2:
             raise ValueError(f"line_search needs two classes, got {len(self.classes_)}")
-        names = [name for name, one in groups.noises.items() if one.epsilon_per_row is None and name in data]
+        names = line_search.comparable(groups.noises)
         total = None if self.budget is None else self.budget / self.passes
         line_search.refuse_unfit(self.plan_, self.line_search, total, names if validation is None else ["validation"])
         plans = line_search.candidates(self.plan_, self.line_search)
         if validation is None:
-            return plans, *data[names[0]]
+            return plans, (*data[names[0]], groups.noises[names[0]])
         X, y = validate_data(self, *validation, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return plans, scale.rows(X), self._signs(y)[0]
+        return plans, (scale.rows(X), labels.signs(y, self.classes_)[0], Exact())
 
-    def _searched(self, data: Data, plans: list[Plan], X: Any, y: Array) -> Array:
-        weights = [self._run(data, one) for one in plans]
-        best = int(np.argmin(objective(self.plan_.problem, np.array(weights), X, y)))
+    def _searched(self, data: Data, plans: list[Plan], rows: Any) -> Fit:
+        fits = [self._run(data, one) for one in plans]
+        best = line_search.best(self.plan_, [one.weights for one in fits], *rows)
         self.plan_ = plans[best]
-        return weights[best]
+        return fits[best]
 
-    def _charged(
-        self, noises: Mapping[str, Noise], groups: Grouped, row_id: Any, seen: Mapping[str, int], times: int
-    ) -> dict[str, float]:
+    def _charged(self, groups: Grouped, row_id: Any, seen: Mapping[str, int], times: int) -> dict[str, float]:
         ids = accounts.row_ids(groups, row_id, seen)
-        return accounts.charge(self.ledger, self.budget, noises, groups, ids, times)
+        return accounts.charge(self.ledger, self.budget, groups, ids, times)
 
-    def _unscaled(self, weights: list[Array], scale: Scale) -> tuple[Array, Array]:
-        coefs, intercepts = zip(*(scale.coefficients(w) for w in weights), strict=True)
-        return np.array(coefs), np.array(intercepts)
+    def _keep(self, states: list[State], scale: Scale) -> None:
+        """States and scale of a run, and its answer for the rows as given."""
+        self._states, self.scale_ = states, scale
+        coefs, intercepts = zip(*(scale.coefficients(state.answer) for state in states), strict=True)
+        self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
 
     # Going on.
 
     def _open(self, X: Any, groups: Grouped) -> None:
-        noises = self.noise if isinstance(self.noise, Mapping) else groups.noises
+        """Begin with `partial_fit`, for all sources that may come."""
+        noises = going_on.with_known_rates(self._declared(groups), {})
         private = any(one.epsilon_per_row is not None for one in noises.values())
-        self.scale_ = self._scale(X, private, headroom=2.0)
-        d = X.shape[1] + bool(self.fit_intercept)
-        self._problem = Problem(
-            d,
-            self.scale_.alpha(checks.positive("alpha", self.alpha)),
-            self.batch_size,
-            self.loss,
-            self.radius,
-            self._clip(private),
-        )
-        self._schedule = going_on.schedule(self._problem, noises.values(), self.moments)
-        problems = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._states = [initial_state(d) for _ in range(problems)]
+        scale = scale_of(X, groups, self.row_norm, self.fit_intercept, private, self.batch_size)
+        problem = self._problem(private, X.shape[1] + bool(self.fit_intercept), scale)
+        self._course = going_on.course(problem, noises, self.get_params(deep=False))
+        count = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self._keep([initial_state(problem.n_features) for _ in range(count)], scale)
         self._rows_seen = {}
-        self.privacy_spent_ = {}
-        self.coef_, self.intercept_ = self._unscaled([np.zeros(d)] * problems, self.scale_)
+        self.privacy_spent_ = getattr(self, "privacy_spent_", {})
+
+    def _leave_open(self, groups: Grouped) -> None:
+        """End `fit` so that `partial_fit` can go on from it, or will say why not."""
+        self._rows_seen = accounts.counted(groups, {})
+        if self.strategy != "precision":
+            self._ended = f"a fit with strategy {self.strategy!r}: its steps were for these rows alone; clone the model"
+        elif groups.by_row:
+            self._ended = "a fit to rows that told their own noise: it takes sources; clone the model"
+        else:
+            noises = going_on.usable(self._declared(groups), self.flip_rates_, self.plan_.problem)
+            self._course = going_on.course(self.plan_.problem, noises, self.get_params(deep=False))
+            kind = tasks_of(self.plan_, self.average, self._course.estimate)[-1].average.kind
+            self._states = [going_on.grown(state, kind) for state in self._states]
+
+    def _declared(self, groups: Grouped) -> dict[str, Noise]:
+        """All sources that may come: those of `noise`, and of these rows."""
+        named = self.noise if isinstance(self.noise, Mapping) else {}
+        return {**{str(name): one for name, one in named.items()}, **groups.noises}

@@ -2,24 +2,40 @@
 
 The likelihood of an observed label is (1-σ)p + σ(1-p), p the model's probability of it. Given p, each source's σ is
 one EM iteration away from a better one; given the rates, the model is fitted again. A few rounds of both.
+
+Those models are only for the rates: they are fitted with little L2 strength, whatever the final one has, because a
+model that is held back is less sure than it should be, and takes flips for doubt.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from uneven.engine import fit
+from uneven.estimator.grouping import Grouped
 from uneven.noise import FlippedLabels, Noise
+from uneven.planner import Source, plan
+from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 
 LARGEST = 0.49
 ROUNDS = 5
+ALPHA = 1e-5
+"""L2 strength in the rounds, for rows of norm 1."""
+
 ROW_VISITS = 400_000
-"""Rows that a model is fitted to in a round, all passes together: one that has not converged is less sure than it
-should be, and takes flips for doubt. The rows are not private, so passes cost nothing."""
+"""Rows that a model is fitted to in a round, all passes together: one that has not converged is too unsure as well.
+The rows are not private, so passes cost nothing."""
+
+MOST_PASSES = 50
+"""Of a round: few rows gone through more often than this are learned by heart."""
 
 
 def unknown(noises: Mapping[str, Noise]) -> list[str]:
@@ -30,14 +46,18 @@ def unknown(noises: Mapping[str, Noise]) -> list[str]:
 def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
     """Refuse where nothing tells flipped labels from a flipped model."""
     missing = unknown(noises)
-    anchors = [name for name, noise in noises.items() if name not in missing and noise.epsilon_per_row is None]
-    if missing and not anchors:
+    if missing and not _anchors(noises):
         raise ValueError(
             f"noise must have a source with a known flip rate and without privacy, to anchor the estimate of "
             f"{missing[0]!r}; got {', '.join(map(repr, noises))}"
         )
     if missing and loss != "logistic":
         raise ValueError(f"loss must be 'logistic' to estimate flip rates: they need probabilities; got {loss!r}")
+
+
+def _anchors(noises: Mapping[str, Noise]) -> dict[str, Noise]:
+    missing = unknown(noises)
+    return {name: one for name, one in noises.items() if name not in missing and one.epsilon_per_row is None}
 
 
 def rate_of(probability: Array, start: float = 0.25, iterations: int = 200) -> float:
@@ -57,17 +77,39 @@ def rate_of(probability: Array, start: float = 0.25, iterations: int = 200) -> f
 
 
 def estimated(
-    noises: Mapping[str, Noise], fit: Callable[[Mapping[str, Noise]], Callable[[str], Array]]
+    noises: Mapping[str, Noise], fitted: Callable[[Mapping[str, Noise]], Callable[[str], Array]]
 ) -> dict[str, Noise]:
     """Noises with every unknown rate replaced by its estimate.
 
-    `fit` fits the sources it is given and returns a function from a source's name to the model's probability of each
-    of its observed labels. The first model is that of the anchors alone.
+    `fitted` fits a model to the sources it is given and returns a function from a source's name to the model's
+    probability of each of its observed labels. The first model is that of the anchors alone.
     """
-    missing = unknown(noises)
-    known = {name: noise for name, noise in noises.items() if name not in missing and noise.epsilon_per_row is None}
-    probability = fit(known)
+    missing, known = unknown(noises), _anchors(noises)
+    probability = fitted(known)
     for _ in range(ROUNDS):
         rates = {name: FlippedLabels(rate_of(np.clip(probability(name), 1e-12, 1 - 1e-12))) for name in missing}
-        probability = fit({**known, **rates})
+        probability = fitted({**known, **rates})
+    for name in (name for name, one in rates.items() if one.rate == LARGEST):
+        warnings.warn(
+            f"flip rate of {name!r} was estimated at its limit, {LARGEST}: its labels tell next to nothing, or are "
+            "more often wrong than right",
+            UserWarning,
+            stacklevel=5,
+        )
     return {name: rates.get(name, noise) for name, noise in noises.items()}
+
+
+def fitted_to(unit: Any, sign: Array, groups: Grouped, like: Problem, seed: int | None) -> Any:
+    """What `estimated` asks for, from these rows; `like` has their norms and the batch size."""
+
+    def fitted(noises: Mapping[str, Noise]) -> Callable[[str], Array]:
+        rows = {name: groups.rows_of(k) for k, name in enumerate(groups.names)}
+        visited = sum(len(rows[name]) for name in noises)
+        passes = min(MOST_PASSES, -(-ROW_VISITS // visited))
+        sources = [Source(name, len(rows[name]) * passes, one) for name, one in noises.items()]
+        ours = {**like.to_dict(), "alpha": ALPHA, "clip": None}
+        data = {name: (unit[rows[name]], sign[rows[name]]) for name in noises}
+        w = fit(plan(sources, **ours), data, seed=seed, passes=passes).weights
+        return lambda name: np.asarray(expit(sign[rows[name]] * np.asarray(unit[rows[name]] @ w)))
+
+    return fitted

@@ -1,16 +1,23 @@
 """The paper's search for a better second learning rate: several c₂ between c₂(L) and c₂(U), each a run of its own.
 
+A source whose lower moment is 0 (exact rows, flipped labels) has the bound on its variance in its place: see
+`uneven.rate_interval`.
+
 On private rows every run is another release, so it must fit the budget; and the runs are compared on rows without
 privacy, because a choice made by looking at private rows would tell about them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from uneven.engine import objective
+from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Plan, rate_interval
 from uneven.planner import plan as plan_anew
 from uneven.schedules import Rate
@@ -39,6 +46,28 @@ def with_last_rate(plan: Plan, rate: float) -> Plan:
     """Plan with another rate for its last source."""
     last = replace(plan.segments[-1], schedule=Rate(rate))
     return replace(plan, segments=(*plan.segments[:-1], last))
+
+
+def comparable(noises: Mapping[str, Noise]) -> list[str]:
+    """Sources without privacy, to compare runs on: those with true labels first, then by flip rate."""
+    return sorted((name for name, one in noises.items() if one.epsilon_per_row is None), key=lambda n: _rate(noises[n]))
+
+
+def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
+    """Which weights have the least objective on rows with labels of this noise.
+
+    For flipped labels it is the surrogate's, whose mean over flips is that of the true labels:
+    ((1-σ)f(y) - σf(-y))/(1-2σ).
+    """
+    rate, problem, W = _rate(noise), plan.problem, np.array(weights)
+    values = objective(problem, W, X, y)
+    if rate > 0.0:
+        values = ((1.0 - rate) * values - rate * objective(problem, W, X, -np.asarray(y))) / (1.0 - 2.0 * rate)
+    return int(np.argmin(values))
+
+
+def _rate(noise: Noise) -> float:
+    return noise.known_rate if isinstance(noise, FlippedLabels) else 0.0
 
 
 def refuse_unfit(plan: Plan, count: int, budget: float | None, comparable: Sequence[str]) -> None:

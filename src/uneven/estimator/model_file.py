@@ -105,7 +105,7 @@ def _model(make: Any, values: Mapping[str, Any], name: str) -> Any:
         if values["searched_rate"] is not None:
             model.plan_ = line_search.with_last_rate(model.plan_, float(values["searched_rate"]))
     model.privacy_spent_, model.flip_rates_ = dict(values["privacy_spent"]), dict(values["flip_rates"])
-    model.loaded_from_ = name
+    model._ended = "a model that was loaded from a file: it can predict but not go on learning"
     return model
 
 

@@ -1,105 +1,22 @@
-"""Rows into the unit ball, labels to -1 and 1, and the rows of each source together.
-
-An intercept is one more feature with a constant value: `row_norm`, or a quarter of it where rows are private, since
-there it takes its share of the noise budget. Dividing by the norm of the longest row so extended, a public constant,
-brings rows into the unit ball. In those coordinates the weights are larger by the same factor and alpha is smaller by
-its square: `Scale` has both.
-"""
+"""Which source each row is of: by name, by one noise level a row, or all of one."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from uneven import checks
-from uneven.engine.rows import is_sparse
 from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
 
 Array = NDArray[np.float64]
 
 LEVELS = 256
 """More different noise levels than this, one a row, are rounded to this many."""
-
-LONG_ROWS = ("shrink", "refuse")
-
-PRIVATE_INTERCEPT = 0.25
-"""Value of the intercept's feature under privacy, in row norms; larger ones did worse on MNIST and Covertype."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The public constants that bring rows into the unit ball: their norm's bound, and the intercept's feature."""
-
-    row_norm: float
-    constant: float = 0.0
-
-    @property
-    def intercept(self) -> bool:
-        """Whether there is one."""
-        return self.constant > 0.0
-
-    @property
-    def factor(self) -> float:
-        """What rows are divided by: the norm of the longest, its constant included; a hair more, for float32."""
-        return math.hypot(self.row_norm, self.constant) * (1.0 + 1e-6)
-
-    def alpha(self, alpha: float) -> float:
-        """L2 strength in the unit ball that means `alpha` for the rows as given."""
-        return alpha / self.factor**2
-
-    def rows(self, X: Any) -> Any:
-        """Rows in the unit ball, float32, with the constant feature last."""
-        if is_sparse(X):
-            parts: list[Any] = [sparse.csr_array(X) / self.factor]
-            if self.intercept:
-                parts.append(sparse.csr_array(np.full((X.shape[0], 1), self.constant / self.factor)))
-            return sparse.csr_array(sparse.hstack(parts)).astype(np.float32)
-        unit = np.empty((X.shape[0], X.shape[1] + self.intercept), dtype=np.float32)
-        np.divide(X, self.factor, out=unit[:, : X.shape[1]], casting="unsafe")
-        if self.intercept:
-            unit[:, -1] = self.constant / self.factor
-        return unit
-
-    def coefficients(self, weights: Array) -> tuple[Array, float]:
-        """Coefficients and intercept for the rows as given, from weights in the unit ball."""
-        coef = weights / self.factor
-        return (coef[:-1], float(coef[-1] * self.constant)) if self.intercept else (coef, 0.0)
-
-
-def row_norms(X: Any) -> Array:
-    """Norm of each row."""
-    if is_sparse(X):
-        return np.asarray(np.sqrt(np.asarray(sparse.csr_array(X).multiply(X).sum(axis=1), dtype=np.float64).ravel()))
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
-
-
-def checked_norms(X: Any, row_norm: float, long_rows: str, private: NDArray[np.bool_]) -> Any:
-    """X with rows longer than `row_norm` shrunk to it, with a word to the data's owner; or a refusal."""
-    norms = row_norms(X)
-    long = norms > row_norm * (1.0 + 1e-6)
-    if not long.any():
-        return X
-    count, longest = int(long.sum()), float(norms.max())
-    if long_rows == "refuse":
-        raise ValueError(
-            f"row_norm must be at least {longest:.6g}, the longest row's norm, with long_rows='refuse'; got "
-            f"{row_norm:.6g}, and {count:,} rows are longer (the first is row {int(np.argmax(long))})"
-        )
-    whose = " (private rows among them)" if (long & private).any() else ""
-    warnings.warn(
-        f"{count:,} of {len(norms):,} rows{whose} are longer than row_norm = {row_norm:.6g} and were shrunk to it",
-        UserWarning,
-        stacklevel=4,
-    )
-    factors = np.where(long, row_norm / np.where(long, norms, 1.0), 1.0)
-    return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]
 
 
 @dataclass(frozen=True)
@@ -152,20 +69,17 @@ def _one_source(n: int, noise: Any) -> Grouped:
     if noise is None or isinstance(noise, Noise):
         return Grouped({"data": noise or Exact()}, np.zeros(n, dtype=np.int64))
     if isinstance(noise, Mapping) and len(noise) == 1:
-        return Grouped(_checked_noises(noise), np.zeros(n, dtype=np.int64))
+        return Grouped(checked_noises(noise), np.zeros(n, dtype=np.int64))
     raise ValueError(
         f"source must name the source of each row where noise has several, got None ({checks.shown(noise)})"
     )
 
 
 def _by_name(n: int, noise: Any, source: Any) -> Grouped:
-    names = np.asarray(source)
-    if names.shape != (n,):
-        raise ValueError(f"source must have one name a row, shape ({n},), got shape {names.shape}")
+    found, inverse = np.unique(_names(n, source), return_inverse=True)
     if isinstance(noise, Noise) or noise is None:
-        noise = {str(name): noise or Exact() for name in np.unique(names)}
-    known = _checked_noises(noise)
-    found, inverse = np.unique(names.astype(str), return_inverse=True)
+        noise = {str(name): noise or Exact() for name in found}
+    known = checked_noises(noise)
     if unknown := [name for name in found if name not in known]:
         accepted = ", ".join(map(repr, known))
         raise ValueError(f"source must be one of noise's names, {accepted}; got {str(unknown[0])!r}")
@@ -173,7 +87,24 @@ def _by_name(n: int, noise: Any, source: Any) -> Grouped:
     return Grouped(used, inverse.astype(np.int64))
 
 
-def _checked_noises(noise: Any) -> dict[str, Noise]:
+def _names(n: int, source: Any) -> NDArray[Any]:
+    """Name of each row's source, as text; refused where they are not all text or all whole numbers."""
+    given = source if isinstance(source, np.ndarray) else np.asarray(source, dtype=object)
+    if given.shape != (n,):
+        raise ValueError(f"source must have one name a row, shape ({n},), got shape {given.shape}")
+    if given.dtype.kind == "O":
+        kinds = [str if isinstance(one, str) else int if isinstance(one, Integral) else None for one in given]
+        wrong = [i for i, kind in enumerate(kinds) if kind is None or kind is not kinds[0]]
+        if wrong:
+            got = f"{checks.shown(given[wrong[0]])} in row {wrong[0]}"
+            raise ValueError(f"source must hold names that are all text or all whole numbers, got {got}")
+    elif given.dtype.kind not in "USTiub":
+        raise ValueError(f"source must hold names that are all text or all whole numbers, got {given.dtype}")
+    return given.astype(str)
+
+
+def checked_noises(noise: Any) -> dict[str, Noise]:
+    """Noises by name, or a refusal."""
     if not isinstance(noise, Mapping) or not noise:
         raise ValueError(f"noise must be a noise or a dict of names and noises, got {checks.shown(noise)}")
     if len(set(map(str, noise))) < len(noise):

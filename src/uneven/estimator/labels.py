@@ -1,0 +1,31 @@
+"""Labels of any kind as -1 and 1: once for two classes, once a class for more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+
+from uneven import checks
+
+
+def classes_of(y: Any) -> NDArray[Any]:
+    """Classes in order; at least two."""
+    check_classification_targets(y)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got one class: {checks.shown(classes[0])}")
+    return classes
+
+
+def signs(y: Any, classes: NDArray[Any]) -> list[NDArray[np.float64]]:
+    """For each problem (one, or one a class) each row's label: 1 if it is of the problem's class, else -1.
+
+    >>> [s.tolist() for s in signs(np.array(["b", "a"]), np.array(["a", "b"]))]
+    [[1.0, -1.0]]
+    """
+    if unknown := sorted(set(np.unique(y)) - set(classes)):
+        raise ValueError(f"y must hold the classes {checks.shown(list(classes))}, got {checks.shown(unknown[0])}")
+    return [np.where(y == one, 1.0, -1.0) for one in (classes[1:] if len(classes) == 2 else classes)]
