@@ -3,8 +3,9 @@
 The likelihood of an observed label is (1-σ)p + σ(1-p), p the model's probability of it. Given p, each source's σ is
 one EM iteration away from a better one; given the rates, the model is fitted again. A few rounds of both.
 
-Those models are only for the rates: they are fitted with little L2 strength, whatever the final one has, because a
-model that is held back is less sure than it should be, and takes flips for doubt.
+Those models are only for the rates: their L2 strength follows from the number of rows, whatever the final one's is. A
+model that is held back is less sure than it should be, and takes flips for doubt; one that has learned its rows by
+heart takes doubt for flips.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Array = NDArray[np.float64]
 
 LARGEST = 0.49
 ROUNDS = 5
-ALPHA = 1e-5
-"""L2 strength in the rounds, for rows of norm 1."""
+STRENGTH = 0.5
+"""L2 strength in the rounds, for rows of norm 1, times the number of rows."""
 
 ROW_VISITS = 400_000
 """Rows that a model is fitted to in a round, all passes together: one that has not converged is too unsure as well.
@@ -107,7 +108,7 @@ def fitted_to(unit: Any, sign: Array, groups: Grouped, like: Problem, seed: int 
         visited = sum(len(rows[name]) for name in noises)
         passes = min(MOST_PASSES, -(-ROW_VISITS // visited))
         sources = [Source(name, len(rows[name]) * passes, one) for name, one in noises.items()]
-        ours = {**like.to_dict(), "alpha": ALPHA, "clip": None}
+        ours = {**like.to_dict(), "alpha": STRENGTH / visited, "clip": None}
         data = {name: (unit[rows[name]], sign[rows[name]]) for name in noises}
         w = fit(plan(sources, **ours), data, seed=seed, passes=passes).weights
         return lambda name: np.asarray(expit(sign[rows[name]] * np.asarray(unit[rows[name]] @ w)))

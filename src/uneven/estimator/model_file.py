@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.estimator import line_search
+from uneven.estimator import settings as setting
+from uneven.estimator.scaling import Scale
 from uneven.io.files import write_text_atomically
+from uneven.io.refusals import located, one_line
 from uneven.noise import Noise, noise_from_dict
 from uneven.planner import Plan
+from uneven.problem import NORMS
 
 KIND, VERSION = "uneven-model", 1
 KEYS = (
     "kind",
     "version",
     "classes",
+    "class_type",
     "coef",
     "intercept",
     "feature_names",
     "settings",
+    "scale",
     "plan",
     "searched_rate",
     "privacy_spent",
     "flip_rates",
 )
+CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
+"""NumPy's kinds of labels that a file can hold, and what their values are in it; "O" is text of any length."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model, whole or not at all."""
-    if model.classes_.dtype.kind not in "Uifb":
-        raise ValueError(f"classes must be text, numbers or booleans to be saved, got {model.classes_.dtype}")
     plan: Any = getattr(model, "plan_", None)
     searched = plan is not None and model.line_search > 0
     values = {
         "kind": KIND,
         "version": VERSION,
-        "classes": model.classes_.tolist(),
+        "classes": _plain_classes(model.classes_),
+        "class_type": model.classes_.dtype.str,
         "coef": model.coef_.tolist(),
         "intercept": model.intercept_.tolist(),
         "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
-        "settings": _settings(model),
+        "settings": _plain_settings(model),
+        "scale": asdict(model.scale_) if hasattr(model, "scale_") else None,
         "plan": None if plan is None else line_search.as_planned(plan).to_dict(),
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,
         "privacy_spent": dict(getattr(model, "privacy_spent_", {})),
@@ -54,7 +65,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_text_atomically(Path(path), json.dumps(values, indent=1, allow_nan=False) + "\n")
 
 
-def _settings(model: Any) -> dict[str, Any]:
+def _plain_classes(classes: NDArray[Any]) -> list[Any]:
+    values: list[Any] = classes.tolist()
+    if not all(type(value) is CLASS_KINDS.get(classes.dtype.kind) for value in values):
+        raise ValueError(f"classes must be text, numbers or booleans to be saved, got {classes.dtype}")
+    return values
+
+
+def _plain_settings(model: Any) -> dict[str, Any]:
     """Constructor arguments as plain values; the ledger stays behind, it is the site's."""
     settings = {key: value for key, value in model.get_params(deep=False).items() if key != "ledger"}
     noise = settings["noise"]
@@ -70,65 +88,116 @@ def load(make: Any, path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be a model that was saved whole, got something else: {error}") from None
     if not isinstance(values, Mapping) or values.get("kind") != KIND:
         raise ValueError(f"{name} must be a model saved by uneven, got something else")
     if values.get("version") != VERSION:
         raise ValueError(f"{name} must be a model of version {VERSION}, got {checks.shown(values.get('version'))}")
-    checks.only_keys(name, values, KEYS)
-    if missing := [key for key in KEYS if key not in values]:
-        raise ValueError(f"{name} must have {missing[0]!r}; it is not there")
+    _expect_keys(name, values, KEYS)
     try:
-        return _model(make, values, name)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {error}") from None
+        with located(name):
+            return _model(make, values)
+    except (TypeError, KeyError, AttributeError, OverflowError) as error:
+        what = one_line(error)
+        raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
 
 
-def _model(make: Any, values: Mapping[str, Any], name: str) -> Any:
-    settings = dict(values["settings"])
-    settings["noise"] = _noise(settings.get("noise"))
-    model = make(**settings)
-    model.classes_ = np.array(values["classes"])
-    if model.classes_.ndim != 1 or len(model.classes_) < 2 or not _increasing(model.classes_):
-        raise ValueError(f"{name} must have two or more classes in order, got {checks.shown(values['classes'])}")
-    model.coef_, model.intercept_ = _weights(values, len(model.classes_), name)
+def _model(make: Any, values: Mapping[str, Any]) -> Any:
+    model = make(**_settings(values["settings"]))
+    model.classes_ = _classes(values["classes"], values["class_type"])
+    model.coef_, model.intercept_ = _weights(values, len(model.classes_))
     model.n_features_in_ = model.coef_.shape[1]
     if values["feature_names"] is not None:
-        if not isinstance(values["feature_names"], list):
-            raise ValueError(f"{name} must have a list of feature names, got {checks.shown(values['feature_names'])}")
-        if len(values["feature_names"]) != model.n_features_in_:
-            raise ValueError(f"{name} must name {model.n_features_in_} features, got {len(values['feature_names'])}")
-        model.feature_names_in_ = np.array(values["feature_names"], dtype=object)
+        model.feature_names_in_ = _names(values["feature_names"], model.n_features_in_)
+    if values["scale"] is not None:
+        model.scale_ = _scale(values["scale"])
     if values["plan"] is not None:
-        model.plan_ = Plan.from_dict(values["plan"])
-        if values["searched_rate"] is not None:
-            model.plan_ = line_search.with_last_rate(model.plan_, float(values["searched_rate"]))
-    model.privacy_spent_, model.flip_rates_ = dict(values["privacy_spent"]), dict(values["flip_rates"])
+        model.plan_ = _plan(values["plan"], values["searched_rate"])
+    model.privacy_spent_ = _numbers("privacy_spent", values["privacy_spent"], math.inf)
+    model.flip_rates_ = _numbers("flip_rates", values["flip_rates"], 0.5)
     model._ended = "a model that was loaded from a file: it can predict but not go on learning"
     return model
 
 
-def _increasing(classes: Any) -> bool:
-    return classes.dtype.kind in "Uifb" and np.array_equal(np.unique(classes), classes)
+def _expect_keys(what: str, values: Any, keys: tuple[str, ...]) -> None:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} must be a table of names and values, got {checks.shown(values)}")
+    checks.only_keys(what, values, keys)
+    if missing := [key for key in keys if key not in values]:
+        raise ValueError(f"{what} must have {missing[0]!r}; it is not there")
+
+
+def _settings(values: Any) -> dict[str, Any]:
+    _expect_keys("settings", values, tuple(key for key in setting.CHECKS if key != "ledger"))
+    settings = {**values, "noise": _noise(values["noise"])}
+    with located("settings"):
+        setting.refuse_bad({**settings, "ledger": None})
+    return settings
 
 
 def _noise(values: Any) -> Any:
     if values is None:
         return None
-    if "by source" in values:
+    if isinstance(values, Mapping) and "by source" in values:
         return {key: noise_from_dict(one) for key, one in values["by source"].items()}
     return noise_from_dict(values)
 
 
-def _weights(values: Mapping[str, Any], classes: int, name: str) -> tuple[Any, Any]:
+def _classes(values: Any, kind: Any) -> NDArray[Any]:
+    """Classes of the type they had, in order."""
+    dtype = np.dtype(checks.text("class_type", kind))
+    plain = CLASS_KINDS.get(dtype.kind)
+    if plain is None or not isinstance(values, list) or not all(type(value) is plain for value in values):
+        raise ValueError(f"classes must be a list of values of class_type {kind!r}, got {checks.shown(values)}")
+    classes = np.array(values, dtype=dtype)
+    if len(classes) < 2 or classes.tolist() != values or not np.array_equal(np.unique(classes), classes):
+        raise ValueError(f"must have two or more classes in order, got {checks.shown(values)}")
+    return classes
+
+
+def _weights(values: Mapping[str, Any], classes: int) -> tuple[Any, Any]:
     try:
         coef, intercept = (np.array(values[key], dtype=np.float64) for key in ("coef", "intercept"))
     except ValueError:
-        raise ValueError(f"{name} must have numbers for weights, got something else") from None
+        raise ValueError("must have numbers for weights, got something else") from None
     problems = 1 if classes == 2 else classes
     if coef.ndim != 2 or coef.shape[0] != problems or intercept.shape != (problems,):
-        raise ValueError(f"{name} must have weights for {classes} classes, got shapes {coef.shape}, {intercept.shape}")
+        raise ValueError(f"must have weights for {classes} classes, got shapes {coef.shape}, {intercept.shape}")
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ValueError(f"{name} must have finite weights, got others")
+        raise ValueError("must have finite weights, got others")
     return coef, intercept
+
+
+def _names(values: Any, count: int) -> NDArray[Any]:
+    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
+        raise ValueError(f"must have a list of feature names, got {checks.shown(values)}")
+    if len(values) != count:
+        raise ValueError(f"must name {count} features, got {len(values)}")
+    return np.array(values, dtype=object)
+
+
+def _scale(values: Any) -> Scale:
+    _expect_keys("scale", values, tuple(Scale.__dataclass_fields__))
+    return Scale(
+        checks.positive("row_norm of scale", values["row_norm"]),
+        checks.not_negative("constant of scale", values["constant"]),
+        checks.one_of("norms of scale", values["norms"], NORMS),
+        checks.positive("eigenvalue of scale", values["eigenvalue"], 1e-9, 1.0),
+    )
+
+
+def _plan(values: Any, searched: Any) -> Plan:
+    plan = Plan.from_dict(values)
+    if searched is None:
+        return plan
+    if plan.rates is None or len(plan.order) != 2:
+        raise ValueError(f"searched_rate must be null for a plan without two rates, got {checks.shown(searched)}")
+    return line_search.with_last_rate(plan, checks.positive("searched_rate", searched, 1e-18, 1e18))
+
+
+def _numbers(what: str, values: Any, limit: float) -> dict[str, float]:
+    """Numbers by source, from 0 up to what is below the limit."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} must be a table of sources and numbers, got {checks.shown(values)}")
+    return {name: checks.within(f"{what} of {name!r}", value, 0.0, limit) for name, value in values.items()}

@@ -32,7 +32,9 @@ INTERCEPT = 0.5
 """Value of the intercept's feature, in row norms: smaller ones weigh on the intercept, larger ones on all else."""
 
 PRIVATE_INTERCEPT = 0.25
-"""The same under privacy, where it takes its share of the noise."""
+"""The same under privacy, where it takes its share of the noise. Of 0.05, 0.1, 0.25, 0.5 and 1 on MNIST and Covertype
+it is the one that never does badly: larger ones lose points where alpha is large, and smaller ones more where the rows
+are centred, so that the intercept matters."""
 
 LATER = 2.0
 """How much longer rows that come later may be, in root mean square, than those that the scale was taken from."""

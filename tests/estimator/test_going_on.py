@@ -1,0 +1,143 @@
+"""partial_fit: after a fit, after itself, and what it refuses to go on with."""
+
+import numpy as np
+import pytest
+from samples import blobs, objective, uneven_labels
+from sklearn.base import clone
+
+import uneven
+from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+
+
+def halves(n=8_000, **options):
+    X, y = blobs(n)
+    first, second = (X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])
+    return UnevenClassifier(random_state=0, **options), first, second
+
+
+def test_after_a_fit_the_count_the_clock_and_the_weights_go_on():
+    clf, first, second = halves()
+    clf.fit(*first)
+    before = clf._states[0]
+    assert before.step == 80
+    clf.partial_fit(*second)
+    after = clf._states[0]
+    assert (after.step, after.clock) == (160, pytest.approx(2 * before.clock))
+    # One more pass over as many rows: half as far from the best as either half alone, or nearer.
+    X, y = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+    alone = UnevenClassifier(random_state=0).fit(*second)
+    whole = UnevenClassifier(random_state=0).fit(X, y)
+    best = objective(UnevenClassifier(random_state=0, passes=50).fit(X, y), X, y, 1e-3)
+    assert objective(clf, X, y, 1e-3) - best < objective(alone, X, y, 1e-3) - best
+    assert objective(clf, X, y, 1e-3) - best < 2 * (objective(whole, X, y, 1e-3) - best)
+
+
+def test_a_fits_average_counts_for_the_clock_it_stands_for():
+    """The growing average weighs by p·τ: what a fit leaves stands for the sum of those, τ²/2."""
+    clf, first, second = halves()
+    clf.fit(*first)
+    answer, clock = clf._states[0].average, clf._states[0].clock
+    assert clf._states[0].average_weight == clock**2 / 2
+    clf.partial_fit(second[0][:50], second[1][:50])
+    p = 50.0  # of a batch of 50 exact rows
+    expected = answer + p * (clock + p) / (clock**2 / 2 + p * (clock + p)) * (clf._states[0].weights - answer)
+    np.testing.assert_allclose(clf._states[0].average, expected, rtol=1e-10)
+
+
+def test_no_rows_after_a_fit_change_nothing():
+    clf, first, second = halves()
+    clf.fit(*first)
+    before = clf.coef_.copy(), clf._states[0]
+    clf.partial_fit(second[0][:0], second[1][:0])
+    np.testing.assert_array_equal(clf.coef_, before[0])
+    assert clf._states[0] is before[1]
+
+
+def test_passes_are_taken_and_paid():
+    clf, first, _ = halves(noise=LocalPrivacy(1.0), row_norm=5.0, passes=3, ledger=Ledger())
+    clf.partial_fit(*first)
+    assert clf._states[0].step == 240
+    assert clf.privacy_spent_ == {"data": 3.0}
+    assert clf.ledger.max_spent("data") == 3.0
+
+
+def test_later_rows_are_new_ones_after_a_fit_too():
+    clf, first, second = halves(800, noise=LocalPrivacy(1.0), row_norm=5.0, ledger=Ledger(budget=1.0))
+    clf.fit(*first).partial_fit(*second)
+    assert clf.ledger.sources() == {"data": 800}
+    with pytest.raises(uneven.BudgetExceeded, match="row 7 has spent 1"):
+        clf.partial_fit(*(part[:1] for part in second), row_id=[7])
+
+
+def test_estimated_rates_are_kept():
+    X, y, observed, source = uneven_labels()
+    noise = {"expert": Exact(), "crowd": FlippedLabels("estimate")}
+    clf = UnevenClassifier(noise, random_state=0).fit(X, observed, source=source)
+    rate = clf.flip_rates_["crowd"]
+    clf.partial_fit(X, observed, source=source)
+    assert clf.flip_rates_["crowd"] == rate
+    assert clf.score(X, y) > 0.83
+    with pytest.raises(ValueError, match="rate of 'crowd' must be known for partial_fit, got 'estimate'"):
+        clone(clf).partial_fit(X, observed, source=source)
+
+
+def test_moments_estimated_on_the_way_go_on():
+    clf, first, second = halves(moments="estimated")
+    clf.fit(*first)
+    assert clf._states[0].estimates["data"][1] == 80
+    clf.partial_fit(*second)
+    assert clf._states[0].estimates["data"][1] == 160
+    told = UnevenClassifier(random_state=0).fit(*first)
+    assert (told._states[0].estimates, told._states[0].clock) != (clf._states[0].estimates, clf._states[0].clock)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 1.0}, "alpha must stay 0.001 for partial_fit to go on, got 1.0; fit starts anew"),
+        ({"batch_size": 5}, "batch_size must stay 50"),
+        ({"loss": "hinge"}, "loss must stay 'logistic'"),
+        ({"noise": LocalPrivacy(1.0)}, "noise must stay None"),
+        ({"row_norm": 3.0}, "row_norm must stay 'auto'"),
+        ({"clip": 0.1}, "clip must stay 'auto'"),
+        ({"fit_intercept": False}, "fit_intercept must stay True"),
+        ({"moments": "estimated"}, "moments must stay 'auto'"),
+        ({"strategy": "two-rates"}, "strategy must be 'precision' for partial_fit, got 'two-rates'"),
+        ({"average": "late"}, "average must be 'auto' or 'growing' for partial_fit: .* got 'late'"),
+        ({"line_search": 2}, "line_search must be 0 for partial_fit, got 2"),
+        ({"passes": 0}, "passes must be a whole number of at least 1, got 0"),
+    ],
+)
+@pytest.mark.parametrize("begin", ["fit", "partial_fit"])
+def test_settings_that_would_be_ignored_are_refused(begin, change, message):
+    clf, first, second = halves(400)
+    getattr(clf, begin)(*first)
+    before = clf.coef_.copy()
+    with pytest.raises(ValueError, match=message):
+        clf.set_params(**change).partial_fit(*second)
+    np.testing.assert_array_equal(clf.coef_, before)
+
+
+def test_what_cannot_go_on_says_why():
+    clf, first, second = halves(400, strategy="averaged")
+    clf.fit(*first)
+    with pytest.raises(ValueError, match="cannot go on from a fit with strategy 'averaged'"):
+        clf.set_params(strategy="precision").partial_fit(*second)
+    clf.fit(*first, flip_rate=np.full(200, 0.1))
+    with pytest.raises(ValueError, match="cannot go on from a fit to rows that told their own noise"):
+        clf.partial_fit(*second)
+    clf.fit(*first).partial_fit(*second)
+
+
+def test_private_rows_cannot_follow_a_scale_taken_from_others():
+    (X, y), ledger = blobs(400), Ledger()
+    source = np.where(np.arange(400) < 200, "a", "b")
+    clf = UnevenClassifier({"a": Exact(), "b": LocalPrivacy(1.0)}, ledger=ledger).fit(
+        X[:200], y[:200], source=source[:200]
+    )
+    with pytest.raises(ValueError, match="row_norm must be a number where private rows come after others, got 'auto'"):
+        clf.partial_fit(X[200:], y[200:], source=source[200:])
+    assert ledger.sources() == {}
+    clf.set_params(row_norm=5.0).fit(X[:200], y[:200], source=source[:200])
+    clf.partial_fit(X[200:], y[200:], source=source[200:])
+    assert clf.privacy_spent_ == {"b": 1.0}

@@ -1,0 +1,95 @@
+"""Rows of any scale: what they are divided by, and what one long row may not do."""
+
+import numpy as np
+import pytest
+from samples import blobs, objective, uneven_labels
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
+from uneven.estimator.grouping import grouped
+from uneven.estimator.scaling import largest_eigenvalue, scale_of, steepness
+
+
+def one_source(n):
+    return grouped(n, None, None, None, None, "privunit")
+
+
+def test_without_privacy_rows_have_a_mean_square_of_1():
+    """The largest of the sources', the constant feature included; a hair less for float32."""
+    X, _, _, source = uneven_labels()
+    X = X * np.where(source == "expert", 7.0, 1.0)[:, None]
+    groups = grouped(len(X), {"expert": Exact(), "crowd": FlippedLabels(0.1)}, source, None, None, "privunit")
+    scale = scale_of(X, groups, "auto", True, False, 50)
+    unit = scale.rows(X)
+    squares = (unit.astype(float) ** 2).sum(axis=1)
+    assert squares[source == "expert"].mean() == pytest.approx(1.0, rel=1e-5)
+    assert squares[source == "crowd"].mean() < 0.3
+    assert scale.norms == "rms"
+    assert scale.constant == scale.row_norm / 2
+
+
+def test_one_long_row_does_not_ruin_the_fit():
+    """A row fifty times as long as the others: within 1% of logistic regression's objective, and not shrunk."""
+    X, y = blobs(20_000)
+    X[0] *= 100 / np.linalg.norm(X[0])
+    y[0] = int(X[0] @ [1, 2, 3, 4] > 0)
+    ours = UnevenClassifier(random_state=0).fit(X, y)
+    theirs = LogisticRegression(C=1 / (1e-3 * len(y)), tol=1e-8, max_iter=1_000).fit(X, y)
+    assert objective(ours, X, y, 1e-3) < 1.01 * objective(theirs, X, y, 1e-3)
+    bounded = UnevenClassifier(random_state=0, row_norm=100.0).fit(X, y)
+    assert objective(bounded, X, y, 1e-3) > 1.1 * objective(theirs, X, y, 1e-3)  # what the largest norm would do
+
+
+def test_a_stated_norm_is_a_bound():
+    X, y = blobs()
+    with pytest.warns(UserWarning, match="are longer than row_norm = 1 and were shrunk to it"):
+        shrunk = UnevenClassifier(random_state=0, row_norm=1.0).fit(X, y)
+    assert (shrunk.scale_.norms, shrunk.scale_.eigenvalue) == ("largest", 1.0)
+    short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(
+        UnevenClassifier(random_state=0, row_norm=1.0).fit(short, y).coef_, shrunk.coef_, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(("private", "constant"), [(False, 0.5), (True, 0.25)])
+@pytest.mark.parametrize("norm", [1.0, 6.0])
+def test_the_intercept_is_in_proportion_to_the_norm(private, constant, norm):
+    X, _ = blobs(100)
+    scale = scale_of(X, one_source(100), norm, True, private, 50)
+    assert (scale.row_norm, scale.constant) == (norm, constant * norm)
+    longest = np.eye(1, 4) * norm
+    assert 1 - 1e-5 < np.linalg.norm(scale.rows(longest)) <= 1  # inside the unit ball, constant and all
+    assert scale_of(X, one_source(100), norm, False, private, 50).constant == 0.0
+
+
+@pytest.mark.parametrize("d", [3, 300])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_largest_eigenvalue(d, form):
+    """Against singular values, by the matrix itself and by iterations (to the tolerance of those)."""
+    X = np.random.default_rng(0).normal(size=(500, d)) * np.linspace(1, 3, d)
+    truth = np.linalg.svd(X, compute_uv=False)[0] ** 2 / 500
+    assert largest_eigenvalue(form(X)) == pytest.approx(truth, rel=1e-3)
+
+
+def test_steepness_counts_what_few_rows_add():
+    """λ_max + E‖x‖⁴/(b·E‖x‖²), never more than 1."""
+    X = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.0, 0.25]])
+    square, fourth = (1 + 0.25 + 0.25 + 0.0625) / 4, (1 + 0.0625 + 0.0625 + 0.0625**2) / 4
+    assert steepness(X, 10) == pytest.approx(1.25 / 4 + fourth / square / 10)
+    assert steepness(X, 1) == 1.0
+    assert steepness(np.zeros((5, 2)), 1) > 0
+
+
+def test_clipping_is_for_private_rows_and_the_precision_clock():
+    X, y = blobs(400)
+    private = {"noise": LocalPrivacy(5.0), "row_norm": 5.0}
+    for options, clip in [
+        (private, 0.5),
+        ({}, None),
+        ({**private, "strategy": "averaged"}, None),
+        ({**private, "clip": None}, None),
+        ({**private, "clip": 0.3}, 0.3),
+        ({"clip": 0.3}, 0.3),
+    ]:
+        assert UnevenClassifier(random_state=0, **options).fit(X, y).plan_.problem.clip == clip
