@@ -472,57 +472,6 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with():
         clf.set_params(long_rows="refuse").partial_fit(X * 100, y)
 
 
-def test_a_saved_model_predicts_the_same(tmp_path):
-    X, _, observed, source = uneven_labels()
-    noise = {"expert": LocalPrivacy(8.0), "crowd": FlippedLabels(0.35)}
-    names = np.array(["no", "yes"])
-    clf = UnevenClassifier(noise, random_state=0, row_norm=5.0, ledger=Ledger()).fit(X, names[observed], source=source)
-    clf.save(tmp_path / "model.json")
-    again = UnevenClassifier.load(tmp_path / "model.json")
-    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
-    assert list(again.classes_) == ["no", "yes"]
-    assert (again.plan_, again.privacy_spent_) == (clf.plan_, clf.privacy_spent_)
-    assert again.noise == noise
-    with pytest.raises(ValueError, match="can predict but not go on learning"):
-        again.partial_fit(X, names[observed], source=source)
-
-
-def test_a_searched_model_keeps_its_rate(tmp_path):
-    X, y = blobs()
-    X /= np.linalg.norm(X, axis=1).max()
-    source = np.where(np.arange(len(y)) < 400, "a", "b")
-    noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
-    clf = UnevenClassifier(noise, budget=40.0, strategy="two-rates", random_state=0, line_search=3)
-    clf.fit(X, y, source=source, validation=(X[:500], y[:500])).save(tmp_path / "model.json")
-    assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
-
-
-BROKEN = {
-    "cut short": (lambda text: text[: len(text) // 2], "must be a model that was saved whole"),
-    "empty": (lambda _: "", "must be a model that was saved whole"),
-    "something else": (lambda _: "[1, 2]", "must be a model saved by uneven"),
-    "newer": (lambda text: text.replace('"version": 1', '"version": 99'), "must be a model of version 1, got 99"),
-    "unknown key": (lambda text: text.replace('"classes"', '"klasses"', 1), "has no key 'klasses'"),
-    "no weights": (lambda text: text.replace('"coef": [', '"coef": ["x", ', 1), "must have numbers for weights"),
-    "classes out of order": (
-        lambda text: text.replace('"classes": [\n  0,\n  1', '"classes": [\n  1,\n  0'),
-        "classes in order",
-    ),
-    "other plan": (lambda text: text.replace('"bound":', '"bound": 1, "bounds":', 1), "a plan has no key 'bounds'"),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_model_file_is_refused(change, message, tmp_path):
-    clf = UnevenClassifier(random_state=0).fit(*blobs(200))
-    file = tmp_path / "model.json"
-    clf.save(file)
-    file.write_text(change(file.read_text()))
-    with pytest.raises(ValueError, match=message) as caught:
-        UnevenClassifier.load(file)
-    assert "\n" not in str(caught.value)
-
-
 # The paper's line search.
 
 
