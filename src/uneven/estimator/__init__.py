@@ -1,6 +1,7 @@
 """The classifier for people who know scikit-learn: a planner and an engine behind `fit` and `predict`.
 
 classifier    `UnevenClassifier`
+prediction    what it says of rows
 settings      its arguments, checked
 labels        labels of any kind to -1 and 1
 grouping      which source each row is of

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven.engine import Fit, State, fit, initial_state, tasks_of
 from uneven.engine.rows import is_sparse
 from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
 from uneven.estimator.grouping import Grouped, grouped
+from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.scaling import Scale, fitting, scale_of
 from uneven.ledger import Ledger
 from uneven.noise import Exact, FlippedLabels, Noise
@@ -45,13 +44,7 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _has_probabilities(self: UnevenClassifier) -> bool:
-    if self.loss != "logistic":
-        raise AttributeError(f"predict_proba needs loss='logistic', got {self.loss!r}")
-    return True
-
-
-class UnevenClassifier(ClassifierMixin, BaseEstimator):
+class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     """Linear classifier learned by SGD from sources of uneven quality, each row once.
 
     Parameters
@@ -241,11 +234,12 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
             self.classes_ = labels.classes_of(np.asarray(y if classes is None else classes))
         signs = labels.signs(y, self.classes_)
         groups = grouped(X.shape[0], self.noise, source, None, None, self.mechanism)
+        rates = {} if first else getattr(self, "flip_rates_", {})
+        groups = replace(groups, noises=going_on.with_known_rates(groups.noises, rates))
         settings.refuse_unfit(self.loss, groups, len(signs))
         if first:
             self._open(X, groups)
         self._course.refuse_changes(self.get_params(deep=False))
-        groups = replace(groups, noises=going_on.with_known_rates(groups.noises, getattr(self, "flip_rates_", {})))
         unit = self.scale_.rows(fitting(X, self.scale_, self.long_rows, groups))
         self._refuse_run(unit, groups, self.scale_)
         spent = self._charged(groups, row_id, self._rows_seen, times=self.passes)
@@ -257,27 +251,6 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
         ]
         self._keep(states, self.scale_)
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Signed distance to the hyperplane, in units of the margin."""
-        check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_.T + self.intercept_)
-        return scores.ravel() if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of each row."""
-        scores = self.decision_function(X)
-        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[places])
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class; for more than two, one-vs-rest ones made to add up."""
-        positive = expit(self.decision_function(X))
-        if positive.ndim == 1:
-            return np.column_stack([1.0 - positive, positive])
-        return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a readable JSON file: whole or not at all."""
