@@ -589,6 +589,20 @@ REFUSALS = {
         lambda c: c.fit(*GOOD, source=["z"] * 100),
         "source must be one of noise's names, 'a', 'b'; got 'z'",
     ),
+    "epsilon of words": (
+        lambda _: UnevenClassifier().fit(*GOOD, epsilon=["a"] * 100),
+        r"epsilon must be a number in every row, got \['a'",
+    ),
+    "row_id of words": (
+        lambda c: c.fit(*GOOD, source=["a"] * 100, row_id=["a"] * 100),
+        "row_id must be whole numbers, got <U1",
+    ),
+    "validation": (
+        lambda c: c.set_params(strategy="two-rates", line_search=2).fit(
+            *GOOD, source=["a", "b"] * 50, validation=GOOD[0]
+        ),
+        r"validation must be \(X, y\), got array",
+    ),
     "mixed names": (
         lambda c: c.fit(*GOOD, source=["a"] * 99 + [1]),
         "source must hold names that are all text or all whole numbers, got 1 in row 99",

@@ -44,7 +44,10 @@ def row_ids(groups: Grouped, row_id: Any, seen: Mapping[str, int]) -> NDArray[np
         if np.shape(row_id) != groups.index.shape:
             shape = np.shape(row_id)
             raise ValueError(f"row_id must have one number a row, shape {groups.index.shape}, got shape {shape}")
-        return np.asarray(row_id)
+        ids = np.asarray(row_id)
+        if ids.dtype.kind not in "iu":
+            raise ValueError(f"row_id must be whole numbers, got {ids.dtype}")
+        return ids
     if groups.by_row:
         return np.arange(len(groups.index))
     ids = np.empty(len(groups.index), dtype=np.int64)

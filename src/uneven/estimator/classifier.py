@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from uneven import checks
 from uneven.engine import Fit, State, fit, initial_state, tasks_of
 from uneven.engine.rows import is_sparse
 from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
@@ -334,6 +335,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         plans = line_search.candidates(self.plan_, self.line_search)
         if validation is None:
             return plans, (*data[names[0]], groups.noises[names[0]])
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise ValueError(f"validation must be (X, y), got {checks.shown(validation)}")
         X, y = validate_data(self, *validation, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return plans, (scale.rows(X), labels.signs(y, self.classes_)[0], Exact())
 

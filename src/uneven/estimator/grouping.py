@@ -116,7 +116,10 @@ def checked_noises(noise: Any) -> dict[str, Noise]:
 
 
 def _levels(name: str, values: Any, n: int) -> Array:
-    levels = np.asarray(values, dtype=np.float64)
+    try:
+        levels = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number in every row, got {checks.shown(values)}") from None
     if levels.shape != (n,):
         raise ValueError(f"{name} must have one value a row, shape ({n},), got shape {levels.shape}")
     wrong = ~(levels > 0) if name == "epsilon" else ~((levels >= 0) & (levels < 0.5))
