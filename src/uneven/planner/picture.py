@@ -29,12 +29,13 @@ def picture(plan: Decision, others: Mapping[str, Decision]) -> Figure:
 
     figure = Figure(figsize=(12, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    _steps(left, plan)
-    _bounds(right, plan, others)
+    draw_steps(left, plan)
+    draw_bounds(right, plan, others)
     return figure
 
 
-def _steps(axes: Axes, plan: Decision) -> None:
+def draw_steps(axes: Axes, plan: Decision) -> None:
+    """Step sizes over time, coloured by source."""
     from matplotlib.ticker import MaxNLocator
 
     eta, start = plan.step_sizes(), 0
@@ -66,7 +67,8 @@ def _steps(axes: Axes, plan: Decision) -> None:
         axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-def _bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> None:
+def draw_bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> None:
+    """Bound of every strategy, one below the other."""
     for row, (name, other) in enumerate(others.items()):
         shade = MARKED if name == plan.strategy else PLAIN
         evaluated = other.evaluated_bound()

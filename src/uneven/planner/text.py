@@ -10,12 +10,13 @@ from uneven.planner.decision import Decision
 from uneven.planner.feeds import Segment
 
 WIDTH = 100
+COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
 
 
 def summary(plan: Decision, others: Mapping[str, Decision]) -> str:
     """Plan as a few paragraphs: what to do, why, what it promises, and the other strategies beside it."""
-    words, promise = (_wrapped(lines) for lines in (_words(plan), _promise(plan)))
-    return "\n\n".join([_headline(plan), _sources(plan), words, promise, _others(plan, others)])
+    to_do, promised = (_wrapped(lines) for lines in (words(plan), promise(plan)))
+    return "\n\n".join([headline(plan), table(source_rows(plan), right=(2, 5)), to_do, promised, _others(plan, others)])
 
 
 def noise_words(noise: Noise) -> str:
@@ -37,7 +38,8 @@ def _wrapped(lines: Sequence[str]) -> str:
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
-def _headline(plan: Decision) -> str:
+def headline(plan: Decision) -> str:
+    """What is planned, in one line."""
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
     return (
@@ -47,7 +49,8 @@ def _headline(plan: Decision) -> str:
     )
 
 
-def _sources(plan: Decision) -> str:
+def source_rows(plan: Decision) -> list[tuple[str, ...]]:
+    """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name = {source.name: source for source in plan.sources}
     steps = {name: span for segment, span in _spans(plan) for name in segment.sources}
     rows = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
@@ -58,7 +61,7 @@ def _sources(plan: Decision) -> str:
         worth = f"{plan.exchange[name]:.3g}"
         noise, span = noise_words(source.noise), steps.get(name, "none")
         rows.append((use, shortened(name, 24), f"{source.rows:,}", noise, span, worth))
-    return table(rows, right=(2, 5))
+    return rows
 
 
 def _spans(plan: Decision) -> Iterator[tuple[Segment, str]]:
@@ -70,7 +73,8 @@ def _spans(plan: Decision) -> Iterator[tuple[Segment, str]]:
         start += segment.steps
 
 
-def _words(plan: Decision) -> list[str]:
+def words(plan: Decision) -> list[str]:
+    """What to do, and what a row of each source is worth: one sentence each."""
     lines = []
     if plan.shuffled:
         lines.append("Shuffle all rows together and use each once.")
@@ -92,7 +96,8 @@ def _words(plan: Decision) -> list[str]:
     return lines
 
 
-def _promise(plan: Decision) -> list[str]:
+def promise(plan: Decision) -> list[str]:
+    """What the plan promises, and what a reader should know of it: one sentence each."""
     what = f"{plan.theorem}, {'variances' if plan.moments == 'variance' else plan.moments + ' moments'}"
     if plan.moments == "lower":
         lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({what})."]
@@ -106,6 +111,11 @@ def _promise(plan: Decision) -> list[str]:
 
 
 def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
+    return f"Every strategy (* this plan). {COMPARE}\n" + table(strategy_rows(plan, others), right=(2, 3))
+
+
+def strategy_rows(plan: Decision, others: Mapping[str, Decision]) -> list[tuple[str, ...]]:
+    """A header and a row for each strategy: its order and its bounds."""
     rows = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():
         evaluated = other.evaluated_bound()
@@ -113,10 +123,7 @@ def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else number(evaluated)
         rows.append((mark, order, number(other.bound), cell))
-    return (
-        "Every strategy (* this plan). Compare by 'evaluated': the inequality behind the theorem, step by step.\n"
-        + table(rows, right=(2, 3))
-    )
+    return rows
 
 
 def number(value: float) -> str:
