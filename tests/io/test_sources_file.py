@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from written import rows, write, write_csv
 
 import uneven
-from uneven.io import SourceEntry, open_table, read_sources, write_sources
+from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
 from uneven.io.sources_text import toml_value
 
 NOISES = st.one_of(
@@ -400,3 +400,31 @@ def test_a_table_of_every_format_is_read(tmp_path):
         file = read_sources(described(tmp_path, text))
         assert file.sources[0].source.rows == open_table(path).rows == 20
         assert file.problem.n_features == 3
+
+
+# Text from elsewhere.
+
+
+def test_text_from_elsewhere_is_what_a_file_says(tmp_path):
+    sources = [uneven.Source("clinic", 40, uneven.LocalPrivacy(10), price=2.0), uneven.Source("crowd", 30)]
+    write_sources(tmp_path / "sources.toml", sources, n_features=3, strategy="two-rates")
+    text = (tmp_path / "sources.toml").read_text(encoding="utf-8")
+    assert sources_to_text(sources, n_features=3, strategy="two-rates") == text
+    file = sources_from_text(text.encode())
+    assert file.plan() == read_sources(tmp_path / "sources.toml").plan()
+
+
+def test_text_from_elsewhere_opens_no_file(folder, monkeypatch):
+    """Not even one that is there: rows are what the text says."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(ValueError, match=r"^mine: source 'clinic': rows must be given, since its data clinic.parquet"):
+        sources_from_text(CONTRACT, "mine")
+    text = "n_features = 3" + CONTRACT.replace("data =", "rows = 7\ndata =")
+    assert [(entry.source.rows, entry.data) for entry in sources_from_text(text).sources] == [(7, None), (7, None)]
+
+
+def test_slips_in_text_name_the_line():
+    with pytest.raises(ValueError, match=r"^sources.toml, line 2: "):
+        sources_from_text("alpha = 1\nalpha = = 2\n")
+    with pytest.raises(ValueError, match=r"^mine.toml, line 1: must be UTF-8 text, got the byte 0xff"):
+        sources_from_text(b"\xff", "mine.toml")

@@ -12,7 +12,14 @@ refusals       one-line errors about files
 """
 
 from uneven.io.files import write_text_atomically
-from uneven.io.sources_file import SourceEntry, SourcesFile, read_sources, write_sources
+from uneven.io.sources_file import (
+    SourceEntry,
+    SourcesFile,
+    read_sources,
+    sources_from_text,
+    sources_to_text,
+    write_sources,
+)
 from uneven.io.tables import Table, open_table
 
 __all__ = [
@@ -21,6 +28,8 @@ __all__ = [
     "Table",
     "open_table",
     "read_sources",
+    "sources_from_text",
+    "sources_to_text",
     "write_sources",
     "write_text_atomically",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from uneven import checks
 from uneven.io.agreement import agreed_features, agreed_width
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located
-from uneven.io.sources_text import parsed, toml_text
+from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
 from uneven.noise import MOMENTS, Exact, noise_from_dict
 from uneven.planner import STRATEGIES, Plan, Source, plan
@@ -107,7 +107,30 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     (True, 0.01, 120)
     """
     file = Path(path)
-    values = parsed(file)
+    return _understood(file, parsed(file), _entry)
+
+
+def sources_from_text(content: str | bytes, name: str = "sources.toml") -> SourcesFile:
+    """Read the content of a ``sources.toml`` from elsewhere: no file is opened, so each source must say its rows.
+
+    Parameters
+    ----------
+    content : str or bytes
+    name : str
+        Of the file, for errors.
+
+    Examples
+    --------
+    >>> clinic = Source("clinic", rows=6000)
+    >>> sources_from_text(sources_to_text([clinic], n_features=25)).sources[0].source == clinic
+    True
+    """
+    raw = content.encode("utf-8") if isinstance(content, str) else content
+    return _understood(Path(name), parsed_content(raw, name), _unopened)
+
+
+def _understood(file: Path, values: Mapping[str, Any], entry: Callable[..., SourceEntry]) -> SourcesFile:
+    """What a file says, with `entry` made of each source."""
     with located(str(file)):
         checks.only_keys("the top level", values, TOP_KEYS)
         settings = {**DEFAULTS, **{key: values[key] for key in DEFAULTS if key in values}}
@@ -119,8 +142,8 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
         _refuse_twice([source["name"] for source in described])
     # All that can be said without the data is said by now: counting rows may take a while.
     libsvm_width = width if features is None else None
-    entries = tuple(_entry(file, libsvm_width, **source) for source in described)
-    opened = {entry.source.name: entry.table for entry in entries if entry.table is not None}
+    entries = tuple(entry(file, libsvm_width, **source) for source in described)
+    opened = {one.source.name: one.table for one in entries if one.table is not None}
     names = agreed_features(str(file), opened, label, features)
     with located(str(file)):
         problem = _checked_problem(settings, agreed_width(width, names))
@@ -148,6 +171,33 @@ def write_sources(
     **settings
         Settings of `uneven.plan`: alpha, batch_size, loss, strategy, moments, radius, clip.
     """
+    folder = Path(path).absolute().parent
+    columns: dict[str, Any] = {"label": label, "features": features, "n_features": n_features}
+    write_text_atomically(path, sources_to_text(sources, folder, **columns, **settings))
+
+
+def sources_to_text(
+    sources: Iterable[SourceEntry | Source],
+    folder: Path | None = None,
+    *,
+    label: str | int | None = None,
+    features: Sequence[str] | None = None,
+    n_features: int | None = None,
+    **settings: Any,
+) -> str:
+    """Text that `write_sources` writes; `folder` is where the file will be, the current one if None.
+
+    Examples
+    --------
+    >>> print(sources_to_text([Source("clinic", rows=6000)], n_features=25))
+    # Sources of data of uneven quality, for uneven: ...
+    alpha = 0.001  # L2 strength
+    ...
+    [[source]]
+    name = "clinic"
+    rows = 6000
+    noise = { kind = "exact" }
+    """
     entries = [entry if isinstance(entry, SourceEntry) else SourceEntry(entry) for entry in sources]
     checked_sources(entry.source for entry in entries)
     checks.only_keys("sources.toml", settings, tuple(DEFAULTS))
@@ -157,9 +207,8 @@ def write_sources(
         agreed_width(width, names)
     every = {**DEFAULTS, **settings}
     every |= {key: value for key, value in _checked_problem(every, width).to_dict().items() if key in DEFAULTS}
-    folder = Path(path).absolute().parent
-    text = toml_text({**every, "label": label, "features": names, "n_features": width}, _tables_of(entries, folder))
-    write_text_atomically(path, text)
+    place = Path.cwd() if folder is None else folder
+    return toml_text({**every, "label": label, "features": names, "n_features": width}, _tables_of(entries, place))
 
 
 def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
@@ -226,6 +275,13 @@ def _entry(file: Path, width: int | None, name: str, rows: Any, data: Path | Non
     if rows not in (None, count):
         raise ValueError(f"{file}: source {name!r}: rows must be {count} as in {data}, or left out; got {rows}")
     return SourceEntry(Source(name, count, **rest), data, table)
+
+
+def _unopened(file: Path, _width: int | None, name: str, rows: Any, data: Path | None, **rest: Any) -> SourceEntry:
+    """Entry of what `_described` returned, by what it says alone."""
+    if rows is None:
+        raise ValueError(f"{file}: source {name!r}: rows must be given, since its data {data} are not opened here")
+    return SourceEntry(Source(name, rows, **rest))
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

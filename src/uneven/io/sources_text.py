@@ -37,21 +37,25 @@ def parsed(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
         raise ValueError(f"{path} must be a file like sources.toml; it is not a file")
-    content = path.read_bytes()
+    return parsed_content(path.read_bytes(), str(path))
+
+
+def parsed_content(content: bytes, name: str) -> dict[str, Any]:
+    """What a file of that name with this content says, or in which line it is no TOML."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: must be UTF-8 text, got the byte {content[error.start]:#04x}") from None
+        raise ValueError(f"{name}, line {line}: must be UTF-8 text, got the byte {content[error.start]:#04x}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(_syntax_error(path, str(error), content)) from None
+        raise ValueError(_syntax_error(name, str(error), content)) from None
 
 
-def _syntax_error(path: Path, message: str, content: bytes) -> str:
+def _syntax_error(name: str, message: str, content: bytes) -> str:
     place = re.search(r"\(at line (\d+), column \d+\)$", message)
     line = int(place[1]) if place else max(1, len(content.splitlines()))  # else: at the end of the document
     reason = " ".join(re.sub(r"\(at [^()]*\)$", "", message).split())
-    return f"{path}, line {line}: {reason}"
+    return f"{name}, line {line}: {reason}"
 
 
 def toml_text(settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]]) -> str:
