@@ -53,7 +53,7 @@ def source_rows(plan: Decision) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name = {source.name: source for source in plan.sources}
     steps = {name: span for segment, span in _spans(plan) for name in segment.sources}
-    rows = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
+    rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
     for name in [*plan.order, *(name for name in by_name if name not in plan.order)]:
         source = by_name[name]
         position = str(plan.order.index(name) + 1) if name in plan.order else "no"
@@ -116,7 +116,7 @@ def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
 
 def strategy_rows(plan: Decision, others: Mapping[str, Decision]) -> list[tuple[str, ...]]:
     """A header and a row for each strategy: its order and its bounds."""
-    rows = [("strategy", "order", "bound", "evaluated")]
+    rows: list[tuple[str, ...]] = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():
         evaluated = other.evaluated_bound()
         order = "all together" if other.shuffled else shortened(", ".join(other.order), 48)

@@ -1,0 +1,176 @@
+"""A small run of every strategy on the embedded sample: measured distances beside the bounds that predict them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.datasets import Dataset
+from uneven.engine.sweep import sweep
+from uneven.noise import Exact
+from uneven.planner import Plan, Source, plan
+from uneven.problem import Problem
+
+Array = NDArray[np.float64]
+Estimate = tuple[float, float]
+"""A mean and its standard error."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was measured, by strategy.
+
+    Attributes
+    ----------
+    plans : dict of Plan
+        What was run: the plan of each strategy, for rows scaled to the sample and its dimension.
+    runs : int
+    distance : dict
+        Mean of ‖w - w*‖² and its standard error.
+    accuracy : dict
+        Mean share of the test rows classified correctly, and its standard error.
+    best_accuracy : float
+        The share that w* classifies correctly.
+    """
+
+    plans: Mapping[str, Plan]
+    runs: int
+    distance: Mapping[str, Estimate]
+    accuracy: Mapping[str, Estimate]
+    best_accuracy: float
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows used of each source."""
+        return {source.name: source.rows for source in next(iter(self.plans.values())).sources}
+
+
+def scaled(sources: Sequence[Source], limit: int) -> list[Source]:
+    """Sources with their rows scaled down in proportion to at most `limit` in all, at least one row each.
+
+    >>> [source.rows for source in scaled([Source("a", 50_000), Source("b", 450_000)], limit=20_000)]
+    [2000, 17999]
+    """
+    total = sum(source.rows for source in sources)
+    if len(sources) > limit:
+        raise ValueError(f"sources must be at most {limit} to run on the sample, got {len(sources)}")
+    if total <= limit:
+        return list(sources)
+    spare = limit - len(sources)  # a row each, and these in proportion: never more than the limit
+    return [replace(source, rows=1 + spare * source.rows // total) for source in sources]
+
+
+def optimum(problem: Problem, X: NDArray[np.float32], y: Array) -> Array:
+    """w*, the minimiser of (λ/2)‖w‖² + mean ℓ(y·wᵀx), with slopes capped as the problem's clip says.
+
+    For smooth losses by L-BFGS; f is λ-strongly convex, so ‖w - w*‖ ≤ ‖∇f(w)‖/λ tells how close it is. The hinge, whose
+    cap is a weight of the row, by liblinear's dual coordinate descent.
+    """
+    rows = np.asarray(X, dtype=np.float64)
+    cap = problem.gradient_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
+    return _smooth_optimum(problem, rows, y, cap) if problem.loss_function.smooth else _hinge(problem, rows, y, cap)
+
+
+def simulate(
+    planned: Plan,
+    data: Dataset,
+    *,
+    runs: int = 10,
+    limit: int = 20_000,
+    seed: int = 0,
+    tick: Callable[[float], Any] = lambda _: None,
+) -> Simulation:
+    """Run the plan of every strategy on rows of a data set, and measure how far from w* it ends.
+
+    In each run the sources are dealt rows at random, none twice, labels are flipped where a source's noise says
+    so, and all strategies see the same rows. The answer is what the bound is of: the last iterate, or the average for
+    Theorem B. A simulation: its noise has a seed and protects nobody.
+
+    Parameters
+    ----------
+    planned : Plan
+        Its sources and settings are used, with the dimension of `data`.
+    data : Dataset
+    runs : int
+    limit : int
+        Rows a run uses in all; sources with more are scaled down in proportion.
+    tick : callable
+        Told the share of the runs that is done.
+    """
+    problem = replace(planned.problem, n_features=data.X.shape[1])
+    sources = scaled(planned.sources, min(limit, len(data.y)))
+    plans = plan(sources, **problem.to_dict(), strategy=planned.strategy, moments=planned.moments).alternatives()
+    best = optimum(problem, data.X, data.y)
+    answers = []
+    for run in range(runs):
+        tick(run / runs)
+        answers.append(_one_run(plans, data, np.random.SeedSequence([seed, run])))
+    tick(1.0)
+    weights = np.stack(answers, axis=1)
+    distance = ((weights - best) ** 2).sum(axis=2)
+    accuracy = np.stack([_accuracy(own, data) for own in weights])
+    return Simulation(
+        plans, runs, _estimates(plans, distance), _estimates(plans, accuracy), _accuracy(best, data).item()
+    )
+
+
+def deal(sources: Sequence[Source], data: Dataset, rng: np.random.Generator) -> dict[str, tuple[Any, Array]]:
+    """Rows of the data set dealt to the sources at random, none twice, with labels as each source would have them."""
+    order = rng.permutation(len(data.y))
+    parts = np.split(order, np.cumsum([source.rows for source in sources]))
+    return {
+        source.name: (np.ascontiguousarray(data.X[part]), source.noise.corrupt(data.y[part], rng))
+        for source, part in zip(sources, parts, strict=False)  # what is left over is nobody's
+    }
+
+
+def _one_run(plans: Mapping[str, Plan], data: Dataset, seeds: np.random.SeedSequence) -> Array:
+    """Answer of each plan, shape (plans, d)."""
+    dealing, noise = seeds.spawn(2)
+    sources = next(iter(plans.values())).sources
+    rows = deal(sources, data, np.random.default_rng(dealing))
+    seed = int(noise.generate_state(1)[0])
+    answers: dict[str, Array] = {}
+    for average in ("last", "steps"):
+        mine = {name: p for name, p in plans.items() if (p.theorem == "Theorem B") == (average == "steps")}
+        swept = sweep(mine.values(), rows, seed=seed, average=average)
+        answers.update(zip(mine, swept.weights[:, 0], strict=True))
+    return np.stack([answers[name] for name in plans])
+
+
+def _estimates(plans: Mapping[str, Plan], values: Array) -> dict[str, Estimate]:
+    """Mean and standard error over runs, of values of shape (plans, runs)."""
+    runs = values.shape[1]
+    errors = values.std(axis=1, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(values), np.nan)
+    return {name: (float(own.mean()), float(error)) for name, own, error in zip(plans, values, errors, strict=True)}
+
+
+def _accuracy(weights: Array, data: Dataset) -> Array:
+    """Share of the test rows on the right side, for weights of shape (..., d)."""
+    margins = weights @ data.X_test.T.astype(np.float64) * data.y_test
+    return np.asarray((margins > 0).mean(axis=-1))
+
+
+def _smooth_optimum(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
+    from scipy.optimize import minimize
+
+    def objective(w: Array) -> tuple[float, Array]:
+        value = problem.loss_function.value(y * (X @ w), cap).mean() + problem.alpha / 2.0 * (w @ w)
+        return float(value), problem.alpha * w + Exact().row_gradients(problem, w, X, y).mean(axis=0)
+
+    start = np.zeros(X.shape[1])
+    options: Any = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9, "maxcor": 30}
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
+
+
+def _hinge(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
+    from sklearn.svm import LinearSVC
+
+    strength = 1.0 / (problem.alpha * len(y))
+    solver = LinearSVC(loss="hinge", C=strength, fit_intercept=False, tol=1e-8, max_iter=20_000, random_state=0)
+    fitted = solver.fit(X, y, sample_weight=np.minimum(cap, 1.0))
+    return np.asarray(fitted.coef_[0], dtype=np.float64)
