@@ -27,8 +27,13 @@ from uneven.studio.simulation import Simulation, simulate
 TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
     "Describe your sources: how many rows each has, and what stands between them and the learner. "
-    "The plan below follows each change. No data leaves this machine; none is needed."
+    "The plan below follows each change; settings and files are in the sidebar. No data is needed, and none is sent."
 )
+NARROW = 300
+STYLE = """<style>
+.stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
+@media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
+</style>"""
 DTYPES = {
     "name": "object",
     "rows": "Int64",
@@ -43,6 +48,7 @@ def main() -> None:
     """Show the page."""
     st.set_page_config("uneven studio", layout="wide")
     _begin()
+    st.html(STYLE)
     st.title(TITLE)
     st.markdown(ABOUT)
     sources = _edited_sources()
@@ -109,6 +115,7 @@ def _edited_sources() -> list[Source]:
         column_config=_column_config(),
         num_rows="dynamic",
         hide_index=True,
+        placeholder="",
         width="stretch",
         alt="Table of sources",
     )
@@ -220,7 +227,9 @@ def _show_intervals(planned: Plan) -> None:
 
 def _ask_what_if(planned: Plan) -> None:
     st.header("What if I buy more rows?")
-    more = st.number_input("Rows to buy, of one source or another", key="more", min_value=1, step=1000, value=10_000)
+    more = st.number_input(
+        "Rows to buy, of one source or another", key="more", min_value=1, step=1000, value=10_000, width=NARROW
+    )
     rows: list[tuple[str, ...]] = [("more of", "rows then", "bound now", "bound then", "change", "cost")]
     try:
         rows += [_what_if_row(table.what_if(planned, source.name, more)) for source in planned.sources]
@@ -242,7 +251,7 @@ def _ask_simulation(planned: Plan) -> None:
         "Runs every strategy on the sample of Covertype that comes with the package (54 features), with rows scaled "
         "down in proportion, and measures how far from the optimum w\\* it ends. The first run compiles for a while."
     )
-    runs = st.number_input("Runs", key="runs", min_value=2, max_value=100, value=10, step=1)
+    runs = st.number_input("Runs", key="runs", min_value=2, max_value=100, value=10, step=1, width=NARROW)
     if st.button("Run a small simulation", type="primary"):
         bar = st.progress(0.0, "Running")
         try:

@@ -1,0 +1,139 @@
+"""The small simulation: its optimum, how rows are dealt, and measured distances beside the bounds."""
+
+import numpy as np
+import pytest
+
+import uneven
+from uneven.datasets import Dataset, load_covertype_sample
+from uneven.studio import simulation, table
+from uneven.studio.pictures import measured_figure
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return load_covertype_sample()
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """600 rows of 4 features in the unit ball, with labels that a line tells apart but for a tenth."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X = (X / (np.linalg.norm(X, axis=1).max() * 1.000001)).astype(np.float32)
+    y = np.where((X[:, 0] > 0) != (rng.random(600) < 0.1), 1.0, -1.0)
+    return Dataset("tiny", X[:500], y[:500], X[500:], y[500:])
+
+
+def value(problem, w, data):
+    """(λ/2)‖w‖² + mean of the capped loss, row by row."""
+    cap = problem.gradient_norm / np.linalg.norm(data.X.astype(float), axis=1)
+    return problem.alpha / 2 * w @ w + problem.loss_function.value(data.y * (data.X.astype(float) @ w), cap).mean()
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+@pytest.mark.parametrize("loss", ["logistic", "linear"])
+def test_optimum_has_no_gradient(tiny, loss, clip):
+    """Strong convexity: ‖w - w*‖ ≤ ‖∇f(w)‖/λ; the solver stops at a gradient of 1e-9 a coordinate."""
+    problem = uneven.Problem(4, 1e-2, 50, loss, clip=clip)
+    w = simulation.optimum(problem, tiny.X, tiny.y)
+    gradient = problem.alpha * w + uneven.Exact().row_gradients(problem, w, tiny.X.astype(float), tiny.y).mean(axis=0)
+    assert np.linalg.norm(gradient) / problem.alpha < 1e-6
+    assert np.linalg.norm(w) > 0.1
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_optimum_of_the_hinge(tiny, clip):
+    """f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it, up to what the solver leaves: its tolerance, 1e-8, and rounding."""
+    problem = uneven.Problem(4, 1e-2, 50, "hinge", clip=clip)
+    best = simulation.optimum(problem, tiny.X, tiny.y)
+    rng = np.random.default_rng(1)
+    for size in (0.003, 0.03, 0.3, 3.0):
+        for step in size * rng.normal(size=(50, 4)):
+            gained = value(problem, best + step, tiny) - value(problem, best, tiny)
+            assert gained >= problem.alpha / 2 * step @ step - 1e-7
+
+
+@pytest.mark.parametrize(("rows", "limit"), [((50_000, 450_000), 20_000), ((1, 10**9), 100), ((7, 8, 9), 10)])
+def test_rows_are_scaled_in_proportion(rows, limit):
+    sources = [uneven.Source(str(i), n, price=2.0) for i, n in enumerate(rows)]
+    small = simulation.scaled(sources, limit)
+    assert limit - len(rows) < sum(source.rows for source in small) <= limit
+    for before, after in zip(sources, small, strict=True):
+        assert abs(after.rows - limit * before.rows / sum(rows)) <= len(rows)
+        assert (after.name, after.noise, after.price) == (before.name, before.noise, before.price)
+
+
+def test_few_rows_are_left_as_they_are():
+    assert simulation.scaled(table.HOSPITALS, 500_000) == list(table.HOSPITALS)
+    with pytest.raises(ValueError, match="sources must be at most 1 to run on the sample, got 2"):
+        simulation.scaled(table.HOSPITALS, 1)
+
+
+def test_rows_are_dealt_once_and_labels_flipped_where_they_should_be(tiny):
+    numbered = Dataset("numbered", np.arange(500, dtype=np.float32)[:, None], tiny.y, tiny.X_test, tiny.y_test)
+    noises = uneven.Exact(), uneven.FlippedLabels(0.3)
+    sources = [uneven.Source("a", 100, noises[0]), uneven.Source("b", 390, noises[1])]
+    dealt = simulation.deal(sources, numbered, np.random.default_rng(0))
+    places = {name: X[:, 0].astype(int) for name, (X, _) in dealt.items()}
+    assert {name: len(place) for name, place in places.items()} == {"a": 100, "b": 390}
+    assert len(np.unique(np.concatenate(list(places.values())))) == 490
+    np.testing.assert_array_equal(dealt["a"][1], tiny.y[places["a"]])
+    flipped = (dealt["b"][1] != tiny.y[places["b"]]).mean()
+    assert abs(flipped - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 390)  # four standard errors
+
+
+def test_standard_errors_shrink_as_one_over_the_root_of_the_runs():
+    plans = {"a": None}
+    values = np.array([[1.0, 3.0, 1.0, 3.0]])
+    mean, error = simulation._estimates(plans, values)["a"]
+    assert (mean, error) == pytest.approx((2.0, np.sqrt(4 / 3) / 2))
+
+
+def test_without_noise_or_flips_it_ends_near_the_optimum(tiny):
+    """Each strategy's mean is below its bound, which holds whatever the rows are; their noise keeps it above 0."""
+    planned = uneven.plan([uneven.Source("a", 500)], 9, alpha=0.1, batch_size=5)
+    done = simulation.simulate(planned, tiny, runs=6)
+    assert set(done.plans) == set(planned.alternatives())
+    for name, (mean, error) in done.distance.items():
+        assert 0 < mean + 4 * error < done.plans[name].bound
+        assert done.plans[name].problem.n_features == 4
+        assert abs(done.accuracy[name][0] - done.best_accuracy) < 0.1
+    assert done.rows == {"a": 500}
+
+
+def test_same_seed_same_figures_and_another_seed_others(tiny):
+    planned = uneven.plan([uneven.Source("a", 300, uneven.LocalPrivacy(2))], 4, alpha=0.1)
+    one, again, other = (simulation.simulate(planned, tiny, runs=2, seed=seed).distance for seed in (0, 0, 1))
+    assert one == again
+    assert one != other
+
+
+def test_flipped_labels_are_corrected(tiny):
+    """The surrogate is unbiased: four tenths of labels wrong, and the mean still goes where clean labels lead.
+
+    Without the correction, or without flips, w would end short of w* or beyond it, by a factor 1 - 2·0.4 = 1/5 or 5.
+    """
+    planned = uneven.plan(
+        [uneven.Source("a", 500, uneven.FlippedLabels(0.4))], 4, alpha=1.0, loss="linear", batch_size=5
+    )
+    best = simulation.optimum(planned.problem, tiny.X, tiny.y)
+    plans = planned.alternatives()  # precision is the first
+    answers = np.stack([simulation._one_run(plans, tiny, np.random.SeedSequence([0, run]))[0] for run in range(60)])
+    error = answers.std(axis=0, ddof=1) / np.sqrt(len(answers))
+    assert (np.abs(answers.mean(axis=0) - best) < 4 * error).all()
+    assert np.linalg.norm(4 * error) < 0.5 * np.linalg.norm(best)  # it would notice a factor of 5
+
+
+def test_the_page_s_own_simulation(sample):
+    """Two hospitals on the embedded sample: every mean is below its bound, and precision comes nearest of all."""
+    planned = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    told = []
+    done = simulation.simulate(planned, sample, runs=3, limit=5_000, tick=told.append)
+    assert told == [0.0, 1 / 3, 2 / 3, 1.0]
+    assert done.rows == {"clinic": 500, "region": 4_499}
+    for name, (mean, error) in done.distance.items():
+        assert mean + 4 * error < done.plans[name].bound
+    assert min(done.distance, key=lambda name: done.distance[name]) == "precision"
+    figure = measured_figure(done.plans["precision"], done.plans, done.distance, "dark")
+    means = figure.axes[0].containers[0].lines[0].get_xdata()
+    np.testing.assert_array_equal(means, [mean for mean, _ in done.distance.values()])
