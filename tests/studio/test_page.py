@@ -1,0 +1,210 @@
+"""What the page shows, without a browser: the plan of its table and settings, one line for each slip, files."""
+
+import json
+import re
+import sys
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import uneven
+from uneven.io import sources_to_text
+from uneven.planner import text
+from uneven.studio import page, table
+
+CROWD = [
+    uneven.Source("experts", 2_000, price=1.0),
+    uneven.Source("crowd", 50_000, uneven.FlippedLabels(0.2), price=0.05),
+]
+
+
+@pytest.fixture
+def app(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["page.py"])
+    return AppTest.from_file(page.__file__, default_timeout=120).run()
+
+
+def shown(app):
+    """All text of the page, its tables included, without the escapes of Markdown."""
+    tables = "\n".join(one.value.to_csv(index=False) for one in app.table)
+    texts = [one.value for kind in (app.title, app.header, app.markdown, app.caption) for one in kind]
+    return re.sub(r"\\(.)", r"\1", "\n".join([*texts, tables]))
+
+
+def refusals(app):
+    return [re.sub(r"\\(.)", r"\1", error.value) for error in app.error]
+
+
+def with_rows(app, *rows):
+    app.session_state["rows"] = [dict(row) for row in rows]
+    app.session_state["edition"] += 1
+    return app.run()
+
+
+def promised(plan):
+    return "\n".join(f"- {line}" for line in [*text.words(plan), *text.promise(plan)]).split("\n")
+
+
+def test_it_opens_with_two_hospitals(app):
+    plan = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    assert not app.exception
+    assert refusals(app) == []
+    assert all(line in shown(app) for line in promised(plan))
+    for name, other in plan.alternatives().items():
+        assert re.search(rf'^{name}( \*)?,.*,"?{text.number(other.bound)}"?,', shown(app), flags=re.M)
+
+
+def test_it_shows_the_plan_s_own_values(app):
+    plan = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    assert uneven.Plan.from_dict(json.loads(app.json[0].value)) == plan
+
+
+SETTINGS = {
+    "alpha": 0.02,
+    "batch_size": 10,
+    "n_features": 7,
+    "strategy": "two-rates",
+    "loss": "hinge",
+    "clip": None,
+    "radius": "paper",
+    "moments": "upper",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_reaches_the_plan(app, name):
+    plan = uneven.plan(table.HOSPITALS, **{**table.SETTINGS, name: SETTINGS[name]})
+    app.get_by_key(name).set_value(SETTINGS[name]).run()
+    assert not app.exception
+    assert all(line in shown(app) for line in promised(plan))
+    assert plan != uneven.plan(table.HOSPITALS, **table.SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "value", "message"), [("alpha", 0.0, "alpha must be"), ("clip", -1.0, "clip must")])
+def test_a_bad_setting_is_one_line(app, name, value, message):
+    app.get_by_key(name).set_value(value).run()
+    assert not app.exception
+    assert len(refusals(app)) == 1
+    assert refusals(app)[0].startswith(message)
+    app.get_by_key(name).set_value(table.SETTINGS[name]).run()
+    assert refusals(app) == []
+
+
+def test_bad_rows_leave_the_page_alive(app):
+    clinic = table.row_of(table.HOSPITALS[0])
+    bad = [{**clinic, "rows": 0}, {**clinic, "name": "x", "level": -1.0}, clinic]
+    with_rows(app, clinic, *bad)
+    assert not app.exception
+    assert [refusal.split(":")[0] for refusal in refusals(app)] == ["Row 2", "Row 3", "Row 4"]
+    assert "Use 'clinic' alone" in shown(app)
+
+
+def test_cells_that_are_typed_into(app):
+    """An edited cell, a new row and one with nothing but its menus, a row taken away."""
+    edits = {
+        "edited_rows": {0: {"rows": 70_000, "price": 2}},
+        "added_rows": [{"name": "crowd", "rows": 900, "kind": "flipped-labels", "level": 0.2}, {"kind": "exact"}],
+        "deleted_rows": [1],
+    }
+    app.session_state[f"sources-{app.session_state['edition']}"] = edits
+    app.run()
+    assert not app.exception
+    assert refusals(app) == []
+    sources = [
+        uneven.Source("clinic", 70_000, uneven.LocalPrivacy(10), price=2),
+        uneven.Source("crowd", 900, uneven.FlippedLabels(0.2)),
+    ]
+    assert uneven.Plan.from_dict(json.loads(app.json[0].value)) == uneven.plan(sources, **table.SETTINGS)
+
+
+def test_an_empty_table_says_so(app):
+    with_rows(app)
+    assert not app.exception
+    assert refusals(app) == ["sources must hold at least one uneven.Source, got none"]
+
+
+def test_more_rows_than_a_page_can_show(app):
+    with_rows(app, {**table.row_of(table.HOSPITALS[0]), "rows": 10**12})
+    assert not app.exception
+    assert refusals(app)[0].startswith("rows must make at most 5,000,000 steps")
+
+
+def test_names_are_no_markup(app):
+    name = "*a* | <b>b</b> $x$ :red[c] [d](http://e) `f` _g_"
+    with_rows(app, {**table.row_of(table.HOSPITALS[0]), "name": name})
+    assert not app.exception
+    assert f"Use {name!r} alone" in shown(app)
+    marks = [mark.value for mark in app.markdown if "alone" in mark.value]
+    assert not re.search(r"(?<!\\)[*|<$:`_\[]", marks[0].removeprefix("- ").split("alone")[0])
+
+
+def test_what_if_follows_the_rows_asked_for(app):
+    plan = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    app.get_by_key("more").set_value(123_456).run()
+    for source in plan.sources:
+        asked = table.what_if(plan, source.name, 123_456)
+        row = f"{source.name},.*{text.number(asked.after)},{re.escape(f'{asked.percent:+.3g}')}%,no price"
+        assert re.search(row, shown(app))
+
+
+def test_a_price_makes_a_cost(app):
+    with_rows(app, *(table.row_of(source) for source in CROWD))
+    app.get_by_key("more").set_value(1_000).run()
+    assert re.search(r"crowd,.*%,50\n", shown(app))
+
+
+def test_no_interval_where_noise_is_not_certain(app):
+    assert "No interval" not in shown(app)
+    with_rows(app, *(table.row_of(source) for source in CROWD))
+    assert "No interval: lower moments need noise that is there for certain" in shown(app)
+
+
+def test_a_file_is_taken_in(app):
+    settings = {**table.SETTINGS, "alpha": 0.5, "clip": None, "n_features": 3}
+    content = sources_to_text(CROWD, **settings).encode()
+    app.file_uploader[0].upload("mine.toml", content).run()
+    assert not app.exception
+    assert refusals(app) == []
+    assert all(line in shown(app) for line in promised(uneven.plan(CROWD, **settings)))
+
+
+def test_a_file_named_on_the_command_line(tmp_path, monkeypatch):
+    path = tmp_path / "sources.toml"
+    path.write_text(sources_to_text(CROWD, n_features=3), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["page.py", str(path)])
+    app = AppTest.from_file(page.__file__, default_timeout=120).run()
+    assert uneven.Plan.from_dict(json.loads(app.json[0].value)) == uneven.plan(CROWD, 3)
+
+
+BAD_FILES = {
+    "no TOML": (b"alpha = = 1", "mine.toml, line 1:"),
+    "an unknown key": (b"beta = 1", "mine.toml: the top level has no key 'beta'"),
+    "data alone": (b'[[source]]\nname = "a"\ndata = "/etc/passwd"', "mine.toml: source 'a': rows must be given"),
+    "a rate to estimate": (
+        b'n_features = 2\n[[source]]\nname = "a"\nrows = 5\nnoise = {kind = "flipped-labels", rate = "estimate"}',
+        "mine.toml: rate must be a number here",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_file_is_one_line_and_changes_nothing(app, content, message):
+    before = shown(app)
+    app.file_uploader[0].upload("mine.toml", content).run()
+    assert not app.exception
+    assert len(refusals(app)) == 1
+    assert refusals(app)[0].startswith(message)
+    assert "\n" not in refusals(app)[0]
+    assert shown(app) == before
+
+
+def test_a_simulation_is_shown_and_marked_when_it_is_old(app):
+    small = [{**table.row_of(source), "rows": source.rows // 100} for source in table.HOSPITALS]
+    with_rows(app, *small)
+    app.get_by_key("runs").set_value(2)
+    app.button[0].click().run()
+    assert not app.exception
+    assert "2 runs; each used 500 of clinic, 4,500 of region" in shown(app)
+    assert not app.warning
+    app.get_by_key("alpha").set_value(0.01).run()
+    assert "have changed since" in app.warning[0].value

@@ -1,0 +1,205 @@
+"""The studio in a real Chromium: type into the table, watch the plan change, save and open a file, run the simulation.
+
+Any error in the console fails the test, and so does any request that leaves loopback.
+"""
+
+import re
+import shutil
+from urllib.parse import urlsplit
+
+import pytest
+from served import served
+
+import uneven
+from uneven.io import read_sources, sources_to_text
+from uneven.studio import table
+
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("no chromium on this machine", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+PATIENCE = 60_000
+playwright.expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with served(cwd=tmp_path_factory.mktemp("studio")) as (_, address):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser, url):
+    """Open the page at a size; at the end, nothing must have gone wrong and nothing must have left the machine."""
+    contexts, wrong = [], []
+
+    def watch(request):
+        if urlsplit(request.url).scheme not in ("data", "blob") and urlsplit(request.url).hostname != "127.0.0.1":
+            wrong.append(f"request to {request.url}")
+
+    def note(message):
+        if message.type == "error":
+            wrong.append(f"console: {message.text}")
+
+    def open_page(size=DESKTOP, scheme="light"):
+        context = browser.new_context(viewport=size, color_scheme=scheme, accept_downloads=True)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        context.on("request", watch)
+        context.on("console", note)
+        context.on("weberror", lambda error: wrong.append(f"page: {error.error}"))
+        page = context.new_page()
+        page.on("websocket", watch)
+        page.goto(url)
+        settled(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def settled(page):
+    """Wait until the page has run to its end and nothing is under way."""
+    page.get_by_text("The plan as plain values").wait_for()
+    playwright.expect(page.locator('[data-testid="stApp"]')).to_have_attribute("data-test-script-state", "notRunning")
+
+
+def type_into(page, column, row, value):
+    """Type into a cell of the table: to the first cell by a click, on from there by arrow keys."""
+    grid = page.locator('[data-testid="stDataFrame"] .dvn-scroller').first
+    grid.scroll_into_view_if_needed()
+    grid.click(position={"x": 70, "y": 35 + 17})
+    for key, times in (("ArrowDown", row), ("ArrowRight", table.COLUMNS.index(column))):
+        for _ in range(times):
+            page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    overlay = page.locator("#portal").get_by_role("textbox").or_(page.locator("#portal input")).first
+    overlay.fill(str(value))
+    page.keyboard.press("Enter")
+
+
+def promise(sources, **settings):
+    planned = uneven.plan(sources, **{**table.SETTINGS, **settings})
+    return f"is at most {uneven.planner.text.number(planned.bound)} ("
+
+
+def test_typing_into_the_table_changes_the_plan(opened):
+    page = opened()
+    playwright.expect(page.get_by_text(promise(table.HOSPITALS))).to_be_visible()
+    type_into(page, "rows", 1, 900_000)
+    clinic, region = table.HOSPITALS
+    more = [clinic, uneven.Source("region", 900_000, region.noise)]
+    playwright.expect(page.get_by_text(promise(more))).to_be_visible()
+    type_into(page, "level", 0, 2)
+    worse = [uneven.Source("clinic", 50_000, uneven.LocalPrivacy(2)), more[1]]
+    playwright.expect(page.get_by_text(promise(worse))).to_be_visible()
+    type_into(page, "name", 0, "hospice")
+    playwright.expect(page.get_by_text("Use 'region', then 'hospice': one pass")).to_be_visible()
+
+
+def test_a_setting_changes_the_plan(opened):
+    page = opened()
+    alpha = page.get_by_label("L2 strength λ (alpha)")
+    alpha.fill("0.02")
+    alpha.press("Enter")
+    playwright.expect(page.get_by_text(promise(table.HOSPITALS, alpha=0.02))).to_be_visible()
+
+
+def test_a_bad_cell_is_one_line_and_the_rest_stays(opened):
+    page = opened()
+    type_into(page, "level", 1, -1)
+    alert = page.get_by_text("Row 2: epsilon must be a positive finite number, got -1.0")
+    playwright.expect(alert).to_be_visible()
+    playwright.expect(page.get_by_text("Use 'clinic' alone")).to_be_visible()
+    type_into(page, "level", 1, 1)
+    playwright.expect(alert).to_be_hidden()
+    playwright.expect(page.get_by_text("Use 'region', then 'clinic'")).to_be_visible()
+
+
+def test_a_file_is_saved_and_opened(opened, tmp_path):
+    page = opened()
+    type_into(page, "rows", 0, 60_000)
+    clinic, region = table.HOSPITALS
+    changed = [uneven.Source("clinic", 60_000, clinic.noise), region]
+    playwright.expect(page.get_by_text(promise(changed))).to_be_visible()
+    settled(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as sources.toml").click()
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    assert saved.name == "sources.toml"
+    assert read_sources(saved).plan() == uneven.plan(changed, **table.SETTINGS)
+
+    fresh = opened()
+    fresh.locator('input[type="file"]').set_input_files(saved)
+    playwright.expect(fresh.get_by_text(promise(changed))).to_be_visible()
+    fresh.locator('input[type="file"]').set_input_files(
+        {"name": "bad.toml", "mimeType": "application/toml", "buffer": b"alpha = = 1"}
+    )
+    playwright.expect(fresh.get_by_text("bad.toml, line 1:")).to_be_visible()
+    playwright.expect(fresh.get_by_text(promise(changed))).to_be_visible()
+
+
+def test_the_table_can_be_typed_into_after_a_file_was_opened(opened):
+    page = opened()
+    clinic, region = table.HOSPITALS
+    type_into(page, "rows", 0, 77_000)  # forgotten when the file comes
+    text = sources_to_text([uneven.Source("annexe", 5_000, clinic.noise), region], **table.SETTINGS)
+    page.locator('input[type="file"]').set_input_files(
+        {"name": "sources.toml", "mimeType": "application/toml", "buffer": text.encode()}
+    )
+    playwright.expect(page.get_by_text("Use 'region', then 'annexe'")).to_be_visible()
+    settled(page)
+    type_into(page, "rows", 0, 6_000)
+    changed = [uneven.Source("annexe", 6_000, clinic.noise), region]
+    playwright.expect(page.get_by_text(promise(changed))).to_be_visible()
+
+
+def test_the_simulation_runs(opened):
+    page = opened()
+    runs = page.get_by_label("Runs", exact=True)
+    runs.fill("2")
+    runs.press("Enter")
+    page.get_by_role("button", name="Run a small simulation").click()
+    note = page.get_by_text("2 runs; each used 2,000 of clinic, 17,999 of region")
+    playwright.expect(note).to_be_visible(timeout=240_000)
+    picture = page.get_by_role("img", name=re.compile("measured and predicted"))
+    playwright.expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") > 500
+    playwright.expect(page.get_by_text(re.compile("±")).first).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_it_fits_the_screen(opened, size, scheme):
+    """Nothing sticks out sideways, and every picture says what it is."""
+    page = opened(size, scheme)
+    main = page.locator('[data-testid="stMain"]')
+    assert main.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
+    assert page.get_by_role("heading", level=1).count() == 1
+    for picture in page.locator('[data-testid="stMain"] img').all():
+        assert len(picture.get_attribute("alt")) > 20
+        assert picture.bounding_box()["width"] <= size["width"]
+    shade = main.evaluate("part => getComputedStyle(part.closest('.stApp')).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", shade)[:3])) < 100) == (scheme == "dark")
