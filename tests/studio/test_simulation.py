@@ -43,7 +43,7 @@ def test_optimum_has_no_gradient(tiny, loss, clip):
 
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_optimum_of_the_hinge(tiny, clip):
-    """f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it, up to what the solver leaves: its tolerance, 1e-8, and rounding."""
+    """f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it, up to the little that the solver leaves."""
     problem = uneven.Problem(4, 1e-2, 50, "hinge", clip=clip)
     best = simulation.optimum(problem, tiny.X, tiny.y)
     rng = np.random.default_rng(1)
@@ -51,6 +51,13 @@ def test_optimum_of_the_hinge(tiny, clip):
         for step in size * rng.normal(size=(50, 4)):
             gained = value(problem, best + step, tiny) - value(problem, best, tiny)
             assert gained >= problem.alpha / 2 * step @ step - 1e-7
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_an_optimum_that_is_not_found_is_refused(tiny, loss):
+    problem = uneven.Problem(4, 1e-13, 50, loss)
+    with pytest.raises(ValueError, match=r"^alpha must be larger for w\* to be found .* got 1e-13$"):
+        simulation.optimum(problem, tiny.X, tiny.y)
 
 
 @pytest.mark.parametrize(("rows", "limit"), [((50_000, 450_000), 20_000), ((1, 10**9), 100), ((7, 8, 9), 10)])

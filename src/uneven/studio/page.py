@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -22,7 +23,11 @@ from uneven.planner import STRATEGIES, Plan, Source
 from uneven.planner import text as words
 from uneven.problem import RADII
 from uneven.studio import pictures, table
-from uneven.studio.simulation import Simulation, simulate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from uneven.studio.simulation import Simulation
 
 TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
@@ -91,11 +96,12 @@ def _take(sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
 def _take_or_refuse(read: Any) -> None:
     try:
         file: SourcesFile = read()
-        file.plan()
+        sources, settings = [entry.source for entry in file.sources], table.settings_of(file)
+        table.plan_of(sources, settings)
     except (ValueError, OSError) as error:
         st.session_state.refusal = str(error)
     else:
-        _take([entry.source for entry in file.sources], table.settings_of(file))
+        _take(sources, settings)
 
 
 def _take_upload() -> None:
@@ -253,6 +259,8 @@ def _ask_simulation(planned: Plan) -> None:
     )
     runs = st.number_input("Runs", key="runs", min_value=2, max_value=100, value=10, step=1, width=NARROW)
     if st.button("Run a small simulation", type="primary"):
+        from uneven.studio.simulation import simulate  # brings the compiler: the page need not wait for it
+
         bar = st.progress(0.0, "Running")
         try:
             done = simulate(planned, _sample(), runs=runs, tick=lambda share: bar.progress(share, "Running"))
@@ -303,8 +311,9 @@ def _table(rows: Sequence[Sequence[str]], alt: str) -> None:
     st.table(pd.DataFrame(table.columns_of(literal)), hide_index=True, border="horizontal", alt=alt)
 
 
-def _picture(figure: Any, alt: str) -> None:
-    st.pyplot(figure, alt=alt)
+def _picture(figure: Figure, alt: str) -> None:
+    """Picture as a part of the page: one that the browser had to ask for would be gone if it came too late."""
+    st.html(f'<img src="{pictures.data_url(figure)}" alt="{escape(alt)}" style="max-width: 100%">')
 
 
 def _ground() -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from uneven.planner import Plan
 from uneven.planner.picture import draw_bounds, draw_steps
-from uneven.studio.simulation import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from uneven.studio.simulation import Estimate
 
 INK = {"light": "#262730", "dark": "#fafafa"}
 MEASURED = "#009E73"
@@ -49,6 +52,13 @@ def measured_figure(
         axes.set_title("Measured against predicted", loc="left")
         _legend_in_columns(axes)
         return _figure(axes)
+
+
+def data_url(figure: Figure) -> str:
+    """Figure as a PNG inside a URL, so that a page can hold it."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=200, bbox_inches="tight")
+    return f"data:image/png;base64,{b64encode(content.getvalue()).decode('ascii')}"
 
 
 @contextmanager

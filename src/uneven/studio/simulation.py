@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ from uneven.problem import Problem
 Array = NDArray[np.float64]
 Estimate = tuple[float, float]
 """A mean and its standard error."""
+
+CLOSE = 1e-3
+"""How close to w* is close enough to measure distances from, as a part of ‖w*‖."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def optimum(problem: Problem, X: NDArray[np.float32], y: Array) -> Array:
     """w*, the minimiser of (λ/2)‖w‖² + mean ℓ(y·wᵀx), with slopes capped as the problem's clip says.
 
     For smooth losses by L-BFGS; f is λ-strongly convex, so ‖w - w*‖ ≤ ‖∇f(w)‖/λ tells how close it is. The hinge, whose
-    cap is a weight of the row, by liblinear's dual coordinate descent.
+    cap is a weight of the row, by liblinear's dual coordinate descent. Refused where neither gets close.
     """
     rows = np.asarray(X, dtype=np.float64)
     cap = problem.gradient_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
@@ -162,15 +166,27 @@ def _smooth_optimum(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
         value = problem.loss_function.value(y * (X @ w), cap).mean() + problem.alpha / 2.0 * (w @ w)
         return float(value), problem.alpha * w + Exact().row_gradients(problem, w, X, y).mean(axis=0)
 
-    start = np.zeros(X.shape[1])
-    options: Any = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9, "maxcor": 30}
-    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
+    options: Any = {"maxiter": 1_000, "maxfun": 2_000, "ftol": 0.0, "gtol": 1e-9, "maxcor": 30}
+    found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options=options)
+    if not np.linalg.norm(found.jac) / problem.alpha < CLOSE * max(1.0, float(np.linalg.norm(found.x))):
+        raise _not_found(problem)
+    return np.asarray(found.x)
 
 
 def _hinge(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     strength = 1.0 / (problem.alpha * len(y))
-    solver = LinearSVC(loss="hinge", C=strength, fit_intercept=False, tol=1e-8, max_iter=20_000, random_state=0)
-    fitted = solver.fit(X, y, sample_weight=np.minimum(cap, 1.0))
-    return np.asarray(fitted.coef_[0], dtype=np.float64)
+    solver = LinearSVC(loss="hinge", C=strength, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            solver.fit(X, y, sample_weight=np.minimum(cap, 1.0))
+        except ConvergenceWarning:
+            raise _not_found(problem) from None
+    return np.asarray(solver.coef_[0], dtype=np.float64)
+
+
+def _not_found(problem: Problem) -> ValueError:
+    return ValueError(f"alpha must be larger for w* to be found on the sample within patience, got {problem.alpha:g}")

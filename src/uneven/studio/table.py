@@ -41,6 +41,10 @@ MOST_STEPS = 5_000_000
 """Steps of a plan that the page shows."""
 
 
+LARGEST = 10**15
+"""Largest whole number of the page: a browser rounds those above 2⁵³."""
+
+
 @dataclass(frozen=True)
 class WhatIf:
     """Bound with more rows of one source, beside the bound without.
@@ -128,8 +132,11 @@ def settings_of(file: SourcesFile) -> dict[str, Any]:
 
 
 def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:
-    """Plan for these sources and settings, refused if a page could not show it at once."""
+    """Plan for these sources and settings, refused if a page could not show it (at once)."""
     planned = plan(sources, **settings)
+    numbers = [planned.problem.n_features, planned.problem.batch_size, *(source.rows for source in sources)]
+    if max(numbers) > LARGEST:
+        raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {max(numbers):,}")
     if planned.steps > MOST_STEPS:
         raise ValueError(
             f"rows must make at most {MOST_STEPS:,} steps to be shown here, got {planned.steps:,}; a larger "
