@@ -161,19 +161,21 @@ def test_a_file_is_saved_and_opened(opened, tmp_path):
     playwright.expect(fresh.get_by_text(promise(changed))).to_be_visible()
 
 
-def test_the_table_can_be_typed_into_after_a_file_was_opened(opened):
+def test_a_file_takes_the_place_of_what_was_typed(opened):
+    """Even one that says what the page began with; and then the table can be typed into again."""
     page = opened()
     clinic, region = table.HOSPITALS
-    type_into(page, "rows", 0, 77_000)  # forgotten when the file comes
-    text = sources_to_text([uneven.Source("annexe", 5_000, clinic.noise), region], **table.SETTINGS)
-    page.locator('input[type="file"]').set_input_files(
-        {"name": "sources.toml", "mimeType": "application/toml", "buffer": text.encode()}
-    )
-    playwright.expect(page.get_by_text("Use 'region', then 'annexe'")).to_be_visible()
-    settled(page)
-    type_into(page, "rows", 0, 6_000)
-    changed = [uneven.Source("annexe", 6_000, clinic.noise), region]
-    playwright.expect(page.get_by_text(promise(changed))).to_be_visible()
+    for rows in (77_000, 6_000):
+        type_into(page, "rows", 0, rows)
+        typed = [uneven.Source("clinic", rows, clinic.noise), region]
+        playwright.expect(page.get_by_text(promise(typed))).to_be_visible()
+        settled(page)
+        content = sources_to_text(table.HOSPITALS, **table.SETTINGS).encode()
+        page.locator('input[type="file"]').set_input_files(
+            {"name": f"{rows}.toml", "mimeType": "application/toml", "buffer": content}
+        )
+        playwright.expect(page.get_by_text(promise(table.HOSPITALS))).to_be_visible()
+        settled(page)
 
 
 def test_the_simulation_runs(opened):
