@@ -1,0 +1,95 @@
+"""Releases by the million, from the very code that makes them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from uneven.engine import Task, kernels
+from uneven.engine.rows import NO_GROUP
+from uneven.noise import Noise
+from uneven.noise.base import Array
+from uneven.problem import Problem
+from uneven.schedules import Rate
+
+DRAWN_BY = ("release", "engine")
+"""Who draws: ``release`` as a site does, row by row; ``engine`` as the compiled step of a run does."""
+
+NUMBERS = 1 << 20
+"""How many numbers to draw at a time."""
+
+Draw = Callable[[Array, int, np.random.Generator], Array]
+"""An input of norm at most 1, how many releases of it, and a generator; returns them in units of C, shape (n, d)."""
+
+
+class Releases(Protocol):
+    """What can be audited: anything that releases gradients at a stated ε."""
+
+    @property
+    def epsilon_per_row(self) -> float | None:
+        """ε of one release."""
+
+    def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
+        """Release gradients of norm at most `bound`, row by row."""
+
+
+def by_release(noise: Releases, problem: Problem) -> Draw:
+    """Draw by the noise's own `release`: what a site does that sends its rows one by one."""
+    bound = problem.gradient_norm
+
+    def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
+        released = noise.release(np.tile(bound * v, (count, 1)), bound, rng)
+        return np.asarray(released) / bound
+
+    return draw
+
+
+def by_engine(noise: Noise, problem: Problem) -> Draw | None:
+    """Draw by the engine's compiled step on a batch of one row; None if the noise has no compiled form.
+
+    From w = 0 a step of size 1 on the linear loss moves w by minus the released gradient. A row of norm 1 has gradients
+    of norm 1 there, so that a smaller C is the engine's own clip at work.
+    """
+    one_row = Problem(problem.n_features, 1e-18, 1, "linear", "paper", problem.clip)
+    bound = one_row.gradient_norm
+    task = Task(one_row, ("audited",), (noise,), (noise.moment("upper", one_row),), Rate(1.0))
+    spec, table = kernels.spec_of(task), kernels.table_of(task)
+    if table is None:
+        return None
+
+    def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
+        full = np.linalg.norm(v) > 1.0 - 1e-9
+        row = np.asarray(v if full else bound * v, dtype=np.float32)[None, :]
+        rows = row, np.array([-1.0]), NO_GROUP, kernels.squares_of(row)
+        released = np.empty((count, problem.n_features))
+        _step_again(released, rows, table, spec, rng)
+        return released / bound
+
+    return draw
+
+
+@njit(cache=True, nogil=True)
+def _step_again(released: Any, rows: Any, table: Any, spec: Any, rng: Any) -> None:
+    """The same first step again and again; each time minus where it leads."""
+    d = released.shape[1]
+    w, average, book, none = np.empty(d), np.zeros(d), np.empty(6), np.zeros(0)
+    for i in range(released.shape[0]):
+        w[:] = 0.0
+        book[:] = 0.0
+        kernels.advance(w, none, average, book, rows, table, spec, rng)
+        for j in range(d):
+            released[i, j] = -w[j]
+
+
+def pieces(total: int, n_features: int) -> Iterator[int]:
+    """Sizes that add up to `total`, none of them with too many numbers for memory.
+
+    >>> list(pieces(5_000, 500))
+    [2097, 2097, 806]
+    """
+    most = max(1, NUMBERS // n_features)
+    for start in range(0, total, most):
+        yield min(most, total - start)

@@ -1,0 +1,108 @@
+"""Many audits at once: every mechanism, ε and dimension, drawn in every way there is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from uneven import checks
+from uneven.audit.auditing import LEAST_DRAWS, Audit, audit
+from uneven.audit.drawing import Releases, by_engine
+from uneven.noise import LocalPrivacy, Noise
+from uneven.noise.privacy import MECHANISMS
+from uneven.problem import Problem
+
+SLOWER = 20
+"""privunit's `release` is an interpreted loop, the same that the engine compiles: it gets a so much smaller share."""
+
+
+class Line(NamedTuple):
+    """One audit to do."""
+
+    noise: Releases
+    n_features: int
+    drawn_by: str
+    draws: int
+
+
+def audit_all(
+    mechanisms: Sequence[str] = MECHANISMS,
+    epsilons: Sequence[float] = (1.0, 3.0),
+    dimensions: Sequence[int] = (1, 2, 25),
+    *,
+    clip: float | None = None,
+    draws: int = 1_000_000,
+    confidence: float = 0.99,
+    seed: int | None = None,
+    progress: bool = False,
+) -> list[Audit]:
+    """Audit every mechanism at every ε and dimension, as a site releases rows and as the engine does.
+
+    Parameters
+    ----------
+    mechanisms : list of str
+        ``"l2-laplace"``, ``"privunit"``, or ``"module:Class"`` for another, called with ε.
+    draws : int
+        Releases for each audit; a twentieth where `privunit` is interpreted row by row.
+    confidence : float
+        That no bound in the list exceeds its true ε: the audits share the chance of error equally.
+    """
+    checks.whole("draws", draws, least=LEAST_DRAWS)
+    lines = [
+        line
+        for mechanism in mechanisms
+        for epsilon in epsilons
+        for d in dimensions
+        for line in _lines(_made(mechanism, epsilon), checks.whole("dimension", d), clip, draws)
+    ]
+    if not lines:
+        raise ValueError("mechanisms, epsilons and dimensions must not be empty; one is")
+    each = 1.0 - (1.0 - checks.within("confidence", confidence, 0.5, 1.0)) / len(lines)
+
+    def work(line: Line) -> Audit:
+        noise, d, drawn_by, count = line
+        return audit(noise, d, clip=clip, draws=count, confidence=each, drawn_by=drawn_by, seed=seed)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool, _bar(progress, len(lines)) as tick:
+        futures = [pool.submit(work, line) for line in lines]
+        for future in as_completed(futures):
+            if future.exception() is not None:
+                pool.shutdown(cancel_futures=True)
+            future.result()
+            tick()
+    return [future.result() for future in futures]
+
+
+def _made(mechanism: str, epsilon: float) -> Releases:
+    """Mechanism by its name, at that ε."""
+    module, _, name = str(mechanism).partition(":")
+    if not name:
+        checks.one_of("mechanism", mechanism, (*MECHANISMS, "module:Class"))
+        return LocalPrivacy(epsilon, mechanism)
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a module in the current folder, as for python -m
+    try:
+        made: Releases = getattr(import_module(module), name)(epsilon)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"mechanism must be a module:Class that takes epsilon, got {mechanism!r}: {error}") from None
+    return made
+
+
+def _lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
+    interpreted = isinstance(noise, LocalPrivacy) and noise.mechanism == "privunit"
+    yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
+    if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
+        yield Line(noise, d, "engine", draws)
+
+
+def _bar(progress: bool, total: int) -> Any:
+    if not progress:
+        return nullcontext(lambda: None)
+    from uneven.engine.progress import bar
+
+    return bar("Audit", total)

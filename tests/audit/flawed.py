@@ -1,0 +1,61 @@
+"""Mechanisms with a flaw, for the audit to find."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from uneven.noise.privacy import draw_l2_laplace
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """The paper's mechanism with noise scaled 20% too low."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        rows, d = gradients.shape
+        return gradients + 0.8 * bound * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)
+
+
+@dataclass(frozen=True)
+class EachCoordinate:
+    """Laplace noise on each coordinate, scaled as if an L2 clip bounded the L1 norm."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return gradients + rng.laplace(scale=2.0 * bound / self.epsilon_per_row, size=gradients.shape)
+
+
+@dataclass(frozen=True)
+class TellsNothing:
+    """Perfectly private whatever it states: the input does not enter."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return rng.standard_normal(gradients.shape)
+
+
+@dataclass(frozen=True)
+class Silent:
+    """The paper's mechanism, but a gradient of 0 is sent as it is."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        rows, d = gradients.shape
+        noisy = gradients + bound * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)
+        return np.where(np.linalg.norm(gradients, axis=1, keepdims=True) == 0, 0.0, noisy)
+
+
+@dataclass(frozen=True)
+class Unclipped:
+    """The paper's mechanism with noise for half of the bound."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        rows, d = gradients.shape
+        return gradients + min(bound, 0.5) * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)

@@ -1,0 +1,73 @@
+"""``uneven audit`` as a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FLAWED = Path(__file__).parents[1] / "audit"
+
+
+def run(*arguments, folder=FLAWED):
+    command = [sys.executable, "-m", "uneven", "audit", *arguments]
+    environment = {**os.environ, "COLUMNS": "80"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+def test_table_of_both_mechanisms():
+    done = run("--draws", "100000", "--dimension", "1", "--dimension", "2", "--epsilon", "2", "--seed", "0")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    for words in ("l2-laplace, release", "l2-laplace, engine", "privunit, release", "privunit, engine"):
+        assert done.stdout.count(words) == 2
+    assert done.stdout.count("no flaw found") == 8
+    assert "does not prove privacy" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
+
+
+def test_json():
+    done = run(
+        "--draws", "50000", "--dimension", "2", "--epsilon", "3", "--mechanism", "privunit", "--clip", "0.5", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    audits = json.loads(done.stdout)["audits"]
+    assert [one["drawn_by"] for one in audits] == ["release", "engine"]
+    assert all(one["clip"] == 0.5 and 0 < one["bound"] <= 3 and one["verdict"] == "no flaw found" for one in audits)
+
+
+@pytest.mark.parametrize("name", ["Quiet", "EachCoordinate"])
+def test_a_flaw_exits_with_1(name):
+    done = run("--mechanism", f"flawed:{name}", "--epsilon", "2", "--dimension", "2", "--seed", "0")
+    assert done.returncode == 1
+    assert "VIOLATION" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--epsilon", "-1"), "epsilon must be a positive finite number, got -1.0"),
+        (("--epsilon", "much"), "--epsilon"),
+        (("--dimension", "0"), "dimension must be a whole number of at least 1, got 0"),
+        (("--draws", "5"), "draws must be a whole number of at least 1000, got 5"),
+        (("--mechanism", "magic"), "mechanism must be one of"),
+        (("--mechanism", "flawed:Nothing"), "module:Class that takes epsilon"),
+        (("--mechanism", "nowhere:Nothing"), "module:Class that takes epsilon"),
+        (("--clip", "nan"), "clip must be"),
+        (("--seed", "-3"), "seed must be"),
+    ],
+)
+def test_bad_input_exits_with_2(arguments, words):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_has_an_example():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "uneven audit --mechanism privunit --dimension 25" in " ".join(done.stdout.split())
