@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
+    from uneven.valuation import Valuation, value
 
 __version__ = "0.1.0.dev0"
 
@@ -26,6 +27,7 @@ _ROOMS = {
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
+    "valuation": ("Valuation", "value"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -60,6 +62,7 @@ __all__ = [
     "Stream",
     "Sweep",
     "UnevenClassifier",
+    "Valuation",
     "__version__",
     "fit",
     "from_record_batches",
@@ -67,4 +70,5 @@ __all__ = [
     "plan",
     "rate_interval",
     "sweep",
+    "value",
 ]

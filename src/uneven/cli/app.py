@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from uneven.cli import audit, beyond, plan, reproduce, studio
+from uneven.cli import audit, beyond, plan, reproduce, studio, value
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
@@ -36,6 +36,7 @@ app.command("plan")(plan.command)
 app.command("reproduce")(reproduce.command)
 app.command("beyond")(beyond.command)
 app.command("studio")(studio.command)
+app.command("value")(value.command)
 app.command("audit")(audit.command)
 
 

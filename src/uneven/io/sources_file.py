@@ -15,7 +15,7 @@ from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located
 from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
-from uneven.noise import MOMENTS, Exact, noise_from_dict
+from uneven.noise import MOMENTS, Exact, LocalPrivacy, Noise, noise_from_dict
 from uneven.planner import STRATEGIES, Plan, Source, plan
 from uneven.planner.source import checked_sources
 from uneven.problem import Problem
@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
 """Settings of a run, with the defaults of `uneven.plan`."""
 
 TOP_KEYS = (*DEFAULTS, "label", "features", "n_features", "source")
-SOURCE_KEYS = ("name", "data", "rows", "noise", "price")
+SOURCE_KEYS = ("name", "data", "rows", "noise", "price", "prices")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,14 @@ class SourceEntry:
     data : Path or None
     table : Table or None
         The file, opened.
+    prices : dict or None
+        Price of a row at each ε that it is sold at, for `uneven.value`.
     """
 
     source: Source
     data: Path | None = None
     table: Table | None = field(default=None, repr=False, compare=False)
+    prices: Mapping[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -260,21 +263,45 @@ def _described(file: Path, number: int, values: Mapping[str, Any]) -> dict[str, 
         if "rows" not in values and "data" not in values:
             raise ValueError("rows must be given where there is no data, got neither")
         price = checks.not_negative("price", values["price"]) if "price" in values else None
+        prices = _checked_prices(values, noise) if "prices" in values else None
         rows = checks.whole("rows", values["rows"]) if "rows" in values else None
         data = file.parent / checks.text("data", values["data"]) if "data" in values else None
-    return {"name": name, "noise": noise, "price": price, "rows": rows, "data": data}
+    return {"name": name, "noise": noise, "price": price, "rows": rows, "data": data, "prices": prices}
 
 
-def _entry(file: Path, width: int | None, name: str, rows: Any, data: Path | None, **rest: Any) -> SourceEntry:
+def _checked_prices(values: Mapping[str, Any], noise: Noise) -> dict[float, float]:
+    """Price of a row at each ε, of ``prices = [{ epsilon = 1, price = 0.02 }, ...]``."""
+    if "price" in values:
+        raise ValueError("price must be left out where there are prices, got both")
+    if not isinstance(noise, LocalPrivacy):
+        raise ValueError(f"prices must be left out: they are for noise of local privacy, got {noise!r}")
+    entries = values["prices"]
+    shape = "prices must be a list such as [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]"
+    if not isinstance(entries, list) or not entries:
+        raise ValueError(f"{shape}, got {checks.shown(entries)}")
+    prices: dict[float, float] = {}
+    for entry in entries:
+        if not isinstance(entry, Mapping) or set(entry) != {"epsilon", "price"}:
+            raise ValueError(f"{shape}, got {checks.shown(entry)}")
+        epsilon = checks.positive("epsilon in prices", entry["epsilon"], 1e-6, 1e6)
+        if epsilon in prices:
+            raise ValueError(f"prices must have each epsilon once, got {epsilon:g} twice")
+        prices[epsilon] = checks.not_negative("price in prices", entry["price"])
+    return prices
+
+
+def _entry(
+    file: Path, width: int | None, name: str, rows: Any, data: Path | None, prices: Any, **rest: Any
+) -> SourceEntry:
     """Entry of what `_described` returned, its file opened and counted."""
     if data is None:
-        return SourceEntry(Source(name, rows, **rest))
+        return SourceEntry(Source(name, rows, **rest), prices=prices)
     with located(f"{file}: source {name!r}, data"):
         table = open_table(data, n_features=width)
         count = table.rows
     if rows not in (None, count):
         raise ValueError(f"{file}: source {name!r}: rows must be {count} as in {data}, or left out; got {rows}")
-    return SourceEntry(Source(name, count, **rest), data, table)
+    return SourceEntry(Source(name, count, **rest), data, table, prices)
 
 
 def _unopened(file: Path, _width: int | None, name: str, rows: Any, data: Path | None, **rest: Any) -> SourceEntry:
@@ -312,6 +339,7 @@ def _tables_of(entries: Iterable[SourceEntry], folder: Path) -> Iterator[dict[st
             "rows": source.rows if entry.data is None else None,
             "noise": noise,
             "price": source.price,
+            "prices": None if entry.prices is None else [{"epsilon": e, "price": p} for e, p in entry.prices.items()],
         }
 
 

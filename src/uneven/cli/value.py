@@ -1,0 +1,46 @@
+"""``uneven value``: what data is worth, and what to buy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from uneven.cli import terminal
+
+
+def command(
+    sources: terminal.SourcesPath,
+    budget: Annotated[float | None, typer.Option(help="Money to spend; without it, nothing is bought.")] = None,
+    more: Annotated[int, typer.Option(help="Rows that the marginal worth of a source is about.")] = 1_000,
+    plot: Annotated[Path | None, typer.Option(help="Draw the bound against spend into this PNG, PDF or SVG.")] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Say what data is worth: exchange rates, the next thousand rows of each source, and what to buy.
+
+    A source without a price is owned. A source with a price is on offer: 'rows' is how many can be bought. Instead of
+    one price, 'prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]' has one for each epsilon.
+
+    [bold]Example:[/] uneven value sources.toml --budget 1000 --plot value.png
+    """
+    from uneven.io import read_sources
+    from uneven.io.refusals import located
+    from uneven.valuation import value
+
+    described = read_sources(sources)
+    with located(str(described.path)):
+        found = value(
+            [entry.source for entry in described.sources],
+            **described.problem.to_dict(),
+            moments=described.moments,
+            budget=budget,
+            prices={entry.source.name: entry.prices for entry in described.sources if entry.prices is not None},
+            more=more,
+        )
+    if plot is not None:
+        found.plot().savefig(plot, dpi=150)
+    if json:
+        terminal.print_json(found.to_dict())
+    else:
+        typer.echo(found.summary())

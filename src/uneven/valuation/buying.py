@@ -1,0 +1,88 @@
+"""The most precision for money, in whole rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uneven.valuation.offers import Offer, efficient, rate
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows to buy next: of an offer, or upgraded to it from a cheaper one for the same rows."""
+
+    offer: Offer
+    before: Offer | None = None
+
+    @property
+    def price(self) -> float:
+        """Price of a row, or of upgrading it."""
+        return self.offer.price - (self.before.price if self.before else 0.0)
+
+    @property
+    def rate(self) -> float:
+        """Precision for money."""
+        return rate(self.before, self.offer)
+
+
+@dataclass(frozen=True)
+class Basket:
+    """What some money buys: rows of each offer, and the step that the next of it would go to, if any is left."""
+
+    rows: tuple[tuple[Offer, int], ...] = ()
+    margin: Step | None = None
+
+    @property
+    def spent(self) -> float:
+        """What all of them cost."""
+        return sum(count * offer.price for offer, count in self.rows)
+
+    @property
+    def precision(self) -> float:
+        """Σ rows/(row's variance)."""
+        return sum(count * offer.precision for offer, count in self.rows)
+
+
+def steps_of(menus: Sequence[Sequence[Offer]]) -> list[Step]:
+    """Steps of buying, the best deal first.
+
+    Each menu is of one source's rows, at several prices and noises perhaps. A row is bought at the best deal of its
+    menu first and upgraded once that is the best use of money: the corners of the hull in turn, so that each step is at
+    a worse rate than the one before, and buying in this order is a fractional knapsack.
+    """
+    steps = []
+    for menu in menus:
+        corners = efficient(menu)
+        steps += [Step(offer, before) for before, offer in zip([None, *corners[:-1]], corners, strict=True)]
+    return sorted(steps, key=lambda step: -step.rate)
+
+
+def buy(steps: Sequence[Step], money: float) -> Basket:
+    """Spend money on the steps in turn, until one cannot be had in full; whole rows only.
+
+    Steps that not even one row can be paid of are passed over. Fractions of rows would carry more precision by less
+    than one row's of the first step that is not had in full.
+    """
+    held: dict[Offer, int] = {}
+    margin = None
+    for step in steps:
+        most = step.offer.source.rows if step.before is None else held.get(step.before, 0)
+        count = _affordable(money, step.price, most)
+        held[step.offer] = count
+        if step.before is not None:
+            held[step.before] -= count
+        money = max(0.0, money - count * step.price)
+        if count < most:
+            margin = margin or step
+            if count:
+                break
+    return Basket(tuple((offer, count) for offer, count in held.items() if count), margin)
+
+
+def _affordable(money: float, price: float, most: int) -> int:
+    """How many of so many rows the money buys; a rounding error does not cost one."""
+    if price * most <= money:
+        return most
+    return min(most, math.floor(money / price * (1.0 + 1e-12)))

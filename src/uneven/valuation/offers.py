@@ -1,0 +1,136 @@
+"""Rows that can be had: what one costs, and the precision it carries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from uneven import checks
+from uneven.noise import LocalPrivacy
+from uneven.planner import Source
+from uneven.problem import Problem
+
+TRIED = 200
+"""How many values of ε are tried where a price is a function of it."""
+
+Prices = Mapping[float, float] | Callable[[float], float]
+"""Price of a row at each ε that it is sold at."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Rows of one source at one noise and price; `precision` is that of one row. Owned rows cost nothing."""
+
+    source: Source
+    precision: float
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """Name of the source as it would be planned with."""
+        return self.source.name
+
+    @property
+    def price(self) -> float:
+        """Price of one row."""
+        return self.source.price or 0.0
+
+
+def offer_of(source: Source, problem: Problem, moments: str, origin: str | None = None) -> Offer:
+    """Offer of one source: a row carries 1/(b·γ²), γ² that of a full mini-batch; with variances that is 1/v.
+
+    >>> offer_of(Source("clinic", 10), Problem(25, 1e-3, 50), "variance").precision
+    1.0
+    """
+    gamma2 = source.noise.moment(moments, problem).at(problem.batch_size)
+    return Offer(source, 1.0 / (problem.batch_size * gamma2), origin or source.name)
+
+
+def menu_of(source: Source, prices: Prices | None, epsilons: tuple[float, float]) -> list[Source]:
+    """Everything that one source is sold as: itself, or itself at each ε that there is a price for."""
+    if prices is None:
+        return [source]
+    noise = source.noise
+    if not isinstance(noise, LocalPrivacy):
+        raise ValueError(
+            f"prices of source {source.name!r} must be left out: a price for each epsilon needs a noise of local "
+            f"privacy, got {noise!r}"
+        )
+    return [
+        replace(source, name=f"{source.name} (ε = {epsilon:.4g})", noise=replace(noise, epsilon=epsilon), price=price)
+        for epsilon, price in _priced(source.name, prices, epsilons)
+    ]
+
+
+def checked_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Prices]:
+    """Prices by source, or a refusal of what is no mapping or names nobody."""
+    if prices is None:
+        return {}
+    if not isinstance(prices, Mapping):
+        raise ValueError(f"prices must be a dict of source names, got {checks.shown(prices)}")
+    names = tuple(source.name for source in sources)
+    checks.only_keys("prices", prices, names)
+    return prices
+
+
+def checked_range(epsilons: Any) -> tuple[float, float]:
+    """Range of ε to try: two positive numbers, the first the smaller."""
+    if not isinstance(epsilons, Sequence) or len(epsilons) != 2:
+        raise ValueError(f"epsilons must be two numbers, the least and the largest, got {checks.shown(epsilons)}")
+    low, high = (checks.positive("epsilons", end, 1e-6, 1e6) for end in epsilons)
+    if not low < high:
+        raise ValueError(f"epsilons must be two numbers, the least and the largest, got {checks.shown(epsilons)}")
+    return low, high
+
+
+def _priced(name: str, prices: Prices, epsilons: tuple[float, float]) -> list[tuple[float, float]]:
+    """Each ε on offer and its price, both checked."""
+    if isinstance(prices, Mapping):
+        pairs = list(prices.items())
+    elif callable(prices):
+        pairs = [(float(e), prices(float(e))) for e in np.geomspace(*epsilons, TRIED)]
+    else:
+        raise ValueError(
+            f"prices of source {name!r} must be a dict of epsilon and price, or a function of epsilon; "
+            f"got {checks.shown(prices)}"
+        )
+    if not pairs:
+        raise ValueError(f"prices of source {name!r} must have at least one epsilon, got none")
+    return [
+        (
+            checks.positive(f"epsilon in the prices of source {name!r}", epsilon, 1e-6, 1e6),
+            checks.not_negative(f"price of source {name!r} at epsilon = {checks.shown(epsilon)}", _plain(price)),
+        )
+        for epsilon, price in pairs
+    ]
+
+
+def _plain(price: object) -> object:
+    return float(price) if isinstance(price, np.floating) else price
+
+
+def efficient(offers: Sequence[Offer]) -> list[Offer]:
+    """Offers for the same rows that could be the best for some budget, cheapest first.
+
+    The corners of the concave hull of (price, precision) above (0, 0): each carries more than those before it, at a
+    worse rate. The first is the best deal, the one that maximises precision/price.
+    """
+    kept: list[Offer] = []
+    for offer in sorted(offers, key=lambda offer: (offer.price, -offer.precision)):
+        if kept and offer.precision <= kept[-1].precision:
+            continue
+        while kept and rate(kept[-2] if len(kept) > 1 else None, kept[-1]) <= rate(kept[-1], offer):
+            kept.pop()
+        kept.append(offer)
+    return kept
+
+
+def rate(before: Offer | None, offer: Offer) -> float:
+    """Precision for money of a row, or of upgrading a row from another offer to this one; infinite if it is free."""
+    price = offer.price - (before.price if before else 0.0)
+    precision = offer.precision - (before.precision if before else 0.0)
+    return precision / price if price > 0 else math.inf

@@ -1,0 +1,113 @@
+"""A valuation in words, for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from uneven.planner.text import WIDTH, noise_words, number, shortened, table
+from uneven.valuation.answer import Answer, Worth
+
+
+def summary(found: Answer) -> str:
+    """Valuation as a few paragraphs: what to buy, why, what it promises, and what more would be worth."""
+    return "\n\n".join([_headline(found), _sources(found), _wrapped(_words(found)), _next(found), *_notes(found)])
+
+
+def money(value: float) -> str:
+    """Money for a reader: cents, or three digits of less.
+
+    >>> [money(x) for x in (1234.5, 2.0, 0.01234, 0.0)]
+    ['1,234.50', '2.00', '0.0123', '0.00']
+    """
+    return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.2f}"
+
+
+def _wrapped(lines: Sequence[str]) -> str:
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
+
+
+def _headline(found: Answer) -> str:
+    problem = found.problem
+    what = "What data is worth" if found.budget is None else f"What to buy with {money(found.budget)}"
+    return f"{what}: {problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+
+
+def _sources(found: Answer) -> str:
+    bought = {purchase.source: purchase.rows for purchase in found.purchases}
+    rows = [("source", "noise", "on offer", "price", "buy", "cost", "worth in rows", "in money")]
+    for worth in found.worths:
+        count = bought.get(worth.name, 0)
+        owned = worth.price is None
+        rows.append(
+            (
+                shortened(worth.name, 24),
+                noise_words(worth.noise),
+                f"{worth.rows:,}" if not owned else f"{worth.rows:,} owned",
+                "" if worth.price is None else money(worth.price),
+                "" if owned else f"{count:,}",
+                "" if worth.price is None else money(count * worth.price),
+                f"{worth.exchange:.3g}",
+                "" if worth.money is None else money(worth.money),
+            )
+        )
+    return table(rows, right=(2, 3, 4, 5, 6, 7))
+
+
+def _words(found: Answer) -> list[str]:
+    by_name = {worth.name: worth for worth in found.worths}
+    cleanest = max(found.worths, key=lambda worth: worth.precision)
+    lines = []
+    for purchase in found.purchases:
+        equal = purchase.price / by_name[purchase.source].exchange
+        lines.append(
+            f"Buy {purchase.rows:,} rows of {purchase.source!r} for {money(purchase.cost)}: what one row of "
+            f"{cleanest.name!r} is worth costs {money(equal)} there."
+        )
+    lines += [_left(worth, cleanest) for worth in found.worths if worth.price is not None and _unbought(found, worth)]
+    if all(worth.price is None for worth in found.worths):
+        lines.append("Nothing is for sale: no source has a price.")
+    lines += [
+        f"One row of {cleanest.name!r} is worth {1 / worth.exchange:.3g} rows of {worth.name!r}."
+        for worth in found.worths
+        if worth is not cleanest
+    ]
+    return [*lines, _promise(found)]
+
+
+def _unbought(found: Answer, worth: Worth) -> bool:
+    return worth.name not in {purchase.source for purchase in found.purchases}
+
+
+def _left(worth: Worth, cleanest: Worth) -> str:
+    assert worth.price is not None
+    equal = worth.price / worth.exchange
+    return (
+        f"Buy none of {worth.name!r}: what one row of {cleanest.name!r} is worth costs {money(equal)} there. At "
+        f"{money(worth.money or 0.0)} a row or less it would be worth buying."
+    )
+
+
+def _promise(found: Answer) -> str:
+    what = f"{found.theorem}, {'variances' if found.moments == 'variance' else found.moments + ' moments'}"
+    if not found.purchases:
+        return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {number(found.bound)} ({what})."
+    return (
+        f"Promise: the mean of ‖w - w*‖² is at most {number(found.bound)}; without buying, at most "
+        f"{number(found.bound_before)} ({what})."
+    )
+
+
+def _next(found: Answer) -> str:
+    rows = [("source", "price", "bound", "change", "more precision")]
+    for worth in found.worths:
+        price = "" if worth.price is None else money(found.more * worth.price)
+        share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all there is"
+        rows.append(
+            (shortened(worth.name, 24), price, number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
+        )
+    return f"The next {found.more:,} rows of each source, on top of all that:\n" + table(rows, right=(1, 2, 3, 4))
+
+
+def _notes(found: Answer) -> list[str]:
+    return [_wrapped([f"Note: {caveat}" for caveat in found.caveats])] if found.caveats else []

@@ -1,0 +1,94 @@
+"""``uneven value`` as a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SETTINGS = "alpha = 0.01\nn_features = 25\n"
+CLINIC = '[[source]]\nname = "clinic"\nrows = 6000\nnoise = { kind = "local-privacy", epsilon = 10 }\n'
+SURVEY = '[[source]]\nname = "survey"\nrows = 1_000_000_000\nnoise = { kind = "local-privacy", epsilon = 1 }\n'
+TABLE = "prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.05 }]\n"
+
+
+@pytest.fixture
+def sources(tmp_path):
+    path = tmp_path / "sources.toml"
+    path.write_text(SETTINGS + CLINIC + "price = 0.5\n" + SURVEY + TABLE)
+    return path
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "uneven", "value", *map(str, arguments)]
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_what_to_buy(sources, tmp_path):
+    done = run(sources, "--budget", "1000", "--plot", tmp_path / "value.png")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "Buy 20,000 rows of 'survey (ε = 3)' for 1,000.00" in done.stdout
+    assert "Buy none of 'clinic'" in done.stdout
+    assert (tmp_path / "value.png").stat().st_size > 10_000
+
+
+def test_json_is_the_valuation(sources):
+    import uneven
+
+    done = run(sources, "--budget", "1000", "--json")
+    assert done.returncode == 0, done.stderr
+    described = [
+        uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10), 0.5),
+        uneven.Source("survey", 10**9, uneven.LocalPrivacy(1)),
+    ]
+    found = uneven.value(described, 25, 0.01, budget=1_000, prices={"survey": {1: 0.02, 3: 0.05}})
+    assert json.loads(done.stdout) == json.loads(json.dumps(found.to_dict()))
+
+
+def test_without_a_budget(sources):
+    done = run(sources, "--more", "500")
+    assert done.returncode == 0, done.stderr
+    assert "The next 500 rows" in done.stdout
+    plain = json.loads(run(sources, "--json").stdout)
+    assert plain["worths"][0]["next_precision"] is None  # nothing is owned: no share of it
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (None, ("--budget", "1"), "does not exist"),
+        (SETTINGS + CLINIC, ("--budget", "-1"), "budget must be zero or a positive finite number, got -1.0"),
+        (SETTINGS + CLINIC, ("--budget", "lots"), "--budget"),
+        (SETTINGS + CLINIC, ("--more", "0"), "more must be a whole number of at least 1, got 0"),
+        (SETTINGS + CLINIC, ("--budget", "1", "--plot", "picture.abc"), "abc"),
+        (SETTINGS + CLINIC + "price = -1\n", (), "source 'clinic': price must be zero or a positive"),
+        (SETTINGS + CLINIC + "price = 1\n" + TABLE, (), "price must be left out where there are prices"),
+        (SETTINGS + CLINIC + "prices = 3\n", (), "prices must be a list such as"),
+        (SETTINGS + CLINIC + "prices = [{ epsilon = 1 }]\n", (), "prices must be a list such as"),
+        (SETTINGS + CLINIC + "prices = [{ epsilon = 0, price = 1 }]\n", (), "epsilon in prices must be a positive"),
+        (SETTINGS + CLINIC + "prices = [{ epsilon = 1, price = 'a' }]\n", (), "price in prices must be"),
+        (
+            SETTINGS + CLINIC + "prices = [{ epsilon = 1, price = 1 }, { epsilon = 1.0, price = 2 }]\n", (),
+            "prices must have each epsilon once, got 1 twice",
+        ),
+        (SETTINGS + '[[source]]\nname = "all"\nrows = 5\n' + TABLE, (), "they are for noise of local privacy"),
+        ('moments = "lower"\n' + SETTINGS + CLINIC, (), "moments must be one of 'auto', 'upper', 'variance'"),
+    ],
+)  # fmt: skip
+def test_bad_input_exits_with_2(text, arguments, words, tmp_path):
+    path = tmp_path / "sources.toml"
+    if text is not None:
+        path.write_text(text)
+    done = run(path, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_has_an_example():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "uneven value sources.toml --budget 1000" in " ".join(done.stdout.split())
