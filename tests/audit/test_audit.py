@@ -2,7 +2,7 @@
 
 import importlib.util
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,12 @@ def test_choosing_costs_no_confidence():
     runs = 80
     wrong = sum(audit(flawed.TellsNothing(1e-6), 2, draws=4_000, confidence=0.8, seed=i).violated for i in range(runs))
     assert wrong <= runs * 0.2 + 4 * math.sqrt(runs * 0.2 * 0.8)
+
+
+def test_what_was_looked_at_does_not_count():
+    """All that the first half of the draws gives away is not there in the second."""
+    assert audit(flawed.Exhausted(10**9), 2, draws=24_000, seed=0).violated
+    assert not audit(flawed.Exhausted(12_000), 2, draws=24_000, seed=0).violated
 
 
 def test_bounds_hold_where_the_ratio_is_attained():
@@ -134,6 +140,20 @@ class LooseInTheEngine(LocalPrivacy):
 
     def coefficients(self, problem):
         return LocalPrivacy(1.25 * self.epsilon, self.mechanism).coefficients(problem)
+
+
+@dataclass(frozen=True)
+class LooseWhenClipped(LocalPrivacy):
+    """Compiled with noise for half of the norm that rows are clipped to."""
+
+    def coefficients(self, problem):
+        return super().coefficients(problem if problem.clip is None else replace(problem, clip=problem.clip / 2))
+
+
+def test_the_engine_is_audited_with_its_clip():
+    noise = LooseWhenClipped(1.0, "l2-laplace")
+    assert audit(noise, 1, clip=0.5, drawn_by="engine", seed=0).violated
+    assert not audit(noise, 1, drawn_by="engine", seed=0).violated
 
 
 @pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit"])

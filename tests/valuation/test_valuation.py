@@ -79,6 +79,12 @@ def test_at_one_price_buying_is_the_best(described, money):
     assert buy(steps_of(as_offers(menus)), float(money)).precision == brute_force(menus, money)
 
 
+def test_what_cannot_be_paid_is_passed_over_and_small_change_is_kept():
+    steps = steps_of([[offer("dear", 5, 10.0, 100.0)], [offer("cheap", 50, 1.0, 1.0)]])
+    for money, bought in ((9.5, {"cheap": 9}), (24.5, {"dear": 2}), (52.5, {"dear": 5, "cheap": 2})):
+        assert {o.name: count for o, count in buy(steps, money).rows} == bought
+
+
 @settings(max_examples=60)
 @given(described=menus, money=st.floats(0.5, 60))
 def test_with_many_rows_buying_is_the_linear_program(described, money):
