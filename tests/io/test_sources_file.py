@@ -402,6 +402,12 @@ def test_a_table_of_every_format_is_read(tmp_path):
         assert file.problem.n_features == 3
 
 
+def test_prices_at_each_epsilon_come_back(tmp_path):
+    sold = SourceEntry(uneven.Source("survey", 1000, uneven.LocalPrivacy(1)), prices={1.0: 0.02, 3.0: 0.1})
+    write_sources(tmp_path / "sources.toml", [sold], n_features=5)
+    assert read_sources(tmp_path / "sources.toml").sources == (sold,)
+
+
 # Text from elsewhere.
 
 

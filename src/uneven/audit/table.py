@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from importlib import import_module
@@ -68,14 +68,21 @@ def audit_all(
         noise, d, drawn_by, count = line
         return audit(noise, d, clip=clip, draws=count, confidence=each, drawn_by=drawn_by, seed=seed)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool, _bar(progress, len(lines)) as tick:
+    with _bar(progress, len(lines)) as tick:
+        return _side_by_side(work, lines, tick)
+
+
+def _side_by_side(work: Callable[[Line], Audit], lines: Sequence[Line], tick: Callable[[], None]) -> list[Audit]:
+    """Do all lines on all cores; an error or Ctrl-C drops those that have not begun."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
         futures = [pool.submit(work, line) for line in lines]
         for future in as_completed(futures):
-            if future.exception() is not None:
-                pool.shutdown(cancel_futures=True)
             future.result()
             tick()
-    return [future.result() for future in futures]
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _made(mechanism: str, epsilon: float) -> Releases:

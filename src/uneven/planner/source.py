@@ -22,7 +22,7 @@ class Source:
     noise : Noise
         What stands between its rows and the learner; `Exact` if nothing does.
     price : float or None
-        Price of one row, for questions about what to buy.
+        Price of one row, if the rows are on offer; None if they are owned. Only `uneven.value` asks.
 
     Examples
     --------
