@@ -10,10 +10,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 @contextmanager
-def bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar with the time left on standard error; call what it gives with how much of the total was done."""
+def bar(title: str, total: float) -> Iterator[Callable[..., None]]:
+    """Show a bar with the time left on standard error; call what it gives with what was done, 1 by default."""
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda done: progress.advance(task, done)
+        yield lambda done=1.0: progress.advance(task, done)
