@@ -23,9 +23,9 @@ from uneven.problem import Problem
 DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in inspect.signature(plan).parameters.items()
-    if parameter.default is not parameter.empty
+    if parameter.default is not parameter.empty and name not in ("norms", "eigenvalue")
 }
-"""Settings of a run, with the defaults of `uneven.plan`."""
+"""Settings of a run, with the defaults of `uneven.plan`; what its rows are like is not for a file to say."""
 
 TOP_KEYS = (*DEFAULTS, "label", "features", "n_features", "source")
 SOURCE_KEYS = ("name", "data", "rows", "noise", "price", "prices")
