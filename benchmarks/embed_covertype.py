@@ -1,4 +1,4 @@
-"""Make the sample of Covertype that comes with the package: ``UNEVEN_DATA=... python benchmarks/embed_covertype.py``."""
+"""Make the sample of Covertype that comes with the package: ``UNEVEN_DATA=... python`` with this file."""
 
 from pathlib import Path
 

@@ -59,7 +59,7 @@ def test_scikit_learns_fetchers_give_the_same_arrays(loaded, monkeypatch):
 
 @needs_data
 def test_projection_keeps_lengths_on_average():
-    """‖Px‖² / ‖x‖² of a Gaussian projection over √d is chi-squared over its d degrees of freedom: it spreads by √(2/d)."""
+    """‖Px‖² / ‖x‖² of a Gaussian projection over √d is a chi-squared over its d degrees of freedom: spread √(2/d)."""
     full, small = (datasets.load_mnist(dimensions=d) for d in (None, 400))
     ratios = (np.linalg.norm(small.X, axis=1) / np.linalg.norm(full.X, axis=1)) ** 2
     ratios /= ratios.mean()  # both are divided by their own largest norm

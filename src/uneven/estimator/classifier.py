@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
 from uneven.engine import State, fit, initial_state, objective, tasks_of
-from uneven.engine.rows import is_sparse
 from uneven.estimator import accounts, flips, going_on, line_search, model_file
 from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
 from uneven.ledger import Ledger
+from uneven.matrices import is_sparse
 from uneven.noise import Noise
 from uneven.planner import Plan, Source, plan
 from uneven.problem import Problem

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.engine.rows import is_sparse
+from uneven.matrices import is_sparse
 from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
 
 Array = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""What the paper measured, and what goes beyond it, run again."""
