@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def bar(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on standard error; call what it gives once for each piece of work done."""
+def bar(title: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show a bar on standard error; call what it gives for each piece of work done, with its size if that is not 1."""
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda done=1: progress.advance(task, done)

@@ -18,7 +18,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from uneven import checks
 from uneven.engine import State, fit, initial_state, objective, tasks_of
 from uneven.estimator import accounts, flips, going_on, line_search, model_file
-from uneven.estimator.prepare import LONG_ROWS, PRIVATE_INTERCEPT, Grouped, Scale, checked_norms, grouped, row_norms
+from uneven.estimator.prepare import (
+    LONG_ROWS,
+    Grouped,
+    Scale,
+    checked_norms,
+    clip_for,
+    grouped,
+    row_norms,
+    scale_for,
+)
 from uneven.ledger import Ledger
 from uneven.matrices import is_sparse
 from uneven.noise import Noise
@@ -333,11 +342,8 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
 
     def _scale(self, X: Any, private: bool, headroom: float = 1.0) -> Scale:
         """Public constants for these rows; without privacy "auto" takes the norm from them, times `headroom`."""
-        norm = self.row_norm
-        if isinstance(norm, str) and norm == "auto":
-            norm = 1.0 if private else headroom * float(row_norms(X).max(initial=0.0)) or 1.0
-        norm = checks.positive("row_norm", norm)
-        return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if self.fit_intercept else 0.0)
+        largest = lambda: headroom * float(row_norms(X).max(initial=0.0))  # noqa: E731
+        return scale_for(self.row_norm, largest, private, self.fit_intercept)
 
     def _data(self, unit: Any, sign: Array, groups: Grouped) -> Data:
         return {name: (unit[i], sign[i]) for k, name in enumerate(groups.names) if len(i := groups.rows_of(k))}
@@ -345,9 +351,7 @@ class UnevenClassifier(ClassifierMixin, BaseEstimator):
     # Plans and runs.
 
     def _clip(self, private: bool) -> float | None:
-        if isinstance(self.clip, str) and self.clip == "auto":
-            return 0.5 if private and self.strategy == "precision" else None
-        return None if self.clip is None else float(self.clip)
+        return clip_for(self.clip, self.strategy, private)
 
     def _plan(self, noises: Mapping[str, Noise], groups: Grouped, d: int, scale: Scale, passes: int = 0) -> Plan:
         counts = np.bincount(groups.index, minlength=len(noises)) * (passes or self.passes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,21 @@ class Scale:
         return (coef[:-1], float(coef[-1] * self.constant)) if self.intercept else (coef, 0.0)
 
 
+def scale_for(row_norm: Any, largest: Callable[[], float], private: bool, fit_intercept: bool) -> Scale:
+    """Public constants: `row_norm` as given; ``"auto"`` is 1 where rows are private, else `largest()`, or 1 for 0."""
+    if isinstance(row_norm, str) and row_norm == "auto":
+        row_norm = 1.0 if private else largest() or 1.0
+    norm = checks.positive("row_norm", row_norm)
+    return Scale(norm, norm * (PRIVATE_INTERCEPT if private else 1.0) if fit_intercept else 0.0)
+
+
+def clip_for(clip: Any, strategy: str, private: bool) -> float | None:
+    """Clip as given; ``"auto"`` is 0.5 where rows are private and the strategy is "precision", else None."""
+    if isinstance(clip, str) and clip == "auto":
+        return 0.5 if private and strategy == "precision" else None
+    return None if clip is None else float(clip)
+
+
 def row_norms(X: Any) -> Array:
     """Norm of each row."""
     if is_sparse(X):
@@ -98,7 +113,12 @@ def checked_norms(X: Any, row_norm: float, long_rows: str, private: NDArray[np.b
         UserWarning,
         stacklevel=4,
     )
-    factors = np.where(long, row_norm / np.where(long, norms, 1.0), 1.0)
+    return shrunk(X, norms, row_norm)
+
+
+def shrunk(X: Any, norms: Array, row_norm: float) -> Any:
+    """X with rows longer than `row_norm` shrunk to it."""
+    factors = np.minimum(1.0, row_norm / np.maximum(norms, row_norm))
     return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]
 
 

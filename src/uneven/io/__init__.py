@@ -11,7 +11,7 @@ files          files that are written whole or not at all
 refusals       one-line errors about files
 """
 
-from uneven.io.files import write_text_atomically
+from uneven.io.files import write_text_atomically, written_atomically
 from uneven.io.sources_file import SourceEntry, SourcesFile, read_sources, write_sources
 from uneven.io.tables import Table, open_table
 
@@ -23,4 +23,5 @@ __all__ = [
     "read_sources",
     "write_sources",
     "write_text_atomically",
+    "written_atomically",
 ]
