@@ -98,7 +98,7 @@ def row_norms(X: Any) -> Array:
 def checked_norms(X: Any, row_norm: float, long_rows: str, private: NDArray[np.bool_]) -> Any:
     """X with rows longer than `row_norm` shrunk to it, with a word to the data's owner; or a refusal."""
     norms = row_norms(X)
-    long = norms > row_norm * (1.0 + 1e-6)
+    long = too_long(norms, row_norm)
     if not long.any():
         return X
     count, longest = int(long.sum()), float(norms.max())
@@ -116,8 +116,15 @@ def checked_norms(X: Any, row_norm: float, long_rows: str, private: NDArray[np.b
     return shrunk(X, norms, row_norm)
 
 
+def too_long(norms: Array, row_norm: float) -> NDArray[np.bool_]:
+    """Which rows are longer than `row_norm`, by more than rounding."""
+    return np.asarray(norms > row_norm * (1.0 + 1e-6))
+
+
 def shrunk(X: Any, norms: Array, row_norm: float) -> Any:
-    """X with rows longer than `row_norm` shrunk to it."""
+    """X with rows longer than `row_norm` shrunk to it; X itself where there are none."""
+    if not too_long(norms, row_norm).any():
+        return X
     factors = np.minimum(1.0, row_norm / np.maximum(norms, row_norm))
     return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]
 
