@@ -89,9 +89,19 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, frame):
+    """Text of a model: trained once."""
+    place = tmp_path_factory.mktemp("trained")
+    frame(400, 1).to_csv(place / "a.csv", index=False)
+    (place / "a.toml").write_text('label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\n')
+    train(read_sources(place / "a.toml"), seed=0).model.save(place / "model.json")
+    return (place / "model.json").read_text()
+
+
 @pytest.fixture
-def model(folder, described):
-    train(read_sources(described()), seed=0).model.save(folder / "model.json")
+def model(folder, trained):
+    (folder / "model.json").write_text(trained)
     return folder / "model.json"
 
 

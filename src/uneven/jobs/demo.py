@@ -164,7 +164,7 @@ def optimum(problem: Problem, X: Any, y: Array) -> Array:
         total = float(problem.loss_function.value(margins).mean() + problem.alpha / 2 * w @ w)
         return total, rows.T @ slopes + problem.alpha * w
 
-    found = minimize(value, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-8})
+    found = minimize(value, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-8, "ftol": 1e-15})
     return np.asarray(found.x)
 
 
