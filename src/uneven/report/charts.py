@@ -82,7 +82,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
         found = [m * 10.0**k for k in decades for m in multiples if low <= m * 10.0**k <= high]
         if len(found) >= 3:
             return found[:: math.ceil(len(found) / 6)]
-    return found or [low, high]
+    return _ticks(low, high)  # so short a stretch is as good as linear
 
 
 def tick_text(value: float) -> str:
