@@ -70,7 +70,7 @@ def fit_report(trained: Trained, command: str, settings: str = "") -> str:
         sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
-        *([] if trained.path is None else [sections.path(trained.path, trained.followed)]),
+        *([] if trained.path is None else [sections.path(plan, trained.path, trained.followed)]),
         sections.contributed(plan),
         sections.exchange(plan),
         sections.privacy(trained.model.privacy_spent_, trained.simulated),

@@ -11,7 +11,7 @@ import numpy as np
 from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thinned
-from uneven.planner.text import number
+from uneven.planner.text import number, shortened
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Series, axis_for
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from uneven.engine import Path
     from uneven.jobs.demo import Demo
     from uneven.jobs.training import Measure
+
+
+MIXED = 7
+"""Colour of several sources together."""
 
 
 def answer(plan: Plan) -> str:
@@ -44,10 +48,7 @@ def sources(plan: Plan) -> str:
 
 def the_plan(plan: Plan) -> str:
     """Order, steps and promise, and every other strategy beside it."""
-    spans = words.spans(plan)
-    rows = [
-        (k + 1, name.strip("'"), f"{first:.4g}", f"{last:.4g}") for k, (name, (first, last)) in enumerate(spans.items())
-    ]
+    rows = [(k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.spans(plan), start=1)]
     used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
     which = "average" if plan.theorem == "Theorem B" else "last"
     moments = "variances" if plan.moments == "variance" else f"{plan.moments} moments"
@@ -98,17 +99,22 @@ def _others(plan: Plan) -> list[str]:
 def step_sizes(plan: Plan) -> str:
     """The size of every step, a line for each source."""
     eta, begin, series = plan.step_sizes(), 0, []
-    colours = {source.name: k for k, source in enumerate(plan.sources)}
+    colours = _colours(plan)
     for segment in plan.segments:
         t = thinned(begin + 1, begin + segment.steps)
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
-        series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], 7 if mixed else colours[name]))
+        series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
     x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size (log)", sizes, log=True)
-    jumps = "; ".join(f"{a:.3g} to {b:.3g} on {name}" for name, (a, b) in words.spans(plan).items())
+    jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.spans(plan, quoted=True))
     return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.", series, x, y))
+
+
+def _colours(plan: Plan) -> dict[str, int]:
+    """A source has the same colour in every picture."""
+    return {source.name: k for k, source in enumerate(plan.sources)}
 
 
 def contributed(plan: Plan) -> str:
@@ -130,7 +136,7 @@ def contributed(plan: Plan) -> str:
 
 def exchange(plan: Plan) -> str:
     """What a row of each source is worth."""
-    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
+    cleanest = shortened(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
     rows = {source.name: source.rows for source in plan.sources}
     cells = [
         (name, f"{worth:.4g}", number(1 / worth), number(rows[name] * worth)) for name, worth in plan.exchange.items()
@@ -144,14 +150,14 @@ def exchange(plan: Plan) -> str:
     return markup.section("Exchange rates", markup.table("What a row is worth", header, cells, {1, 2, 3}))
 
 
-def path(recorded: Path, which: str) -> str:
+def path(plan: Plan, recorded: Path, which: str) -> str:
     """How the objective went, or at least the norm of the weights."""
     followed = bool(which) and bool(np.isfinite(recorded.objective).any())
     values = recorded.objective if followed else recorded.norm
-    series = []
-    for k, name in enumerate(dict.fromkeys(recorded.source)):
+    series, colours = [], _colours(plan)
+    for name in dict.fromkeys(recorded.source):
         mine = np.array([one == name for one in recorded.source])
-        series.append(Series(f"while using {name}", recorded.step[mine], values[mine], k))
+        series.append(Series(f"while using {name}", recorded.step[mine], values[mine], colours.get(name, MIXED)))
     label = "objective" if followed else "norm of the weights"
     told = (
         f"Objective on {which}, of the answer so far: {values[0]:.4f} at first, {values[-1]:.4f} at the end."

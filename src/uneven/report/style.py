@@ -29,7 +29,7 @@ ul, ol { padding-left: 1.3rem; }
 li { margin: .3rem 0; }
 a { color: var(--link); }
 h1, h2, h3, p, li, figcaption { overflow-wrap: anywhere; }
-td, th { overflow-wrap: break-word; }
+td, th { overflow-wrap: anywhere; min-width: 4.6rem; }
 .lead { color: var(--muted); font-size: 1.05rem; }
 .muted, caption, figcaption { color: var(--muted); font-size: .9rem; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; }
@@ -39,8 +39,8 @@ td, th { overflow-wrap: break-word; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 caption { text-align: left; padding: .2rem 0 .4rem; }
 th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
-thead th { border-bottom: 2px solid var(--rule); font-weight: 600; }
-tbody th { font-weight: 600; min-width: 6.5rem; }
+thead th { overflow-wrap: normal; border-bottom: 2px solid var(--rule); font-weight: 600; }
+tbody th { font-weight: 600; min-width: 7.4rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number { white-space: nowrap; }
 tr.marked > * { background: var(--card); }

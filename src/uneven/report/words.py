@@ -16,8 +16,6 @@ QUESTION = (
     "what is it worth?"
 )
 
-Spans = dict[str, tuple[float, float]]
-
 
 def reasons(plan: Plan) -> list[str]:
     """What the plan says to do and why, a sentence or three for each question.
@@ -54,7 +52,7 @@ def _order(plan: Plan) -> str:
 
 
 def _steps(plan: Plan) -> str:
-    said = ", then ".join(f"{a:.3g} down to {b:.3g} on {name}" for name, (a, b) in spans(plan).items())
+    said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in spans(plan, quoted=True))
     schedule = plan.segments[0].schedule
     if isinstance(schedule, Rate):
         rates = plan.rates or {}
@@ -67,13 +65,14 @@ def _steps(plan: Plan) -> str:
     )
 
 
-def spans(plan: Plan) -> Spans:
-    """First and last step size of each segment, a short last batch aside."""
-    eta, begin, found = plan.step_sizes(), 0, {}
+def spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
+    """Name, first and last step size of each segment, a short last batch aside."""
+    eta, begin, found = plan.step_sizes(), 0, []
     for segment in plan.segments:
         full = max(segment.rows // segment.batch_size, 1)
-        name = "all rows" if len(segment.sources) > 1 else repr(segment.sources[0])
-        found[name] = float(eta[begin]), float(eta[begin + full - 1])
+        own = repr(segment.sources[0]) if quoted else segment.sources[0]
+        name = "all rows" if len(segment.sources) > 1 else own
+        found.append((name, float(eta[begin]), float(eta[begin + full - 1])))
         begin += segment.steps
     return found
 
