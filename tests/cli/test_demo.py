@@ -7,7 +7,9 @@ import shlex
 import numpy as np
 import pytest
 
+import uneven
 from uneven.datasets import load_covertype_sample
+from uneven.estimator.prepare import clip_for
 from uneven.jobs.demo import optimum, run_demo
 from uneven.problem import Problem
 
@@ -49,6 +51,18 @@ def test_uneven_does_best(demo):
         for better in (other.objective - ours.objective, ours.accuracy - other.accuracy):
             assert better.mean() > 3 * better.std(ddof=1) / np.sqrt(len(better)), other.name
     assert demo.optimum[1] < ours.objective.min()
+
+
+def test_mechanisms_are_as_labelled(demo):
+    """The house's own choice is the classifier's default; the rest differ in strategy and mechanism, and say so."""
+    default = uneven.UnevenClassifier().get_params()
+    ours = demo.plan.problem
+    assert (ours.alpha, ours.batch_size, ours.radius) == tuple(default[k] for k in ("alpha", "batch_size", "radius"))
+    assert ours.clip == clip_for(default["clip"], demo.plan.strategy, private=True) == 0.5
+    for entry in demo.entries:
+        assert {source.noise.mechanism for source in entry.plan.sources} == {entry.mechanism}
+        assert entry.plan.problem.radius == {"privunit": "tight", "l2-laplace": "paper"}[entry.mechanism]
+        assert entry.plan.problem.clip == (0.5 if entry is demo.entries[0] else None)
 
 
 def test_all_spend_the_same(demo):

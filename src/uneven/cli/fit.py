@@ -42,13 +42,14 @@ def command(
     from dataclasses import replace
 
     from uneven.io import open_table, read_sources
-    from uneven.jobs.training import train
-    from uneven.ledger import Ledger
 
     for path in (output, report, ledger):
         terminal.refuse_output(path)
     file = read_sources(sources)
     file = file if strategy is None else replace(file, strategy=strategy)
+    from uneven.jobs.training import train  # now only: what is wrong with the file was said without the compiler
+    from uneven.ledger import Ledger
+
     trained = train(
         file,
         seed=seed,
