@@ -1,6 +1,7 @@
 """``uneven fit`` and ``uneven predict`` keep no more in memory for ten times the rows."""
 
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -22,18 +23,25 @@ def write_rows(path, pieces):
             writer.write_table(table)
 
 
-def peak(folder, *arguments):
-    """Most memory that a command had, in MB."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    child = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "uneven", *map(str, arguments)],
-        environment,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, folder / "out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)],
+MEASURE = """
+import os, sys
+child = os.posix_spawn(sys.executable, [sys.executable, "-m", "uneven", *sys.argv[1:]], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def peak(*arguments):
+    """Most memory that a command had, in MB; a process in between, since a child starts with its parent's peak."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    _, status, usage = os.wait4(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    return usage.ru_maxrss / 1024
+    return int(done.stdout.split()[-1]) / 1024
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in other units elsewhere")
@@ -45,8 +53,8 @@ def test_ten_times_the_rows_in_the_same_memory(tmp_path):
         (tmp_path / f"{name}.toml").write_text(SOURCES.format(rows.name))
         model = tmp_path / "model.json"
         used[name] = [
-            peak(tmp_path, "fit", tmp_path / f"{name}.toml", "-o", model, "--seed", 0),
-            peak(tmp_path, "predict", model, rows, "-o", tmp_path / "p.parquet"),
+            peak("fit", tmp_path / f"{name}.toml", "-o", model, "--seed", 0),
+            peak("predict", model, rows, "-o", tmp_path / "p.parquet"),
         ]
         sizes[name] = rows.stat().st_size / 2**20
         rows.unlink()
