@@ -82,6 +82,7 @@ CASES = {
     "init, no file": (None, ("init", "nowhere.csv", "-o", "a.toml"), "nowhere.csv does not exist"),
     "init, there": (None, ("init", "crowd.csv"), "sources.toml is there already; --force writes over it"),
     "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),
+    "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),
     "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
     "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must exist, got"),

@@ -1,5 +1,6 @@
 """Commands answer at once: they import no more than they need."""
 
+import json
 import os
 import re
 import subprocess
@@ -81,3 +82,13 @@ def test_version(good):
     import uneven
 
     assert good("--version") == f"uneven {uneven.__version__}\n"
+
+
+def test_a_plan_in_every_form(folder, good):
+    (folder / "sources.toml").write_text(FILE)
+    good("plan", "sources.toml", "--plot", "a.png", "--report", "a.html")
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "uneven plan sources.toml --plot a.png --report a.html" in (folder / "a.html").read_text()
+    facts = json.loads(good("plan", "sources.toml", "--json", "--strategy", "averaged"))
+    assert facts["strategy"] == "averaged"
+    assert facts["bounds"]["averaged"] == facts["bound"]

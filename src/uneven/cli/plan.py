@@ -31,14 +31,15 @@ def command(
     """
     from dataclasses import replace
 
-    from uneven.io import read_sources
+    from uneven.io import read_sources, written_atomically
 
     for path in (plot, report):
         terminal.refuse_output(path)
     described = read_sources(sources)
     plan = (described if strategy is None else replace(described, strategy=strategy)).plan()
     if plot is not None:
-        plan.plot().savefig(plot, dpi=150)
+        with written_atomically(plot) as temporary:
+            plan.plot().savefig(temporary, dpi=150, format=plot.suffix.lstrip(".") or "png")
     if report is not None:
         _write_report(plan, sources, report)
     if json:
