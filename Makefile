@@ -6,10 +6,10 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs wheel-test clean
 
 demo: $(VENV)/.dev
-	$(BIN)/python examples/two_hospitals.py
+	$(BIN)/uneven demo -o demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
@@ -29,8 +29,17 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+# A wheel, alone in an empty environment, does the main job; from another folder, so that no source is in reach.
+WHEEL := $(CURDIR)/build/wheel
+wheel-test: $(VENV)/.dev
+	rm -rf $(WHEEL)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEEL) .
+	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/*.whl
+	cd $(WHEEL) && venv/bin/uneven demo --runs 2 -o demo && test -s demo/report.html
+
 clean:
-	rm -rf $(VENV) docs/_build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build build demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "uneven needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'

@@ -1,6 +1,6 @@
 """Two hospitals, two privacy rules: which rows first, how far to step, and what a row of each is worth?
 
-Run it with ``make demo``, or ``python examples/two_hospitals.py``.
+Run it with ``python examples/two_hospitals.py``. It only plans; ``make demo`` also learns.
 """
 
 import uneven

@@ -15,7 +15,8 @@ from scipy.optimize import minimize
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy
 from uneven.engine import streams, tasks_of
-from uneven.engine.rows import BLOCK_ROWS, Stream, checked_arrays, chunks
+from uneven.engine.rows import Stream, checked_arrays, chunks
+from uneven.matrices import BLOCK_ROWS
 from uneven.planner import STRATEGIES
 
 PRIVATE = LocalPrivacy(5.0, "l2-laplace"), LocalPrivacy(1.0, "l2-laplace")

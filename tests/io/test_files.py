@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from uneven.io import files, write_text_atomically
+from uneven.io import write_text_atomically, written_atomically
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -37,14 +37,14 @@ def test_a_crash_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, whe
     assert [p.name for p in tmp_path.iterdir()] == ["a.toml"]
 
 
-def test_a_crash_in_the_middle_of_writing_leaves_no_file(tmp_path, monkeypatch):
-    def half(path, content):
-        path.write_bytes(content[: len(content) // 2])
-        raise OSError("no space left on device")
+def test_a_crash_in_the_middle_of_writing_leaves_no_file(tmp_path):
+    def half(path):
+        with written_atomically(path) as temporary:
+            temporary.write_text("ha")
+            raise OSError("no space left on device")
 
-    monkeypatch.setattr(files, "_write_durably", half)
     with pytest.raises(OSError, match="no space left"):
-        write_text_atomically(tmp_path / "a.toml", "text")
+        half(tmp_path / "a.toml")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -82,3 +82,8 @@ def test_text_that_is_no_unicode_touches_nothing(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_text_atomically(tmp_path / "a.toml", "\ud800")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_not_written_over(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"must be a file to write, got a folder$"):
+        write_text_atomically(tmp_path, "text")

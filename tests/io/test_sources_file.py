@@ -146,6 +146,17 @@ def test_a_written_file_is_read_back(folder):
     assert str(folder) not in text
 
 
+@pytest.mark.parametrize(
+    "scale", [{}, {"row_norm": 2.5}, {"fit_intercept": False}, {"row_norm": 7, "fit_intercept": True}]
+)
+def test_the_scale_is_read_back(tmp_path, scale):
+    path = tmp_path / "sources.toml"
+    write_sources(path, [ONE], n_features=3, note="# a note\n", **scale)
+    file = read_sources(path)
+    assert (file.row_norm, file.fit_intercept) == (scale.get("row_norm"), scale.get("fit_intercept", True))
+    assert path.read_text().endswith("# a note\n")
+
+
 def test_data_elsewhere_is_written_in_full(folder, tmp_path_factory):
     entry = SourceEntry(uneven.Source("a", 40), folder / "clinic.parquet")
     path = tmp_path_factory.mktemp("other") / "sources.toml"
@@ -180,7 +191,11 @@ def test_any_sources_come_back(tmp_path, sources, alpha, clip, loss):
 
 
 @given(
-    st.text(st.characters(codec="utf-8")) | st.integers() | st.floats(allow_nan=False) | st.lists(st.text("\x7f\\\"'"))
+    st.text(st.characters(codec="utf-8"))
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.lists(st.text("\x7f\\\"'"))
 )
 def test_any_value_is_toml(value):
     assert tomllib.loads(f"a = {toml_value(value)}")["a"] == value
@@ -243,7 +258,7 @@ def source(text, name="crowd"):
 
 
 SETTINGS = "'alpha', 'batch_size', 'loss', 'strategy', 'moments', 'radius', 'clip'"
-TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'source'"
+TOP = f"{SETTINGS}, 'row_norm', 'fit_intercept', 'label', 'features', 'n_features', 'source'"
 IN_DATA = "sources.toml: source 'crowd', data:"
 ROWS = source("rows = 5")
 SLIPS = {
@@ -262,6 +277,11 @@ SLIPS = {
     "moments": ("moments = ''\n" + ROWS, "sources.toml: moments must be one of 'auto', "),
     "radius": ("radius = 'wide'\n" + ROWS, "sources.toml: radius must be one of 'tight', 'paper'; got 'wide'"),
     "clip": ("clip = 'no'\n" + ROWS, "sources.toml: clip must be a positive finite number, got 'no'"),
+    "row_norm": ("row_norm = 0\n" + ROWS, "sources.toml: row_norm must be a positive finite number, got 0"),
+    "fit_intercept": (
+        "fit_intercept = 'yes'\n" + ROWS,
+        "sources.toml: fit_intercept must be true or false, got 'yes'",
+    ),
     "label": ("label = ''\n" + ROWS, "sources.toml: label must be a non-empty string, got ''"),
     "label true": ("label = true\n" + ROWS, "sources.toml: label must be a non-empty string, got True"),
     "features": ("features = 'a'\n" + ROWS, "sources.toml: features must be a list of at least one column, got 'a'"),

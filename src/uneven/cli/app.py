@@ -11,7 +11,19 @@ from typing import Annotated
 
 import typer
 
-from uneven.cli import audit, beyond, plan, reproduce, studio, value
+from uneven.cli import (
+    audit,
+    beyond,
+    demo,
+    fit,
+    init,
+    plan,
+    predict,
+    reproduce,
+    studio,
+    terminal,
+    value,
+)
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
@@ -32,12 +44,16 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo")(demo.command)
+app.command("init")(init.command)
 app.command("plan")(plan.command)
+app.command("fit")(fit.command)
+app.command("predict")(predict.command)
+app.command("value")(value.command)
+app.command("studio")(studio.command)
+app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
 app.command("beyond")(beyond.command)
-app.command("studio")(studio.command)
-app.command("value")(value.command)
-app.command("audit")(audit.command)
 
 
 def _print_version(asked: bool) -> None:
@@ -62,10 +78,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command; errors are one line on standard error, and the exit code tells their kind."""
     try:
         code = app(arguments, standalone_mode=False)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
     except Exception as error:
         sys.exit(_told(error))
     if code == INTERRUPTED:
-        _say("interrupted")
+        terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -75,23 +94,17 @@ def _told(error: Exception) -> int:
     if os.environ.get("UNEVEN_DEBUG"):
         raise error
     if isinstance(error, typer.Abort):
-        _say("interrupted")
+        terminal.note("interrupted")
         return FAILED
     if isinstance(error, typer.TyperException):
         if message := error.format_message():
-            _say(message)
+            terminal.note(message)
         return error.exit_code
-    if isinstance(error, ValueError | OSError | ImportError):
-        _say(str(error))
-        return BAD_INPUT
-    from uneven.ledger import BudgetExceeded
-
-    if isinstance(error, BudgetExceeded):
-        _say(str(error))
+    if type(error).__name__ == "BudgetExceeded":  # by name: the ledger need not be imported to say no
+        terminal.note(str(error))
         return FAILED
-    _say(f"something went wrong ({type(error).__name__}: {error}); 'uneven --debug ...' shows where")
+    if isinstance(error, ValueError | OSError | ImportError):
+        terminal.note(str(error))
+        return BAD_INPUT
+    terminal.note(f"something went wrong ({type(error).__name__}: {error}); 'uneven --debug ...' shows where")
     return FAILED
-
-
-def _say(message: str) -> None:
-    print(f"uneven: {' '.join(message.split())}", file=sys.stderr)

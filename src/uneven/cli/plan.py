@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uneven.cli import terminal
+
+if TYPE_CHECKING:
+    from uneven.planner import Plan
 
 
 def command(
@@ -16,24 +20,38 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the step sizes and the bounds into this PNG, PDF or SVG.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
     json: terminal.Json = False,
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
 
     Reads no rows beyond what it takes to count them.
 
-    [bold]Example:[/] uneven plan sources.toml --plot plan.png
+    [bold]Example:[/] uneven plan sources.toml --report plan.html
     """
     from dataclasses import replace
 
-    from uneven.io import read_sources
+    from uneven.io import read_sources, written_atomically
 
+    for path in (plot, report):
+        terminal.refuse_output(path)
     described = read_sources(sources)
     plan = (described if strategy is None else replace(described, strategy=strategy)).plan()
     if plot is not None:
-        plan.plot().savefig(plot, dpi=150)
+        with written_atomically(plot) as temporary:
+            plan.plot().savefig(temporary, dpi=150, format=plot.suffix.lstrip(".") or "png")
+    if report is not None:
+        _write_report(plan, sources, report)
     if json:
         others = {name: other.bound for name, other in plan.alternatives().items()}
         terminal.print_json({**plan.to_dict(), "bounds": others})
     else:
         typer.echo(plan.summary())
+
+
+def _write_report(plan: Plan, sources: Path, path: Path) -> None:
+    from uneven.io import write_text_atomically
+    from uneven.report import plan_report
+
+    command = shlex.join(terminal.command_line())
+    write_text_atomically(path, plan_report(plan, command, sources.read_text(encoding="utf-8-sig")))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +29,50 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True)
+
+
+def refuse_output(path: Path | None) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
+    if path is None:
+        return
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"folder of {str(path)!r} must exist, got {str(folder)!r}, which does not")
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} must be a file to write, got a folder")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"folder of {str(path)!r} must be writable, got {str(folder)!r}, which is not")
+
+
+def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Progress bar on standard error; it vanishes when that is no terminal."""
+    from uneven.engine.progress import bar
+
+    return bar(title, total)
+
+
+def note(message: str) -> None:
+    """Say something on standard error."""
+    print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
+
+
+def command_line() -> list[str]:
+    """What was typed, with the program's own name."""
+    return ["uneven", *sys.argv[1:]]
+
+
+def listed(values: Iterable[object]) -> str:
+    """Values as a reader would list them.
+
+    >>> listed(["a", "b", "c"])
+    "'a', 'b' and 'c'"
+    """
+    return joined([repr(value) for value in values])
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words with commas, and an "and" before the last."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def print_json(values: Any) -> None:

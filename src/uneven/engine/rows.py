@@ -21,10 +21,10 @@ from scipy import sparse
 from uneven import checks
 from uneven.engine import kernels
 from uneven.engine import sparse as sparse_loops
+from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
 from uneven.problem import Problem
 
 CHUNK_BYTES = 1 << 22
-BLOCK_ROWS = 1 << 16
 ROW_LIMIT = (1.0 + 1e-6) ** 2
 """Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
 
@@ -32,11 +32,6 @@ FINITE = float(np.finfo(np.float64).max)
 """The same where only the mean square is bounded: a row need only be finite."""
 
 NO_GROUP = np.zeros(0, dtype=np.int64)
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether X is one of SciPy's sparse matrices or arrays."""
-    return bool(sparse.issparse(X))
 
 
 class Chunk(NamedTuple):
@@ -170,23 +165,6 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         if {-1, 0} <= seen:
             raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
         yield feature_matrix(batch, features), signed_labels(labels)
-
-
-def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
-    """Columns side by side as float rows; a missing value becomes a NaN, which is refused with its row's number."""
-    try:
-        return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
-    except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one
-        columns = [_column(batch.column(name), name) for name in names]
-        return np.column_stack(columns)
-
-
-def _column(column: Any, name: str) -> NDArray[np.float64]:
-    values = np.asarray(column.to_numpy(zero_copy_only=False))
-    with_gaps = values.dtype == object and str(column.type) == "bool"  # None becomes NaN
-    if values.dtype.kind not in "fiub" and not with_gaps:
-        raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
-    return values.astype(np.float64)
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:

@@ -21,11 +21,11 @@ from uneven.engine.rows import (
     checked_chunk,
     checked_rows,
     chunks,
-    is_sparse,
     limit_of,
 )
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import checked_seed, generator
+from uneven.matrices import is_sparse
 
 NO_TWIN = np.zeros(0)
 

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
 from uneven.engine import Fit, State, fit, initial_state, tasks_of
-from uneven.engine.rows import is_sparse
 from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
 from uneven.estimator.grouping import Grouped, grouped
 from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.scaling import Scale, fitting, scale_of
 from uneven.ledger import Ledger
+from uneven.matrices import is_sparse
 from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.planner import Plan, Source, plan
 from uneven.problem import Problem

@@ -21,8 +21,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from uneven import checks
-from uneven.engine.rows import is_sparse
 from uneven.estimator.grouping import Grouped
+from uneven.matrices import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -39,8 +39,8 @@ are centred, so that the intercept matters."""
 LATER = 2.0
 """How much longer rows that come later may be, in root mean square, than those that the scale was taken from."""
 
-SAMPLE = 50_000
-"""Rows that the largest eigenvalue is computed from, evenly spaced."""
+SAMPLE, SAMPLE_CELLS = 50_000, 5_000_000
+"""Rows that the largest eigenvalue is computed from, evenly spaced, and the most numbers in them."""
 
 DENSE = 256
 """Up to this many features, by the matrix itself; above, by Lanczos iterations."""
@@ -93,14 +93,35 @@ class Scale:
 
 def scale_of(X: Any, groups: Grouped, row_norm: Any, intercept: bool, private: bool, batch_size: int) -> Scale:
     """Scale for these rows: by a stated bound; "auto" is 1 under privacy, else taken from the rows."""
+    if (stated := stated_scale(row_norm, intercept, private)) is not None:
+        return stated
+    return measured_scale(max(mean_square_norms(X, groups)), X[:: sample_stride(*X.shape)], intercept, batch_size)
+
+
+def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
+    """Scale by a stated bound on every row, or by 1 under privacy; None where it is to be taken from the rows."""
     auto = isinstance(row_norm, str) and row_norm == "auto"
-    share = (PRIVATE_INTERCEPT if private else INTERCEPT) if intercept else 0.0
-    if private or not auto:
-        bound = 1.0 if auto else checks.positive("row_norm", row_norm)
-        return Scale(bound, share * bound)
-    norm = checks.positive("row_norm", max(mean_square_norms(X, groups)) or 1.0)
-    scale = Scale(norm, share * norm, "rms")
-    return replace(scale, eigenvalue=steepness(scale.rows(X[:: -(-X.shape[0] // SAMPLE)]), batch_size))
+    if auto and not private:
+        return None
+    bound = 1.0 if auto else checks.positive("row_norm", row_norm)
+    share = PRIVATE_INTERCEPT if private else INTERCEPT
+    return Scale(bound, share * bound if intercept else 0.0)
+
+
+def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
+    """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced."""
+    norm = checks.positive("row_norm", norm or 1.0)
+    scale = Scale(norm, INTERCEPT * norm if intercept else 0.0, "rms")
+    return replace(scale, eigenvalue=steepness(scale.rows(sample), batch_size))
+
+
+def sample_stride(rows: int, features: int) -> int:
+    """Every how many rows one is taken for the sample.
+
+    >>> sample_stride(1_000_000, 20), sample_stride(1_000_000, 1_000)
+    (20, 200)
+    """
+    return max(1, -(-rows // min(SAMPLE, max(1, SAMPLE_CELLS // max(features, 1)))))
 
 
 def row_norms(X: Any) -> Array:
@@ -170,7 +191,7 @@ def fitting(X: Any, scale: Scale, long_rows: str, groups: Grouped) -> Any:
 
 def _bounded(X: Any, row_norm: float, long_rows: str, private: NDArray[np.bool_]) -> Any:
     norms = row_norms(X)
-    long = norms > row_norm * (1.0 + 1e-6)
+    long = too_long(norms, row_norm)
     if not long.any():
         return X
     count, longest = int(long.sum()), float(norms.max())
@@ -185,6 +206,18 @@ def _bounded(X: Any, row_norm: float, long_rows: str, private: NDArray[np.bool_]
         UserWarning,
         stacklevel=5,
     )
+    return shrunk(X, norms, row_norm)
+
+
+def too_long(norms: Array, row_norm: float) -> NDArray[np.bool_]:
+    """Which rows are longer than `row_norm`, by more than rounding."""
+    return np.asarray(norms > row_norm * (1.0 + 1e-6))
+
+
+def shrunk(X: Any, norms: Array, row_norm: float) -> Any:
+    """X with rows longer than `row_norm` shrunk to it; X itself where there are none."""
+    if not (long := too_long(norms, row_norm)).any():
+        return X
     return _multiplied(X, np.where(long, row_norm / np.where(long, norms, 1.0), 1.0))
 
 

@@ -11,7 +11,7 @@ files          files that are written whole or not at all
 refusals       one-line errors about files
 """
 
-from uneven.io.files import write_text_atomically
+from uneven.io.files import write_text_atomically, written_atomically
 from uneven.io.sources_file import (
     SourceEntry,
     SourcesFile,
@@ -32,4 +32,5 @@ __all__ = [
     "sources_to_text",
     "write_sources",
     "write_text_atomically",
+    "written_atomically",
 ]

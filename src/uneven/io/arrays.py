@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from uneven.engine.rows import BLOCK_ROWS, is_sparse
 from uneven.io import refusals
+from uneven.matrices import BLOCK_ROWS, is_sparse
 
 NUMBERS = "biuf"
 """Kinds of NumPy types that are real numbers."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from uneven.engine.rows import BLOCK_ROWS, feature_matrix
 from uneven.io import refusals
+from uneven.matrices import BLOCK_ROWS, feature_matrix
 
 PANDAS_INDEX = "__index_level_"
 """How the columns are called in which pandas keeps row labels: no features."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from uneven import checks
-from uneven.engine.rows import BLOCK_ROWS
 from uneven.io import refusals
 from uneven.io.arrow import ArrowFile, at_most
+from uneven.matrices import BLOCK_ROWS
 
 BLOCK_BYTES = 1 << 22
 """Text parsed at a time. A line must fit, and the type of the first block's labels holds for all."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -21,13 +23,34 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     text : str
         Written as UTF-8, with line ends as they are.
     """
-    target = Path(path).resolve()
     content = text.encode("utf-8")
+    with written_atomically(path) as temporary, temporary.open("wb") as file:
+        file.write(content)
+
+
+@contextmanager
+def written_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Name of a temporary file to write; it takes the place of `path` when all went well, and vanishes otherwise.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
+    >>> with written_atomically(path) as temporary:
+    ...     _ = temporary.write_text("y")
+    ...     path.exists()
+    False
+    >>> path.read_text()
+    'y'
+    """
+    target = Path(path).resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"folder of {str(path)!r} must exist, got {str(target.parent)!r}, which does not")
+    if target.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} must be a file to write, got a folder")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        _write_durably(temporary, content)
+        temporary.touch(exist_ok=False)
+        yield temporary
+        _flush(temporary)
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
@@ -36,8 +59,6 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         raise
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
         os.fsync(file.fileno())  # before the rename: a power cut must not leave a name with nothing behind it

@@ -27,7 +27,10 @@ DEFAULTS: dict[str, Any] = {
 }
 """Settings of a run, with the defaults of `uneven.plan`; what its rows are like is not for a file to say."""
 
-TOP_KEYS = (*DEFAULTS, "label", "features", "n_features", "source")
+SCALE_KEYS = ("row_norm", "fit_intercept")
+"""Settings of `UnevenClassifier` that a plan for the unit ball does without."""
+
+TOP_KEYS = (*DEFAULTS, *SCALE_KEYS, "label", "features", "n_features", "source")
 SOURCE_KEYS = ("name", "data", "rows", "noise", "price", "prices")
 
 
@@ -69,6 +72,10 @@ class SourcesFile:
     feature_names : tuple of str or None
         Columns to learn from, in the order of the first file; None if no source has data and none are given.
     sources : tuple of SourceEntry
+    row_norm : float or None
+        Public bound on the norm of rows, for fitting; None is the classifier's ``"auto"``.
+    fit_intercept : bool
+        Whether to fit one.
     """
 
     path: Path
@@ -79,9 +86,11 @@ class SourcesFile:
     features: tuple[str, ...] | None
     feature_names: tuple[str, ...] | None = field(repr=False)
     sources: tuple[SourceEntry, ...]
+    row_norm: float | None = None
+    fit_intercept: bool = True
 
     def plan(self) -> Plan:
-        """Plan for these sources and settings."""
+        """Plan for these sources and settings, rows in the unit ball."""
         settings = {**self.problem.to_dict(), "strategy": self.strategy, "moments": self.moments}
         with located(str(self.path)):
             return plan([entry.source for entry in self.sources], **settings)
@@ -138,6 +147,7 @@ def _understood(file: Path, values: Mapping[str, Any], entry: Callable[..., Sour
         checks.only_keys("the top level", values, TOP_KEYS)
         settings = {**DEFAULTS, **{key: values[key] for key in DEFAULTS if key in values}}
         label, features, width = _checked_columns(values)
+        scale = _checked_scale(values)
         _checked_problem(settings, width)
         tables = _source_tables(values)
     described = [_described(file, number, table) for number, table in enumerate(tables, start=1)]
@@ -150,7 +160,8 @@ def _understood(file: Path, values: Mapping[str, Any], entry: Callable[..., Sour
     names = agreed_features(str(file), opened, label, features)
     with located(str(file)):
         problem = _checked_problem(settings, agreed_width(width, names))
-    return SourcesFile(file, problem, settings["strategy"], settings["moments"], label, features, names, entries)
+    steps = settings["strategy"], settings["moments"]
+    return SourcesFile(file, problem, *steps, label, features, names, entries, **scale)
 
 
 def write_sources(
@@ -160,6 +171,7 @@ def write_sources(
     label: str | int | None = None,
     features: Sequence[str] | None = None,
     n_features: int | None = None,
+    note: str = "",
     **settings: Any,
 ) -> None:
     """Write a commented ``sources.toml`` that `read_sources` reads back; whole or not at all.
@@ -171,12 +183,15 @@ def write_sources(
         Data in the file's folder, or below it, is written as a path from there, so that the folder can be moved.
     label, features, n_features
         See `SourcesFile`; `n_features` where no source has data.
+    note : str
+        Lines to put below every source, such as comments.
     **settings
-        Settings of `uneven.plan`: alpha, batch_size, loss, strategy, moments, radius, clip.
+        Settings of `uneven.plan`: alpha, batch_size, loss, strategy, moments, radius, clip; and for fitting row_norm
+        and fit_intercept.
     """
     folder = Path(path).absolute().parent
     columns: dict[str, Any] = {"label": label, "features": features, "n_features": n_features}
-    write_text_atomically(path, sources_to_text(sources, folder, **columns, **settings))
+    write_text_atomically(path, sources_to_text(sources, folder, note=note, **columns, **settings))
 
 
 def sources_to_text(
@@ -186,6 +201,7 @@ def sources_to_text(
     label: str | int | None = None,
     features: Sequence[str] | None = None,
     n_features: int | None = None,
+    note: str = "",
     **settings: Any,
 ) -> str:
     """Text that `write_sources` writes; `folder` is where the file will be, the current one if None.
@@ -203,7 +219,9 @@ def sources_to_text(
     """
     entries = [entry if isinstance(entry, SourceEntry) else SourceEntry(entry) for entry in sources]
     checked_sources(entry.source for entry in entries)
-    checks.only_keys("sources.toml", settings, tuple(DEFAULTS))
+    checks.only_keys("sources.toml", settings, (*DEFAULTS, *SCALE_KEYS))
+    scale = _checked_scale(settings)
+    settings = {key: value for key, value in settings.items() if key in DEFAULTS}
     columns = {"label": label, "features": features, "n_features": n_features}
     label, names, width = _checked_columns({key: value for key, value in columns.items() if value is not None})
     if names is not None or all(entry.data is None for entry in entries):
@@ -211,7 +229,8 @@ def sources_to_text(
     every = {**DEFAULTS, **settings}
     every |= {key: value for key, value in _checked_problem(every, width).to_dict().items() if key in DEFAULTS}
     place = Path.cwd() if folder is None else folder
-    return toml_text({**every, "label": label, "features": names, "n_features": width}, _tables_of(entries, place))
+    columns = {"label": label, "features": names, "n_features": width}
+    return toml_text({**every, **scale, **columns}, _tables_of(entries, place), note)
 
 
 def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
@@ -224,6 +243,18 @@ def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple
     if width is not None:
         width = checks.whole("n_features", width)
     return label, features, width
+
+
+def _checked_scale(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`row_norm` and `fit_intercept`, those that are given."""
+    scale: dict[str, Any] = {}
+    if values.get("row_norm") is not None:
+        scale["row_norm"] = checks.positive("row_norm", values["row_norm"])
+    if values.get("fit_intercept") is not None:
+        if not isinstance(values["fit_intercept"], bool):
+            raise ValueError(f"fit_intercept must be true or false, got {checks.shown(values['fit_intercept'])}")
+        scale["fit_intercept"] = values["fit_intercept"]
+    return scale
 
 
 def _checked_names(features: Any) -> tuple[str, ...]:

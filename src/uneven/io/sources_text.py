@@ -21,12 +21,15 @@ MEANING = {
     "moments": 'what stands for the noise of a step: "auto", "upper", "lower" or "variance"',
     "radius": 'the ball that the weights stay in: "tight" or "paper"',
     "clip": "norm that rows' gradients are shrunk to",
+    "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",
+    "fit_intercept": "whether to fit an intercept",
     "label": "column of the labels",
     "features": "columns to learn from",
     "n_features": "how many columns there are to learn from",
 }
 LEFT_OUT = {
-    "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not\n",
+    "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not, or 0.5 in private fits\n",
+    "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else the largest\n",
     "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",
 }
 
@@ -58,9 +61,10 @@ def _syntax_error(name: str, message: str, content: bytes) -> str:
     return f"{name}, line {line}: {reason}"
 
 
-def toml_text(settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]]) -> str:
-    """Text with these settings and sources; None stands for what is left out."""
-    return HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING) + "".join(map(_source, sources))
+def toml_text(settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], note: str = "") -> str:
+    """Text with these settings and sources; None stands for what is left out. `note` goes below every source."""
+    head = HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING)
+    return head + "".join(_source(source) + note for source in sources)
 
 
 def _setting(key: str, value: Any) -> str:
@@ -85,4 +89,4 @@ def toml_value(value: Any) -> str:
     if isinstance(value, str):
         # JSON writes strings as TOML reads them, but for one control character that only TOML forbids.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)

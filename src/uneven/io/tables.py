@@ -13,11 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from uneven import checks
-from uneven.engine.rows import is_sparse
 from uneven.io import refusals
 from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, open_npz
 from uneven.io.arrow import open_ipc, open_parquet
 from uneven.io.delimited import open_csv
+from uneven.matrices import is_sparse
 
 
 class Reader(Protocol):

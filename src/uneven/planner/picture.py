@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven.planner.decision import Decision
 from uneven.planner.text import number, shortened
@@ -42,8 +43,7 @@ def draw_steps(axes: Axes, plan: Decision) -> None:
     place = {source.name: i for i, source in enumerate(plan.sources)}
     for segment in plan.segments:
         stop = start + segment.steps
-        thin = np.geomspace(start + 1, stop, 200), np.linspace(start + 1, stop, 200)  # draws the same line
-        t = np.unique(np.rint(np.concatenate(thin)).astype(int))
+        t = thinned(start + 1, stop)
         mixed = len(segment.sources) > 1
         i = place[segment.sources[0]]
         name = "all sources together" if mixed else shortened(segment.sources[0], 28)
@@ -65,6 +65,16 @@ def draw_steps(axes: Axes, plan: Decision) -> None:
     axes.grid(alpha=0.25)
     if len(plan.segments) <= LEGEND:
         axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+def thinned(first: int, last: int) -> NDArray[np.int64]:
+    """Steps between two that draw the same line as all of them.
+
+    >>> thinned(3, 7).tolist()
+    [3, 4, 5, 6, 7]
+    """
+    both = np.geomspace(first, last, 200), np.linspace(first, last, 200)
+    return np.unique(np.rint(np.concatenate(both)).astype(np.int64))
 
 
 def draw_bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> None:

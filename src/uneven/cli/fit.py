@@ -1,0 +1,149 @@
+"""``uneven fit``: a model from a sources.toml."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uneven.cli import terminal
+
+if TYPE_CHECKING:
+    from uneven.io import SourcesFile
+    from uneven.jobs.training import Measure, Trained
+
+PATH_POINTS = 80
+
+
+def command(
+    sources: terminal.SourcesPath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Learn by this strategy instead of the file's.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Rows without privacy to measure on; never learned from.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Book to charge private rows in, before they are used; made if not there.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For simulations: noise that can be repeated protects nobody.")
+    ] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Learn a classifier from the files of a sources.toml, whatever their size.
+
+    Files are read twice, piece by piece: once to look for anything wrong, once to learn. Private rows are charged in
+    between.
+
+    [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
+    """
+    from dataclasses import replace
+
+    from uneven.io import open_table, read_sources
+
+    for path in (output, report, ledger):
+        terminal.refuse_output(path)
+    file = read_sources(sources)
+    file = file if strategy is None else replace(file, strategy=strategy)
+    from uneven.jobs.training import train  # now only: what is wrong with the file was said without the compiler
+    from uneven.ledger import Ledger
+
+    trained = train(
+        file,
+        seed=seed,
+        ledger=None if ledger is None else Ledger(ledger),
+        budget=budget,
+        test=None if test is None else open_table(test, n_features=file.problem.n_features),
+        record=0 if report is None else PATH_POINTS,
+        bar=terminal.bar,
+    )
+    trained.model.save(output)
+    if report is not None:
+        _write_report(trained, file, report)
+    _warn(trained)
+    written = {"model": output, "report": report, "ledger": ledger}
+    if json:
+        terminal.print_json({**_facts(trained), **written})
+    else:
+        typer.echo("\n".join(_words(trained, written)))
+
+
+def _write_report(trained: Trained, file: SourcesFile, path: Path) -> None:
+    from uneven.io import write_text_atomically
+    from uneven.report import fit_report
+
+    command = shlex.join(terminal.command_line())
+    write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+
+
+def _warn(trained: Trained) -> None:
+    rows = {source.name: source.rows for source in trained.plan.sources}
+    for name, count in trained.too_long.items():
+        terminal.note(
+            f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
+            "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
+        )
+
+
+def _facts(trained: Trained) -> dict[str, Any]:
+    model, plan = trained.model, trained.plan
+    return {
+        "classes": model.classes_,
+        "n_features": model.n_features_in_,
+        "row_norm": trained.scale.row_norm,
+        "strategy": plan.strategy,
+        "order": plan.order,
+        "rows": {source.name: source.rows for source in plan.sources},
+        "steps": plan.steps,
+        "bound": plan.bound,
+        "exchange": plan.exchange,
+        "privacy_spent": model.privacy_spent_,
+        "simulated": trained.simulated,
+        "measures": [vars(one) for one in trained.measures],
+    }
+
+
+def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
+    """The result in plain words, a line each."""
+    plan, model = trained.plan, trained.model
+    rows = {source.name: source.rows for source in plan.sources}
+    used = [f"{rows[name]:,} rows of {name!r}" for name in plan.order]
+    together = "all together" if plan.shuffled else "in this order"
+    lines = [
+        f"Learned from {', then '.join(used) if not plan.shuffled else terminal.joined(used)}, {together}: "
+        f"{plan.steps:,} steps of {plan.problem.batch_size} rows, each row used once ({plan.strategy}).",
+        f"It tells {terminal.listed(model.classes_.tolist())} apart by {model.n_features_in_} features"
+        f"{' and an intercept' if trained.scale.intercept else ''}; "
+        f"rows are taken to be no longer than {trained.scale.row_norm:.6g}.",
+    ]
+    lines += _privacy(trained, written["ledger"])
+    lines += [_measured(one) for one in trained.measures]
+    if not trained.measures:
+        lines.append(
+            "How well it does is not measured: that would say something about private rows. --test FILE "
+            "measures on rows that are not private."
+        )
+    lines.append(
+        f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
+    )
+    lines.append(f"Next: uneven predict {written['model']} ROWS -o predictions.csv")
+    return lines
+
+
+def _privacy(trained: Trained, ledger: Path | None) -> list[str]:
+    spent = trained.model.privacy_spent_
+    if not spent:
+        return []
+    each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+    book = f", charged in {ledger} before the rows were used" if ledger else "; no ledger keeps account of it"
+    lines = [f"Privacy spent: {each}{book}."]
+    if trained.simulated:
+        lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
+    return lines
+
+
+def _measured(measure: Measure) -> str:
+    objective = "" if measure.objective is None else f", objective {measure.objective:.4f}"
+    return f"On {measure.which}: accuracy {measure.accuracy:.4f}{objective} ({measure.rows:,} rows)."

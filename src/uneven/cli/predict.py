@@ -1,0 +1,50 @@
+"""``uneven predict``: labels and probabilities for a file of rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from uneven.cli import terminal
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A model that 'uneven fit' wrote.")],
+    rows: Annotated[Path, typer.Argument(help="A file of rows that has the columns the model learned from.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the predictions, .csv or .parquet.")
+    ] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Predict the label of every row, with the probability of each class, whatever the file's size.
+
+    Without -o the predictions go to standard output, as CSV or with --json as a list.
+
+    [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv
+    """
+    from uneven.jobs import predicting
+
+    terminal.refuse_output(output)
+    fitted = predicting.load_model(model)
+    table, features = predicting.open_rows(fitted, rows)
+    pieces = predicting.predictions(fitted, table, features)
+    if output is not None:
+        counts: dict[Any, int] = {}
+        predicting.write_predictions(predicting.count_labels(pieces, counts), output)
+        _say(output, counts, json)
+    elif json:
+        predicting.write_json(pieces, sys.stdout)
+    else:
+        sys.stdout.flush()
+        predicting.write_csv(pieces, sys.stdout.buffer)
+
+
+def _say(output: Path, counts: dict[Any, int], json: bool) -> None:
+    if json:
+        terminal.print_json({"output": output, "rows": sum(counts.values()), "labels": counts})
+        return
+    each = terminal.joined([f"{label!r} {times:,} times" for label, times in counts.items()])
+    typer.echo(f"Predicted {sum(counts.values()):,} rows: {each}. They are in {output}.")

@@ -1,0 +1,132 @@
+"""Labels and probabilities for a file of rows, a piece at a time."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.estimator import UnevenClassifier
+from uneven.io import Table, open_table, written_atomically
+from uneven.io.refusals import shortened
+
+Columns = dict[str, NDArray[Any]]
+FORMATS = (".csv", ".parquet")
+
+
+def load_model(path: str | os.PathLike[str]) -> UnevenClassifier:
+    """Model that ``uneven fit`` or `UnevenClassifier.save` wrote."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{os.fspath(path)} does not exist; 'uneven fit' writes models")
+    if not Path(path).is_file():
+        raise ValueError(f"{os.fspath(path)} must be a model that 'uneven fit' wrote, got no file")
+    return UnevenClassifier.load(path)
+
+
+def without_names(model: UnevenClassifier) -> UnevenClassifier:
+    """The same model for arrays whose columns are in its order already."""
+    plain = copy.copy(model)
+    plain.__dict__.pop("feature_names_in_", None)
+    return plain
+
+
+def open_rows(model: UnevenClassifier, path: str | os.PathLike[str]) -> tuple[Table, tuple[str, ...]]:
+    """File of rows, and the columns that the model learned from; others may be there too."""
+    table = open_table(path, n_features=model.n_features_in_)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        _, own = table.select()
+        if len(own) != model.n_features_in_:
+            raise ValueError(
+                f"{table.path} must have {model.n_features_in_} columns for a model that does not know their names, "
+                f"got {len(own)}"
+            )
+        return table, own
+    missing = [name for name in map(str, names) if name not in table.columns]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(
+            f"{table.path} must have the columns the model learned from; {missing[0]!r}{more} missing, "
+            f"there are {shortened(table.columns)}"
+        )
+    return table, tuple(map(str, names))
+
+
+def predictions(model: UnevenClassifier, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
+    """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities."""
+    plain = without_names(model)
+    for X, _ in table.stream(None, features):
+        yield {"label": plain.predict(X), **_confidence(plain, X)}
+
+
+def _confidence(model: UnevenClassifier, X: Any) -> Columns:
+    if model.loss == "logistic":
+        probabilities = model.predict_proba(X)
+        return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes_.tolist())}
+    scores = model.decision_function(X)
+    if scores.ndim == 1:
+        return {"score": scores}
+    return {f"score_{one}": scores[:, k] for k, one in enumerate(model.classes_.tolist())}
+
+
+def count_labels(pieces: Iterator[Columns], counts: dict[Any, int]) -> Iterator[Columns]:
+    """The pieces themselves; on the way, how often each label was predicted."""
+    for piece in pieces:
+        labels, times = np.unique(piece["label"], return_counts=True)
+        for label, n in zip(labels.tolist(), times.tolist(), strict=True):
+            counts[label] = counts.get(label, 0) + n
+        yield piece
+
+
+def write_predictions(pieces: Iterator[Columns], path: str | os.PathLike[str]) -> None:
+    """Write pieces to a .csv or .parquet file, whole or not at all."""
+    writer = _WRITERS.get(Path(path).suffix.lower())
+    if writer is None:
+        raise ValueError(f"{os.fspath(path)} must end in {' or '.join(FORMATS)}; it is what predictions are written to")
+    with written_atomically(path) as temporary, temporary.open("wb") as file:
+        writer(pieces, file)
+
+
+def write_csv(pieces: Iterator[Columns], file: IO[bytes]) -> None:
+    """Write pieces as CSV."""
+    from pyarrow import csv
+
+    options = csv.WriteOptions(quoting_style="needed")
+    _write(pieces, lambda schema: csv.CSVWriter(file, schema, write_options=options))
+
+
+def _write_parquet(pieces: Iterator[Columns], file: IO[bytes]) -> None:
+    from pyarrow import parquet
+
+    _write(pieces, lambda schema: parquet.ParquetWriter(file, schema))
+
+
+_WRITERS: Mapping[str, Callable[[Iterator[Columns], IO[bytes]], None]] = {".csv": write_csv, ".parquet": _write_parquet}
+
+
+def _write(pieces: Iterator[Columns], opened: Callable[[Any], Any]) -> None:
+    import pyarrow
+
+    batches = (pyarrow.RecordBatch.from_pydict(piece) for piece in pieces)
+    first = next(batches)
+    with opened(first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def write_json(pieces: Iterator[Columns], file: IO[str]) -> None:
+    """Write pieces as one JSON list, an object a line."""
+    separator = "[\n"
+    for piece in pieces:
+        names, columns = list(piece), [column.tolist() for column in piece.values()]
+        for values in zip(*columns, strict=True):
+            file.write(separator + json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False))
+            separator = ",\n"
+    file.write("\n]\n")

@@ -1,0 +1,35 @@
+"""What files and the engine both know of matrices; it needs no compiler, so that planning need not wait for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+BLOCK_ROWS = 1 << 16
+"""Rows read, and shuffled, together."""
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of SciPy's sparse matrices or arrays."""
+    return bool(sparse.issparse(X))
+
+
+def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
+    """Columns of a record batch side by side as float rows; a missing value becomes a NaN, for others to refuse."""
+    try:
+        return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
+    except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one
+        columns = [_column(batch.column(name), name) for name in names]
+        return np.column_stack(columns)
+
+
+def _column(column: Any, name: str) -> NDArray[np.float64]:
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    with_gaps = values.dtype == object and str(column.type) == "bool"  # None becomes NaN
+    if values.dtype.kind not in "fiub" and not with_gaps:
+        raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
+    return values.astype(np.float64)

@@ -1,0 +1,13 @@
+"""An HTML report of a plan, a fit or the demo: one file that needs nothing else.
+
+pages      `plan_report`, `fit_report`, `demo_report`
+sections   one function a section
+words      a plan in plain words, with its reasons
+charts     pictures as SVG, for a desk and for a phone
+markup     escaped text, tables, figures
+style      how it looks: light, dark, on paper
+"""
+
+from uneven.report.pages import demo_report, fit_report, plan_report
+
+__all__ = ["demo_report", "fit_report", "plan_report"]

@@ -1,0 +1,242 @@
+"""Pictures as SVG, each in two shapes: for a desk or paper, and for a phone, so that letters keep their size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uneven.planner.text import shortened
+from uneven.report.markup import esc
+from uneven.report.style import DASHES, SERIES
+
+Array = NDArray[np.float64]
+SHAPES = {"wide": (720, 300), "narrow": (360, 260)}
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 42
+LINE_HEIGHT = 30
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: its name, its points and the number of its colour."""
+
+    name: str
+    x: ArrayLike
+    y: ArrayLike
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of a picture: what it shows, from where to where, and whether in logarithms."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+
+    def place(self, values: ArrayLike) -> Array:
+        """Where values are between the two ends, from 0 to 1."""
+        a = np.asarray(values, dtype=np.float64)
+        if self.log:
+            return np.asarray(np.log(a / self.low) / math.log(self.high / self.low))
+        return np.asarray((a - self.low) / (self.high - self.low))
+
+    def ticks(self) -> list[float]:
+        """Round values in between."""
+        return _log_ticks(self.low, self.high) if self.log else _ticks(self.low, self.high)
+
+
+def axis_for(label: str, values: ArrayLike, log: bool = False) -> Axis:
+    """Axis that has room for these values.
+
+    >>> axis_for("step", [1, 10], log=True).place([1, 10]).round(2).tolist()
+    [0.05, 0.95]
+    """
+    a = np.asarray(values, dtype=np.float64)
+    a = a[np.isfinite(a) & ((a > 0) | (not log))]
+    low, high = (float(a.min()), float(a.max())) if len(a) else (1.0, 2.0)
+    if high - low <= 1e-9 * abs(high):
+        low, high = (low * 0.8, high * 1.25) if log else (low - 0.5, high + 0.5)
+    if log:
+        margin = (high / low) ** (0.05 / 0.9)
+        return Axis(label, low / margin, high * margin, True)
+    margin = (high - low) * 0.05 / 0.9
+    return Axis(label, low - margin, high + margin)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    rough = (high - low) / 4
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= rough)
+    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for multiples in ((1,), (1, 3), (1, 2, 5), tuple(range(1, 10))):
+        found = [m * 10.0**k for k in decades for m in multiples if low <= m * 10.0**k <= high]
+        if len(found) >= 3:
+            return found[:: math.ceil(len(found) / 6)]
+    return _ticks(low, high)  # so short a stretch is as good as linear
+
+
+def tick_text(value: float) -> str:
+    """Number on an axis.
+
+    >>> [tick_text(x) for x in (0, 1200, 0.05, 3e-7, 2e6)]
+    ['0', '1,200', '0.05', '3e-07', '2e+06']
+    """
+    value = 0.0 if abs(value) < 1e-300 else value
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.6g}"
+
+
+def lines(title: str, told: str, series: Sequence[Series], x: Axis, y: Axis, reference: float | None = None) -> str:
+    """Lines over a common axis, and a level line for reference; `told` says what there is to see."""
+    return _figure(title, told, lambda w, h: _lines(w, h, series, x, y, reference), legend(series))
+
+
+def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, reference: float | None) -> str:
+    across, up = _frame(width, height)
+    parts = [_axes(width, height, x, y)]
+    if reference is not None:
+        level = f"{up(float(y.place(reference))):.1f}"
+        parts.append(f'<path class="reference" d="M{LEFT} {level}H{width - RIGHT}"/>')
+    for one in series:
+        px, py = across(x.place(one.x)), up(y.place(one.y))
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True) if math.isfinite(b))
+        parts.append(f'<polyline class="line" {_stroke(one.colour)} points="{points}"/>')
+        if len(px) == 1:
+            parts.append(f'<circle cx="{px[0]:.1f}" cy="{py[0]:.1f}" r="4" {_fill(one.colour)}/>')
+    return "".join(parts)
+
+
+def bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
+    """Two bars a row, both shares of one: for instance of rows and of information."""
+
+    def draw(width: int, _: int) -> str:
+        parts = []
+        for k, (name, *shares) in enumerate(rows):
+            top = k * 56 + 16
+            parts.append(f'<text x="0" y="{top}">{esc(shortened(name, width // 9))}</text>')
+            for i, share in enumerate(shares):
+                length = max(share * (width - 60), 1.0)
+                parts.append(f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}/>')
+                parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{percent(share)}</text>')
+        return "".join(parts)
+
+    swatches = legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
+    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6)
+
+
+def percent(share: float) -> str:
+    """Share as a percentage.
+
+    >>> [percent(x) for x in (0.5, 0.0423, 0.00004)]
+    ['50%', '4.2%', 'below 0.1%']
+    """
+    if 0 < share < 0.001:
+        return "below 0.1%"
+    return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"
+
+
+def intervals(
+    title: str, told: str, rows: Sequence[tuple[str, float | None, float]], axis: Axis, marked: str, reference: float
+) -> str:
+    """A row for each name with one or two points on a common axis: filled for the larger, hollow for the smaller."""
+
+    def draw(width: int, height: int) -> str:
+        left = min(190, width // 2 - 20)
+        room = width - left - RIGHT
+
+        def at(value: float) -> str:
+            return f"{left + room * float(np.clip(axis.place(value), 0, 1)):.1f}"
+
+        parts = [_grid(axis, at, height)]
+        parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
+        for k, (name, small, large) in enumerate(rows):
+            y, colour = 18 + k * LINE_HEIGHT, 0 if name == marked else 7
+            parts.append(f'<text x="0" y="{y + 4}">{esc(shortened(name, left // 7))}</text>')
+            if small is not None:
+                parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
+                hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'
+                parts.append(f'<circle cx="{at(small)}" cy="{y}" {hollow}/>')
+            parts.append(f'<circle cx="{at(large)}" cy="{y}" r="6" {_fill(colour)}/>')
+        return "".join(parts)
+
+    return _figure(title, told, draw, "", height=len(rows) * LINE_HEIGHT + BOTTOM + 6)
+
+
+def _grid(axis: Axis, at: Callable[[float], str], height: int) -> str:
+    base = height - BOTTOM
+    parts = []
+    for tick in axis.ticks():
+        parts.append(f'<path class="grid" d="M{at(tick)} 0V{base}"/>')
+        parts.append(f'<text x="{at(tick)}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
+    middle = f"{at(math.sqrt(axis.low * axis.high) if axis.log else (axis.low + axis.high) / 2)}"
+    return "".join(parts) + f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{esc(axis.label)}</text>'
+
+
+def _frame(width: int, height: int) -> tuple[Callable[[ArrayLike], Array], Callable[[ArrayLike], Array]]:
+    def across(share: ArrayLike) -> Array:
+        return np.asarray(LEFT + np.asarray(share) * (width - LEFT - RIGHT))
+
+    def up(share: ArrayLike) -> Array:
+        return np.asarray(height - BOTTOM - np.asarray(share) * (height - BOTTOM - TOP))
+
+    return across, up
+
+
+def _axes(width: int, height: int, x: Axis, y: Axis) -> str:
+    across, up = _frame(width, height)
+    base, parts = height - BOTTOM, []
+    for tick in y.ticks():
+        at = float(up(y.place(tick)))
+        parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{width - RIGHT}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick_text(tick)}</text>')
+    ticks = x.ticks()
+    for tick in ticks[:: 2 if width < 400 and len(ticks) > 5 else 1]:
+        at = float(across(x.place(tick)))
+        parts.append(f'<text x="{at:.1f}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
+    parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{base}H{width - RIGHT}"/>')
+    middle = (LEFT + width - RIGHT) / 2
+    parts.append(f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{esc(x.label)}</text>')
+    turned = f'transform="rotate(-90 12 {(TOP + base) / 2})"'
+    parts.append(f'<text x="12" y="{(TOP + base) / 2}" text-anchor="middle" {turned}>{esc(y.label)}</text>')
+    return "".join(parts)
+
+
+def _figure(title: str, told: str, draw: Callable[[int, int], str], below: str, height: int | None = None) -> str:
+    """Both shapes of a picture, with words for those who do not see it."""
+    shapes = []
+    for kind, (w, usual) in SHAPES.items():
+        h = usual if height is None else height
+        name = f"{kind}-{crc32((title + told).encode()):08x}"
+        shapes.append(
+            f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="img" aria-labelledby="{name}-title {name}-told">'
+            f'<title id="{name}-title">{esc(title)}</title><desc id="{name}-told">{esc(told)}</desc>{draw(w, h)}</svg>'
+        )
+    return f"<figure>{''.join(shapes)}{below}<figcaption>{esc(told)}</figcaption></figure>"
+
+
+def legend(series: Sequence[Series], solid: bool = False) -> str:
+    """What each colour and dash stands for."""
+    items = []
+    for one in series:
+        line = f'<path class="line" {_stroke(one.colour, solid)} d="M1 5H31"/>'
+        mark = f'<rect width="32" height="10" {_fill(one.colour)}/>' if solid else line
+        items.append(f'<li><svg viewBox="0 0 32 10" aria-hidden="true">{mark}</svg>{esc(one.name)}</li>')
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _stroke(colour: int, solid: bool = False) -> str:
+    dash = "none" if solid else DASHES[colour % SERIES % len(DASHES)]
+    return f'style="stroke:var(--s{colour % SERIES})" stroke-dasharray="{dash}"'
+
+
+def _fill(colour: int) -> str:
+    return f'style="fill:var(--s{colour % SERIES})"'

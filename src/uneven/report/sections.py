@@ -1,0 +1,241 @@
+"""One function a section: plain values in, markup out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from uneven import __version__
+from uneven.planner import Plan
+from uneven.planner.picture import thinned
+from uneven.planner.text import number, shortened
+from uneven.report import charts, markup, words
+from uneven.report.charts import Axis, Series, axis_for
+
+if TYPE_CHECKING:
+    from uneven.engine import Path
+    from uneven.jobs.demo import Demo
+    from uneven.jobs.training import Measure
+
+
+MIXED = 7
+"""Colour of several sources together."""
+
+
+def answer(plan: Plan) -> str:
+    """The plan in short, with its reasons."""
+    return markup.section("The answer in short", markup.card(markup.bullets(words.reasons(plan))))
+
+
+def sources(plan: Plan) -> str:
+    """What there is to learn from."""
+    rows, problem = words.described(plan), plan.problem
+    priced = any(row[3] for row in rows)
+    header = ["source", "rows", "what stands between a row and the learner", *(["price of a row"] if priced else [])]
+    clip = "" if problem.clip is None else f", gradients shrunk to a norm of {problem.clip:g}"
+    return markup.section(
+        "The data",
+        markup.table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
+        markup.paragraph(
+            f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
+            f"{problem.alpha:.4g}, {problem.batch_size} rows a step, rows in the unit ball{clip}."
+        ),
+    )
+
+
+def the_plan(plan: Plan) -> str:
+    """Order, steps and promise, and every other strategy beside it."""
+    rows = [(k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.spans(plan), start=1)]
+    used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
+    which = "average" if plan.theorem == "Theorem B" else "last"
+    moments = "variances" if plan.moments == "variance" else f"{plan.moments} moments"
+    why = f"by {plan.theorem} with {moments}"
+    promise = f"The mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)}, {why}."
+    if plan.moments == "lower":
+        promise = (
+            f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖²; with lower moments it is no promise."
+        )
+    return markup.section(
+        "The plan",
+        markup.paragraph(f"Strategy '{plan.strategy}', {plan.steps:,} steps, each row used once."),
+        used,
+        "<h3>What it promises</h3>",
+        markup.paragraph(promise),
+        *_others(plan),
+    )
+
+
+def _others(plan: Plan) -> list[str]:
+    others = plan.alternatives()
+    evaluated = {name: other.evaluated_bound() for name, other in others.items()}
+    rows = [(name, evaluated[name], max(other.bound, evaluated[name] or 0.0)) for name, other in others.items()]
+    start = plan.problem.ball**2
+    every = [value for _, small, large in rows for value in (small, large) if value]
+    axis = axis_for("bound (smaller is better)", [*every, start], log=True)
+    told = (
+        "Filled: the bound as the theorem states it. Hollow: the same inequality evaluated step by step, the figure to "
+        "compare strategies by. Dotted: what is known before the first step."
+    )
+    cells = [
+        (
+            f"{name} (this plan)" if name == plan.strategy else name,
+            "all together" if other.shuffled else ", ".join(other.order),
+            number(other.bound),
+            "" if evaluated[name] is None else number(evaluated[name] or 0.0),
+        )
+        for name, other in others.items()
+    ]
+    marked = [k for k, name in enumerate(others) if name == plan.strategy]
+    return [
+        "<h3>Every strategy side by side</h3>",
+        charts.intervals("Bound of every strategy", told, rows, axis, plan.strategy, start),
+        markup.table("Bounds", ["strategy", "order", "bound", "evaluated"], cells, {2, 3}, marked),
+    ]
+
+
+def step_sizes(plan: Plan) -> str:
+    """The size of every step, a line for each source."""
+    eta, begin, series = plan.step_sizes(), 0, []
+    colours = _colours(plan)
+    for segment in plan.segments:
+        t = thinned(begin + 1, begin + segment.steps)
+        mixed = len(segment.sources) > 1
+        name = "all sources together" if mixed else segment.sources[0]
+        series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
+        begin += segment.steps
+    sizes = np.concatenate([np.asarray(one.y) for one in series])
+    x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size (log)", sizes, log=True)
+    jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.spans(plan, quoted=True))
+    return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.", series, x, y))
+
+
+def _colours(plan: Plan) -> dict[str, int]:
+    """A source has the same colour in every picture."""
+    return {source.name: k for k, source in enumerate(plan.sources)}
+
+
+def contributed(plan: Plan) -> str:
+    """What each source brings, beside how many rows it has."""
+    shares = words.contributions(plan)
+    told = "; ".join(
+        f"{name!r} has {charts.percent(a)} of the rows and brings {charts.percent(b)} of the information"
+        for name, (a, b) in shares.items()
+    )
+    rows = [(name, a, b) for name, (a, b) in shares.items()]
+    return markup.section(
+        "What each source contributes",
+        markup.paragraph("Information is what a row is worth, times the rows: one over the variance of its gradient."),
+        charts.bars(
+            "Share of rows and of information", told + ".", rows, ("share of the rows", "share of the information")
+        ),
+    )
+
+
+def exchange(plan: Plan) -> str:
+    """What a row of each source is worth."""
+    cleanest = shortened(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
+    rows = {source.name: source.rows for source in plan.sources}
+    cells = [
+        (name, f"{worth:.4g}", number(1 / worth), number(rows[name] * worth)) for name, worth in plan.exchange.items()
+    ]
+    header = [
+        "source",
+        f"one row in rows of {cleanest}",
+        f"rows for one of {cleanest}",
+        f"all its rows in rows of {cleanest}",
+    ]
+    return markup.section("Exchange rates", markup.table("What a row is worth", header, cells, {1, 2, 3}))
+
+
+def path(plan: Plan, recorded: Path, which: str) -> str:
+    """How the objective went, or at least the norm of the weights."""
+    followed = bool(which) and bool(np.isfinite(recorded.objective).any())
+    values = recorded.objective if followed else recorded.norm
+    series, colours = [], _colours(plan)
+    for name in dict.fromkeys(recorded.source):
+        mine = np.array([one == name for one in recorded.source])
+        series.append(Series(f"while using {name}", recorded.step[mine], values[mine], colours.get(name, MIXED)))
+    label = "objective" if followed else "norm of the weights"
+    told = (
+        f"Objective on {which}, of the answer so far: {values[0]:.4f} at first, {values[-1]:.4f} at the end."
+        if followed
+        else "Norm of the weights. The objective is not shown: on private rows it would be another release."
+    )
+    x, y = axis_for("step", recorded.step), axis_for(label, values)
+    return markup.section("The path", charts.lines(f"{label} over the run".capitalize(), told, series, x, y))
+
+
+def comparison(demo: Demo) -> str:
+    """Every strategy with each mechanism, measured; and what no noise at all would reach."""
+    cells = [
+        (one.name, words.mean_and_error(one.accuracy), words.mean_and_error(one.objective)) for one in demo.entries
+    ]
+    for name, (accuracy, value) in (("no noise at all", demo.optimum), ("the commoner class", demo.majority)):
+        cells.append((name, f"{accuracy:.3f}", f"{value:.3f}"))
+    header = ["strategy (mechanism)", "test accuracy", "objective"]
+    caption = (
+        f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
+    )
+    told = (
+        f"The first row is what uneven does unless told otherwise (gradients clipped to {demo.plan.problem.clip}); "
+        "privunit goes with the tight ball, l2-laplace with the paper's, as the paper has it. All spend the same ε. "
+        "The objective is the plain logistic one with its L2 term, on the rows learned from."
+    )
+    return markup.section(
+        "Every strategy, measured", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
+    )
+
+
+def demo_paths(demo: Demo) -> str:
+    """How the objective went, for some strategies, beside the best there is."""
+    series = [Series(name, one.step, one.objective, k) for k, (name, one) in enumerate(demo.paths.items())]
+    values = np.concatenate([np.asarray(one.y) for one in series])
+    ends = "; ".join(f"{one.name} ends at {np.asarray(one.y)[-1]:.3g}" for one in series)
+    told = f"One run each, objective on a fifth of the rows: {ends}. Dotted: {demo.optimum[1]:.3g}, the least there is."
+    x = axis_for("step", np.concatenate([np.asarray(one.x) for one in series]))
+    y = axis_for("objective (log)", [*values, demo.optimum[1]], log=True)
+    return markup.section("The path", charts.lines("Objective over the run", told, series, x, y, demo.optimum[1]))
+
+
+def measures(found: Sequence[Measure]) -> str:
+    """How the model does on rows that may be looked at."""
+    if not found:
+        text = (
+            "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
+        )
+        return markup.section("How well it does", markup.paragraph(text))
+    cells = [
+        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", "" if one.objective is None else f"{one.objective:.4f}")
+        for one in found
+    ]
+    header = ["on", "rows", "accuracy", "objective"]
+    return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
+
+
+def privacy(spent: Mapping[str, float], simulated: bool) -> str:
+    """What each private row has spent."""
+    return markup.section("Privacy spent", markup.bullets(words.privacy_lines(spent, simulated)))
+
+
+def privacy_planned(plan: Plan) -> str:
+    """What each private row would spend."""
+    costs = {s.name: s.noise.epsilon_per_row for s in plan.sources if s.noise.epsilon_per_row and s.name in plan.order}
+    lines = [f"Each row of {name!r} would spend ε = {epsilon:g}." for name, epsilon in costs.items()]
+    return markup.section("Privacy", markup.bullets(lines or ["No source that is used is private."]))
+
+
+def caveats(lines: Sequence[str]) -> str:
+    """What a reader should know."""
+    return markup.section("Caveats", markup.bullets(lines))
+
+
+def repeat(command: str, settings: str = "") -> str:
+    """How to get the same again."""
+    versions = f"uneven {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
+    parts = [markup.code(command), markup.paragraph(versions, "muted")]
+    if settings:
+        parts += ["<h3>The sources file</h3>", markup.code(settings)]
+    return markup.section("How to repeat it", *parts)

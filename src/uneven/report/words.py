@@ -1,0 +1,132 @@
+"""A plan in plain words, with its reasons: what to use first, how far to step, what a row of each is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.planner import Plan
+from uneven.planner.text import noise_words, number
+from uneven.schedules import Averaged, Rate
+
+QUESTION = (
+    "In what order should this data be used, how far should each step go, is the noisy data worth using at all, and "
+    "what is it worth?"
+)
+
+
+def reasons(plan: Plan) -> list[str]:
+    """What the plan says to do and why, a sentence or three for each question.
+
+    >>> import uneven
+    >>> two = [uneven.Source("a", 100), uneven.Source("b", 900, uneven.FlippedLabels(0.3))]
+    >>> for line in reasons(uneven.plan(two, 5)):
+    ...     print(line)
+    What first: use 'b', then 'a'. The last steps decide where ...
+    How far to step: ... on 'b', then ... on 'a'. ...
+    What a row is worth: one row of 'a' is worth 6.25 rows of 'b', so the 900 rows of 'b' count for 144 of 'a'.
+    """
+    return [f"What first: {_order(plan)}", f"How far to step: {_steps(plan)}", f"What a row is worth: {_worth(plan)}"]
+
+
+def _order(plan: Plan) -> str:
+    if plan.shuffled:
+        return "shuffle all rows together. This strategy makes no difference between them."
+    named = ", then ".join(map(repr, plan.order))
+    unused = [source.name for source in plan.sources if source.name not in plan.order]
+    if unused:
+        return f"use {named} alone, and leave out {_and(list(map(repr, unused)))}."
+    if len(plan.order) == 1:
+        return f"use {named}. There is nothing else."
+    worth = [plan.exchange[name] for name in plan.order]
+    if worth == sorted(worth) and worth[0] < worth[-1]:
+        return (
+            f"use {named}. The last steps decide where the weights end up, so the cleanest rows come last: what noisy "
+            "rows leave behind fades with the steps that follow."
+        )
+    if worth == sorted(worth, reverse=True) and worth[0] > worth[-1]:
+        return f"use {named}: the cleanest first, as this strategy asks."
+    return f"use {named}."
+
+
+def _steps(plan: Plan) -> str:
+    said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in spans(plan, quoted=True))
+    schedule = plan.segments[0].schedule
+    if isinstance(schedule, Rate):
+        rates = plan.rates or {}
+        return f"{said}. The t-th step is c/t long, with c = {_and([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
+    if isinstance(schedule, Averaged):
+        return f"{said}. A step is as long as its rows can be trusted, and the answer is the average of all weights."
+    return (
+        f"{said}. A step is longer the more its rows can be trusted (one over the variance of its gradient), and "
+        "shorter the more has been learned before it."
+    )
+
+
+def spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
+    """Name, first and last step size of each segment, a short last batch aside."""
+    eta, begin, found = plan.step_sizes(), 0, []
+    for segment in plan.segments:
+        full = max(segment.rows // segment.batch_size, 1)
+        own = repr(segment.sources[0]) if quoted else segment.sources[0]
+        name = "all rows" if len(segment.sources) > 1 else own
+        found.append((name, float(eta[begin]), float(eta[begin + full - 1])))
+        begin += segment.steps
+    return found
+
+
+def _worth(plan: Plan) -> str:
+    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
+    rows = {source.name: source.rows for source in plan.sources}
+    others = [name for name in plan.exchange if name != cleanest]
+    if not others:
+        return f"{cleanest!r} is the only source."
+    said = [
+        f"one row of {cleanest!r} is worth {number(1 / plan.exchange[name])} rows of {name!r}, so the {rows[name]:,} "
+        f"rows of {name!r} count for {number(rows[name] * plan.exchange[name])} of {cleanest!r}"
+        for name in others
+    ]
+    return "; ".join(said) + "."
+
+
+def contributions(plan: Plan) -> dict[str, tuple[float, float]]:
+    """Share of the rows and share of the information of each source used: rows, and rows times what one is worth."""
+    rows = {source.name: float(source.rows) for source in plan.sources if source.name in plan.order}
+    worth = {name: n * plan.exchange[name] for name, n in rows.items()}
+    return {name: (rows[name] / sum(rows.values()), worth[name] / sum(worth.values())) for name in plan.order}
+
+
+def privacy_lines(spent: Mapping[str, float], simulated: bool) -> list[str]:
+    """What each private row has spent, in words."""
+    lines = [f"Each row of {name!r} has spent ε = {epsilon:g}." for name, epsilon in spent.items()]
+    if spent and simulated:
+        lines.append("This was a simulation: with a seed the noise can be repeated, so it protects nobody.")
+    return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]
+
+
+def described(plan: Plan) -> list[tuple[str, str, str, str]]:
+    """Name, rows, noise and price of each source, for a reader."""
+    return [
+        (
+            source.name,
+            f"{source.rows:,}",
+            noise_words(source.noise),
+            "" if source.price is None else f"{source.price:g}",
+        )
+        for source in plan.sources
+    ]
+
+
+def mean_and_error(values: NDArray[np.float64]) -> str:
+    """Mean and its standard error.
+
+    >>> mean_and_error(np.array([1.0, 2.0, 3.0]))
+    '2.000 ± 0.577'
+    """
+    return f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}"
+
+
+def _and(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

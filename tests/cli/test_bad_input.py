@@ -1,0 +1,192 @@
+"""Bad input: one line on standard error, an exit code of 2 (1 for a spent budget), and no file left behind."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uneven.io import read_sources
+from uneven.jobs.training import train
+
+FIT = ("fit", "sources.toml")
+PRIVATE = tuple(f'{{ kind = "local-privacy", epsilon = {e} }}' for e in (4.0, 1.0))
+
+
+def change(folder, name, **columns):
+    frame = pd.read_csv(folder / name).assign(**columns)
+    frame.to_csv(folder / name, index=False)
+
+
+def three_classes(folder):
+    change(folder, "crowd.csv", outcome=np.resize(["ill", "well", "maybe"], 1200))
+
+
+def one_class(folder):
+    pd.read_parquet(folder / "clinic.parquet").assign(outcome="ill").to_parquet(folder / "clinic.parquet")
+    change(folder, "crowd.csv", outcome="ill")
+
+
+def with_gap(folder):
+    change(folder, "crowd.csv", dose=np.where(np.arange(1200) == 7, np.nan, 0.5))
+
+
+# What the folder is like, what is typed, what is said.
+CASES = {
+    "no sources file": (None, ("fit", "nowhere.toml"), "nowhere.toml does not exist"),
+    "no argument": (None, ("fit",), "Missing argument"),
+    "unknown option": (None, (*FIT, "--sead", "1"), "No such option: --sead"),
+    "not a number": (None, (*FIT, "--seed", "one"), "Invalid value for '--seed'"),
+    "unknown command": (None, ("fitt",), "No such command 'fitt'"),
+    "no data file": (lambda f: (f / "crowd.csv").unlink(), FIT, "crowd.csv does not exist"),
+    "unknown key": ("speed = 3", FIT, "the top level has no key 'speed'"),
+    "row_norm": ("row_norm = -1", FIT, "row_norm must be a positive finite number, got -1"),
+    "wrong column": ('features = ["age", "weight"]', FIT, "features must be columns, got 'weight'"),
+    "one class": (one_class, FIT, "labels must have at least two classes, got one class: 'ill'"),
+    "a gap": (with_gap, FIT, "crowd.csv: column 'dose' has no value in row 7"),
+    "a word": (lambda f: change(f, "crowd.csv", dose="much"), FIT, "column 'dose' must hold numbers"),
+    "infinite": (lambda f: change(f, "crowd.csv", dose=np.inf), FIT, "column 'dose' must hold finite numbers, got inf"),
+    "no labels": (lambda f: change(f, "crowd.csv", outcome=None), FIT, "column 'outcome' has no value in row 0"),
+    "two kinds": (
+        lambda f: change(f, "crowd.csv", outcome=1),
+        FIT,
+        "labels must be of one kind, got text in clinic.parquet and numbers in crowd.csv",
+    ),
+    "measurements": (
+        lambda f: change(f, "crowd.csv", outcome=0.25),
+        FIT,
+        "crowd.csv: label must be a column of classes, got the number 0.25",
+    ),
+    "names": (
+        lambda f: change(f, "crowd.csv", outcome=[f"n{i}" for i in range(1200)]),
+        FIT,
+        "label must be a column of classes, got more than 1,000 different values",
+    ),
+    "strategy": (None, (*FIT, "--strategy", "best"), "strategy must be one of 'precision'"),
+    "seed": (None, (*FIT, "--seed", "-1"), "seed must be a whole number of at least 0, got -1"),
+    "budget": (None, (*FIT, "--budget", "0"), "budget must be a positive finite number, got 0"),
+    "output folder": (None, (*FIT, "-o", "no/model.json"), "folder of 'no/model.json' must exist"),
+    "report folder": (None, (*FIT, "--report", "no/r.html"), "folder of 'no/r.html' must exist"),
+    "output is a folder": (None, (*FIT, "-o", "."), "'.' must be a file to write, got a folder"),
+    "ledger": (None, (*FIT, "--ledger", "crowd.csv"), "path must be a ledger or a new file"),
+    "no test": (None, (*FIT, "--test", "no.csv"), "no.csv does not exist"),
+    "no model": (None, ("predict", "nowhere.json", "rows.parquet"), "nowhere.json does not exist"),
+    "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a model that was saved whole"),
+    "no rows": (None, ("predict", "model.json", "no.csv"), "no.csv does not exist"),
+    "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "a.xls must end in .csv or .parquet"),
+    "prediction folder": (
+        None,
+        ("predict", "model.json", "rows.parquet", "-o", "no/a.csv"),
+        "folder of 'no/a.csv' must exist",
+    ),
+    "init, no file": (None, ("init", "nowhere.csv", "-o", "a.toml"), "nowhere.csv does not exist"),
+    "init, there": (None, ("init", "crowd.csv"), "sources.toml is there already; --force writes over it"),
+    "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),
+    "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),
+    "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
+    "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
+    "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must exist, got"),
+    "demo, one run": (None, ("demo", "--runs", "1"), "Invalid value for '--runs'"),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, frame):
+    """Text of a model: trained once."""
+    place = tmp_path_factory.mktemp("trained")
+    frame(400, 1).to_csv(place / "a.csv", index=False)
+    (place / "a.toml").write_text('label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\n')
+    train(read_sources(place / "a.toml"), seed=0).model.save(place / "model.json")
+    return (place / "model.json").read_text()
+
+
+@pytest.fixture
+def model(folder, trained):
+    (folder / "model.json").write_text(trained)
+    return folder / "model.json"
+
+
+def refused(uneven_in, folder, arguments, code=2):
+    before = {path: path.read_bytes() for path in folder.rglob("*")}
+    done = uneven_in(*arguments)
+    assert done.returncode == code, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("uneven: ")
+    assert done.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in folder.rglob("*")} == before
+    return done.stderr
+
+
+@pytest.mark.parametrize(("state", "arguments", "message"), CASES.values(), ids=CASES)
+@pytest.mark.usefixtures("model")
+def test_bad_input(folder, described, uneven_in, state, arguments, message):
+    described(state if isinstance(state, str) else "")
+    if callable(state):
+        state(folder)
+    assert message in refused(uneven_in, folder, arguments).replace(f"{folder}/", "")
+
+
+def test_label_that_is_not_there(folder, described, uneven_in):
+    described(label="result")
+    said = refused(uneven_in, folder, FIT)
+    assert "label must be one of the columns 'age', 'dose', 'pulse', 'outcome'; got 'result'" in said
+
+
+def test_test_rows_of_another_class(folder, described, uneven_in):
+    described()
+    rows = pd.read_parquet(folder / "rows.parquet")
+    rows.assign(outcome="fine").to_parquet(folder / "rows.parquet")
+    said = refused(uneven_in, folder, (*FIT, "--test", "rows.parquet"))
+    assert "rows.parquet: labels must be of the classes ['ill', 'well'], got 'fine'" in said
+
+
+def test_a_source_without_data(folder, described, uneven_in):
+    path = described()
+    path.write_text(path.read_text() + '[[source]]\nname = "offer"\nrows = 100\n')
+    assert "source 'offer' must have data to learn from, got none" in refused(uneven_in, folder, FIT)
+
+
+@pytest.mark.parametrize("options", [(), ("--ledger", "book.db")])
+def test_a_budget_that_is_too_small(folder, private, uneven_in, options):
+    private()
+    done = uneven_in(*FIT, "--budget", 3.9, *options)
+    assert done.returncode == 2
+    assert done.stderr == "uneven: budget must be at least 4, what a row of 'clinic' would spend, got 3.9\n"
+    assert not (folder / "model.json").exists()
+
+
+def test_private_rows_of_three_classes(folder, private, uneven_in):
+    private()
+    three_classes(folder)
+    assert "labels must be of two classes where a source is private, got 3" in refused(uneven_in, folder, FIT)
+
+
+def test_private_rows_that_are_sparse(folder, uneven_in):
+    (folder / "a.svm").write_text("1 1:0.5 3:0.5\n-1 2:0.5\n")
+    text = '[[source]]\nname = "a"\ndata = "a.svm"\nnoise = { kind = "local-privacy", epsilon = 1 }\n'
+    (folder / "sources.toml").write_text(text)
+    assert "rows must be dense where a source is private" in refused(uneven_in, folder, FIT)
+
+
+def test_a_model_cut_short(folder, model, uneven_in):
+    whole = model.read_text()
+    for kept in (0, 1, len(whole) // 2, len(whole) - 3):
+        model.write_text(whole[:kept])
+        said = refused(uneven_in, folder, ("predict", "model.json", "rows.parquet", "-o", "out.csv"))
+        assert "model.json must be a model that was saved whole" in said
+    model.write_text(json.dumps({**json.loads(whole), "coef": [[1.0]]}))
+    assert "model.json must" in refused(uneven_in, folder, ("predict", "model.json", "rows.parquet"))
+
+
+@pytest.mark.usefixtures("model")
+def test_columns_that_are_missing(folder, uneven_in):
+    rows = pd.read_parquet(folder / "rows.parquet")
+    rows[["age"]].to_csv(folder / "few.csv", index=False)
+    said = refused(uneven_in, folder, ("predict", "model.json", "few.csv"))
+    assert "few.csv must have the columns the model learned from; 'dose' and 1 more missing, there are 'age'" in said
+
+
+def test_a_traceback_only_if_asked_for(folder, uneven_in):
+    (folder / "sources.toml").write_text("speed = 3\n")
+    with pytest.raises(AssertionError, match="Traceback"):
+        uneven_in("--debug", *FIT)

@@ -1,0 +1,79 @@
+"""``uneven demo`` does the main job offline, and what it says to try next can be typed."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from uneven.estimator.prepare import clip_for
+
+import uneven
+from uneven.datasets import load_covertype_sample
+from uneven.jobs.demo import optimum, run_demo
+from uneven.problem import Problem
+
+
+def test_the_demo_and_what_to_try_next(folder, good):
+    said = good("demo", "--runs", 2, "-o", "demo")
+    for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
+        assert words in said
+    table = [line.split() for line in said.splitlines() if re.search(r"(privunit|l2-laplace) ", line) and "±" in line]
+    assert len(table) == 14
+    assert "no noise at all" in said
+    assert "simulated" in said
+    assert (folder / "demo" / "report.html").stat().st_size > 10_000
+    typed = [line.split("#")[0].strip() for line in said.splitlines() if line.startswith("  uneven ")]
+    assert [words.split()[1] for words in typed] == ["plan", "fit", "predict", "init"]
+    for command in typed[:3]:
+        good(*shlex.split(command)[1:])
+    assert (folder / "demo" / "predictions.csv").exists()
+
+
+def test_the_demo_as_json(good):
+    facts = json.loads(good("demo", "--runs", 2, "--seed", 3, "--json"))
+    assert facts["plan"]["order"] == ["survey", "station"]
+    assert len(facts["strategies"]) == 14
+    assert all(len(one["accuracy"]) == 2 for one in facts["strategies"])
+    assert facts["report"] == "uneven-demo/report.html"
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return run_demo(runs=8, seed=1)
+
+
+def test_uneven_does_best(demo):
+    """Lowest objective and highest accuracy of all, by more than three standard errors of the paired differences."""
+    ours, *others = demo.entries
+    assert (ours.strategy, ours.mechanism) == ("precision", "privunit")
+    for other in others:
+        for better in (other.objective - ours.objective, ours.accuracy - other.accuracy):
+            assert better.mean() > 3 * better.std(ddof=1) / np.sqrt(len(better)), other.name
+    assert demo.optimum[1] < ours.objective.min()
+
+
+def test_mechanisms_are_as_labelled(demo):
+    """The house's own choice is the classifier's default; the rest differ in strategy and mechanism, and say so."""
+    default = uneven.UnevenClassifier().get_params()
+    ours = demo.plan.problem
+    assert (ours.alpha, ours.batch_size, ours.radius) == tuple(default[k] for k in ("alpha", "batch_size", "radius"))
+    assert ours.clip == clip_for(default["clip"], demo.plan.strategy, private=True) == 0.5
+    for entry in demo.entries:
+        assert {source.noise.mechanism for source in entry.plan.sources} == {entry.mechanism}
+        assert entry.plan.problem.radius == {"privunit": "tight", "l2-laplace": "paper"}[entry.mechanism]
+        assert entry.plan.problem.clip == (0.5 if entry is demo.entries[0] else None)
+
+
+def test_all_spend_the_same(demo):
+    for entry in demo.entries:
+        assert {s.name: s.noise.epsilon_per_row for s in entry.plan.sources} == {"station": 10.0, "survey": 1.0}
+
+
+def test_the_optimum_is_one():
+    data = load_covertype_sample()
+    X, y = data.X[:2000].astype(np.float64), data.y[:2000]
+    problem = Problem(54, 1e-3, 50)
+    w = optimum(problem, X, y)
+    gradient = 1e-3 * w - X.T @ (y / (1 + np.exp(y * (X @ w)))) / len(y)
+    assert np.linalg.norm(gradient) < 1e-6  # strong convexity: within 1e-3 of the minimiser

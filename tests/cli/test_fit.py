@@ -1,0 +1,218 @@
+"""``uneven fit`` learns what `UnevenClassifier` learns from the same rows, charges first, and keeps secrets."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uneven
+from uneven.io import open_table, read_sources
+from uneven.jobs import training
+from uneven.jobs.training import train
+
+FEATURES = ["age", "dose", "pulse"]
+
+
+def rows_of(folder):
+    """All rows as the files have them, and the source of each."""
+    parts = [pd.read_parquet(folder / "clinic.parquet"), pd.read_csv(folder / "crowd.csv")]
+    source = np.repeat(["clinic", "crowd"], [len(part) for part in parts])
+    X = np.concatenate([open_table(folder / f).arrays("outcome")[0] for f in ("clinic.parquet", "crowd.csv")])
+    return X, pd.concat(parts)["outcome"].to_numpy(), source
+
+
+PRIVATE = {"clinic": uneven.LocalPrivacy(4.0), "crowd": uneven.LocalPrivacy(1.0)}
+OPEN = {"clinic": uneven.Exact(), "crowd": uneven.FlippedLabels(0.1)}
+SETTINGS = {
+    "open": ("", OPEN, {}),
+    "open, bounded": ("row_norm = 2.0", OPEN, {"row_norm": 2.0}),
+    "no intercept": ("fit_intercept = false", OPEN, {"fit_intercept": False}),
+    "private": ("row_norm = 3.0", PRIVATE, {"row_norm": 3.0}),
+    "private, default bound": ("", PRIVATE, {}),
+    "hinge, two rates": (
+        'loss = "hinge"\nstrategy = "two-rates"\nalpha = 0.01\nbatch_size = 20\nclip = 0.7\nradius = "paper"',
+        PRIVATE,
+        {"loss": "hinge", "strategy": "two-rates", "alpha": 0.01, "batch_size": 20, "clip": 0.7, "radius": "paper"},
+    ),
+    "shuffled together": ('strategy = "arbitrary"', OPEN, {"strategy": "arbitrary"}),
+}
+
+
+@pytest.mark.parametrize(("head", "noise", "settings"), SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.filterwarnings("ignore:.*were shrunk")
+def test_files_and_arrays_teach_the_same(folder, described, private, head, noise, settings):
+    path = private(head) if noise is PRIVATE else described(head)
+    trained = train(read_sources(path), seed=5)
+    X, y, source = rows_of(folder)
+    clf = uneven.UnevenClassifier(noise, random_state=5, **settings).fit(X, y, source=source)
+    # The same steps on the same rows: the sources fit one block each, so even their order is the same.
+    np.testing.assert_allclose(trained.model.coef_, clf.coef_, rtol=1e-6)
+    np.testing.assert_allclose(trained.model.intercept_, clf.intercept_, rtol=1e-6)
+    assert trained.plan.to_dict() == clf.plan_.to_dict()
+    assert trained.model.privacy_spent_ == clf.privacy_spent_
+    assert trained.model.get_params() == {**clf.get_params(), "noise": trained.model.noise}
+    assert trained.scale == clf.scale_
+
+
+def test_the_scale_is_that_of_the_longest_row_of_all(folder, described, frame):
+    frame(400, 1, scale=5.0).to_parquet(folder / "clinic.parquet")  # the first file read, not the last
+    X, _, _ = rows_of(folder)
+    trained = train(read_sources(described()), seed=0)
+    assert trained.scale.row_norm == pytest.approx(np.linalg.norm(X.astype(np.float64), axis=1).max(), rel=1e-6)
+
+
+LABELS = {
+    "words": ("ill", "well"),
+    "zero and one": (0, 1),
+    "booleans": (True, False),
+    "signs": (-1, 1),
+    "floats": (2.0, 3.0),
+    "accents": ("krank ☂", "gesund"),
+}
+
+
+@pytest.mark.parametrize("words", LABELS.values(), ids=LABELS)
+def test_labels_of_any_kind(folder, described, frame, words):
+    frame(400, 1, words).to_parquet(folder / "clinic.parquet")
+    frame(1200, 2, words).to_csv(folder / "crowd.csv", index=False)
+    trained = train(read_sources(described()), seed=0)
+    trained.model.save(folder / "model.json")
+    model = uneven.UnevenClassifier.load(folder / "model.json")
+    assert model.classes_.tolist() == sorted(words)
+    test = frame(500, 9, words)
+    right = model.predict(test[FEATURES]) == test["outcome"]
+    # The labels themselves are wrong within 0.3 of the boundary: 9% of them, arctan(0.3)/π.
+    assert abs(right.mean() - (1 - np.arctan(0.3) / np.pi)) < 4 * np.sqrt(0.09 * 0.91 / 500)
+
+
+def test_three_classes(folder, described):
+    for name, seed in (("clinic", 1), ("crowd", 2)):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(600, 3))
+        data = pd.DataFrame(X, columns=FEATURES).assign(outcome=np.array(list("abc"))[X.argmax(axis=1)])
+        data.to_parquet(folder / "clinic.parquet") if name == "clinic" else data.to_csv(
+            folder / "crowd.csv", index=False
+        )
+    trained = train(read_sources(described()), seed=3)
+    X, y, source = rows_of(folder)
+    clf = uneven.UnevenClassifier(OPEN, random_state=3).fit(X, y, source=source)
+    np.testing.assert_allclose(trained.model.coef_, clf.coef_, rtol=1e-6)
+    assert trained.measures[0].objective is None
+
+
+def test_measures_are_those_of_the_model(folder, described):
+    trained = train(read_sources(described()), seed=1, test=open_table(folder / "rows.parquet"))
+    X, y, _ = rows_of(folder)
+    test = pd.read_parquet(folder / "rows.parquet")
+    own, held_out = trained.measures
+    assert (own.rows, held_out.rows) == (1600, 300)
+    assert own.accuracy == np.mean(trained.model.predict(pd.DataFrame(X, columns=FEATURES)) == y)
+    assert held_out.accuracy == np.mean(trained.model.predict(test[FEATURES]) == test["outcome"])
+    w, b = trained.model.coef_[0], trained.model.intercept_[0]
+    sign = np.where(test["outcome"] == "well", 1, -1)
+    loss = np.logaddexp(0, -sign * (test[FEATURES].to_numpy() @ w + b)).mean()
+    regular = 1e-3 / 2 * (w @ w + (b / trained.scale.constant) ** 2)  # the intercept is the constant's coefficient
+    assert held_out.objective == pytest.approx(loss + regular, rel=1e-5)
+
+
+def test_the_command(folder, described, good):
+    described()
+    said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)
+    assert "Learned from 1,200 rows of 'crowd', then 400 rows of 'clinic'" in said
+    assert "On rows learned from: accuracy 0." in said
+    assert "uneven predict model.json" in said
+    assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
+    again = train(read_sources(folder / "sources.toml"), seed=3).model
+    saved = uneven.UnevenClassifier.load(folder / "model.json")
+    np.testing.assert_allclose(saved.coef_, again.coef_, rtol=1e-9)
+    assert saved.feature_names_in_.tolist() == FEATURES
+    facts = json.loads(good("fit", "sources.toml", "-o", "model.json", "--json", "--strategy", "clean-only"))
+    assert facts["strategy"] == "clean-only"
+    assert facts["order"] == ["clinic"]
+    assert facts["privacy_spent"] == {}
+
+
+def test_nothing_is_told_about_private_rows(folder, private, good):
+    private()
+    facts = json.loads(good("fit", "sources.toml", "--report", "report.html", "--json"))
+    assert facts["measures"] == []
+    assert facts["privacy_spent"] == {"clinic": 4.0, "crowd": 1.0}
+    report = (folder / "report.html").read_text()
+    assert "Not measured" in report
+    assert "Objective on" not in report
+    said = good("fit", "sources.toml", "--test", "rows.parquet")
+    assert "On rows.parquet: accuracy" in said
+    assert "rows learned from" not in said
+    assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
+    assert "protects nobody" in good("fit", "sources.toml", "--seed", 0)
+
+
+def test_only_open_sources_are_measured(described, good):
+    described("row_norm = 3.0", crowd='{ kind = "local-privacy", epsilon = 1.0 }')
+    (measure,) = json.loads(good("fit", "sources.toml", "--json"))["measures"]
+    assert measure["which"] == "rows learned from, of 'clinic'"
+    assert measure["rows"] == 400
+
+
+def test_two_runs_without_a_seed_differ(private):
+    file = read_sources(private())
+    one, two = (train(file).model.coef_ for _ in range(2))
+    assert not np.allclose(one, two)
+
+
+# Charges.
+
+
+def test_rows_are_charged_once_a_fit(folder, private, uneven_in):
+    private()
+    first = uneven_in("fit", "sources.toml", "--ledger", "book.db", "--budget", 4)
+    assert first.returncode == 0
+    assert "charged in book.db before the rows were used" in first.stdout
+    ledger = uneven.Ledger(folder / "book.db")
+    assert ledger.spent("clinic") == dict.fromkeys(range(400), 4.0)
+    assert ledger.spent("crowd") == dict.fromkeys(range(1200), 1.0)
+    model = (folder / "model.json").read_bytes()
+    second = uneven_in("fit", "sources.toml", "--ledger", "book.db", "--budget", 4)
+    assert second.returncode == 1
+    assert "would exceed the budget of 4" in second.stderr
+    assert (folder / "model.json").read_bytes() == model
+    assert ledger.spent("crowd") == dict.fromkeys(range(1200), 1.0)
+
+
+def test_charged_before_anything_is_learned(private, monkeypatch):
+    ledger = uneven.Ledger()
+
+    def stop(*_, **__):
+        assert ledger.sources() == {"clinic": 400, "crowd": 1200}
+        raise RuntimeError("stopped")
+
+    monkeypatch.setattr(training, "fit", stop)
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(read_sources(private()), ledger=ledger)
+
+
+def test_rows_left_out_spend_nothing(private):
+    ledger = uneven.Ledger()
+    trained = train(read_sources(private('strategy = "clean-only"')), ledger=ledger)
+    assert ledger.sources() == {"clinic": 400}
+    assert trained.model.privacy_spent_ == {"clinic": 4.0}
+
+
+def test_what_is_refused_is_not_charged(folder, private, frame):
+    ledger = uneven.Ledger()
+    rows = frame(1200, 2)
+    rows.loc[1199, "dose"] = np.nan  # the very last row
+    rows.to_csv(folder / "crowd.csv", index=False)
+    with pytest.raises(ValueError, match=r"column 'dose' has no value in row 1199"):
+        train(read_sources(private()), ledger=ledger)
+    assert ledger.sources() == {}
+
+
+def test_shrunk_rows_are_told_to_their_owner_only(folder, private, uneven_in):
+    private("row_norm = 1.0")
+    X, _, source = rows_of(folder)
+    count = int((np.linalg.norm(X[source == "crowd"], axis=1) > 1 + 1e-6).sum())
+    done = uneven_in("fit", "sources.toml", "--report", "report.html")
+    assert f"{count:,} of 1,200 rows of 'crowd' are longer than row_norm = 1 and were shrunk" in done.stderr
+    assert f"{count:,}" not in done.stdout + (folder / "report.html").read_text()

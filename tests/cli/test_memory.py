@@ -1,0 +1,64 @@
+"""``uneven fit`` and ``uneven predict`` keep no more in memory for ten times the rows."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+COLUMNS, PIECE = 40, 1 << 17
+SOURCES = 'label = "y"\n[[source]]\nname = "a"\ndata = "{}"\nnoise = {{ kind = "flipped-labels", rate = 0.1 }}\n'
+
+
+def write_rows(path, pieces):
+    """Rows of float32, `pieces` times over; 21 MB a piece once it is read."""
+    X = np.random.default_rng(0).normal(size=(PIECE, COLUMNS)).astype(np.float32)
+    columns = {f"x{j}": X[:, j] for j in range(COLUMNS)}
+    table = pyarrow.table({**columns, "y": X[:, 0] > 0})
+    with parquet.ParquetWriter(path, table.schema, compression="none", use_dictionary=False) as writer:
+        for _ in range(pieces):
+            writer.write_table(table)
+
+
+MEASURE = """
+import os, sys
+child = os.posix_spawn(sys.executable, [sys.executable, "-m", "uneven", *sys.argv[1:]], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def peak(*arguments):
+    """Most memory that a command had, in MB; a process in between, since a child starts with its parent's peak."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout.split()[-1]) / 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in other units elsewhere")
+def test_ten_times_the_rows_in_the_same_memory(tmp_path):
+    used, sizes = {}, {}
+    for name, pieces in (("small", 3), ("large", 30)):
+        rows = tmp_path / f"{name}.parquet"
+        write_rows(rows, pieces)
+        (tmp_path / f"{name}.toml").write_text(SOURCES.format(rows.name))
+        model = tmp_path / "model.json"
+        used[name] = [
+            peak("fit", tmp_path / f"{name}.toml", "-o", model, "--seed", 0),
+            peak("predict", model, rows, "-o", tmp_path / "p.parquet"),
+        ]
+        sizes[name] = rows.stat().st_size / 2**20
+        rows.unlink()
+    print(f"files of {sizes}, peaks of {used} MB")
+    for small, large in zip(used["small"], used["large"], strict=True):
+        assert large - small < 0.1 * (sizes["large"] - sizes["small"])  # a tenth, for the allocator's moods
+        assert large < sizes["large"]  # it does not fit in what was used

@@ -1,0 +1,92 @@
+"""``uneven predict`` says what the model says, in every format, and matches columns by name."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uneven
+from uneven.io import read_sources
+from uneven.jobs import predicting
+from uneven.jobs.training import train
+
+FEATURES = ["age", "dose", "pulse"]
+
+
+@pytest.fixture
+def model(folder, described):
+    trained = train(read_sources(described()), seed=0).model
+    trained.save(folder / "model.json")
+    return trained
+
+
+def expected(model, rows):
+    probabilities = model.predict_proba(rows[FEATURES])
+    columns = {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes_)}
+    return pd.DataFrame({"label": model.predict(rows[FEATURES]), **columns})
+
+
+def test_every_output_says_the_same(folder, model, good):
+    want = expected(model, pd.read_parquet(folder / "rows.parquet"))
+    said = good("predict", "model.json", "rows.parquet", "-o", "out.csv")
+    counts = want["label"].value_counts()
+    assert f"Predicted 300 rows: 'ill' {counts['ill']} times and 'well' {counts['well']} times" in said
+    facts = json.loads(good("predict", "model.json", "rows.parquet", "-o", "out.parquet", "--json"))
+    assert facts == {"output": "out.parquet", "rows": 300, "labels": counts.sort_index().to_dict()}
+    outputs = [
+        pd.read_csv(folder / "out.csv"),
+        pd.read_parquet(folder / "out.parquet"),
+        pd.read_csv(io.StringIO(good("predict", "model.json", "rows.parquet"))),
+        pd.DataFrame(json.loads(good("predict", "model.json", "rows.parquet", "--json"))),
+    ]
+    for got in outputs:
+        assert got["label"].astype(str).tolist() == want["label"].tolist()
+        np.testing.assert_allclose(got.drop(columns="label"), want.drop(columns="label"), rtol=1e-12)
+        assert list(got.columns) == list(want.columns)
+
+
+@pytest.mark.usefixtures("model")
+def test_columns_are_matched_by_name(folder, good):
+    rows = pd.read_parquet(folder / "rows.parquet")
+    rows[["pulse", "outcome", "age", "dose"]].assign(more=1.0).to_parquet(folder / "other.parquet")
+    assert good("predict", "model.json", "other.parquet") == good("predict", "model.json", "rows.parquet")
+
+
+def test_pieces_are_put_together(folder, model, monkeypatch):
+    monkeypatch.setattr("uneven.io.arrow.BLOCK_ROWS", 70)
+    table, features = predicting.open_rows(model, folder / "rows.parquet")
+    pieces = list(predicting.predictions(model, table, features))
+    assert [len(piece["label"]) for piece in pieces] == [70, 70, 70, 70, 20]
+    predicting.write_predictions(iter(pieces), folder / "out.csv")
+    want = expected(model, pd.read_parquet(folder / "rows.parquet"))
+    assert pd.read_csv(folder / "out.csv")["label"].tolist() == want["label"].tolist()
+
+
+def test_models_without_names_or_probabilities(folder, good):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    clf = uneven.UnevenClassifier(loss="hinge", random_state=0).fit(X, X.argmax(axis=1))
+    clf.save(folder / "plain.json")
+    np.save(folder / "rows.npy", X)
+    got = pd.read_csv(io.StringIO(good("predict", "plain.json", "rows.npy")))
+    assert got["label"].tolist() == clf.predict(X).tolist()
+    np.testing.assert_allclose(got[["score_0", "score_1", "score_2"]], clf.decision_function(X), rtol=1e-9)
+
+
+def test_a_failure_half_way_leaves_the_old_file(folder, model, uneven_in, monkeypatch):
+    monkeypatch.setattr("uneven.io.delimited.BLOCK_ROWS", 10)
+    (folder / "out.csv").write_text("old")
+    rows = pd.read_parquet(folder / "rows.parquet")
+    rows.loc[250, "age"] = np.nan
+    rows.to_csv(folder / "gap.csv", index=False)
+    table, features = predicting.open_rows(model, folder / "gap.csv")
+    with pytest.raises(ValueError, match="column 'age' has no value in row 250"):
+        predicting.write_predictions(predicting.predictions(model, table, features), folder / "out.csv")
+    assert (folder / "out.csv").read_text() == "old"
+    before = sorted(folder.iterdir())
+    done = uneven_in("predict", "model.json", "gap.csv", "-o", "out.csv")
+    assert done.returncode == 2
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "out.csv").read_text() == "old"

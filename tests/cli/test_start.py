@@ -1,0 +1,94 @@
+"""Commands answer at once: they import no more than they need."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from uneven.cli.app import app
+
+COMMANDS = sorted(command.name for command in app.registered_commands)
+FILE = 'n_features = 5\n[[source]]\nname = "a"\nrows = 100\n'
+
+
+def imported(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "uneven", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+
+
+def test_help_imports_no_arrays(tmp_path):
+    found = imported(tmp_path, "--help")
+    assert "typer" in found
+    assert not found & {"numpy", "scipy", "numba", "pyarrow", "sklearn", "matplotlib"}
+
+
+def test_a_plan_waits_for_no_compiler(tmp_path):
+    (tmp_path / "sources.toml").write_text(FILE)
+    for options in ([], ["--json"], ["--report", "plan.html"]):
+        found = imported(tmp_path, "plan", "sources.toml", *options)
+        assert "numpy" in found
+        assert not found & {"numba", "llvmlite", "sklearn", "matplotlib", "pyarrow"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_to_copy(good, command):
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", good(command, "--help")).split())
+    assert f"Example: uneven {command}" in text
+    assert good(command, "-h") == good(command, "--help")
+
+
+def test_help_lists_every_command(good):
+    text = good("--help")
+    assert all(f" {command} " in text for command in COMMANDS)
+    assert {"demo", "fit", "init", "plan", "predict"} <= set(COMMANDS)
+
+
+def test_colour_only_where_it_is_wanted(good):
+    assert "\x1b[" not in good("--help")
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", good("--help", FORCE_COLOR="1"))
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", good("--help", FORCE_COLOR="1", NO_COLOR="1"))
+
+
+def uneven_script():
+    script = Path(sysconfig.get_path("scripts")) / "uneven"
+    if not script.exists():
+        pytest.skip("the package is not installed, so there is no script to complete for")
+    return script
+
+
+def test_completion_in_bash():
+    script = uneven_script()
+    shown = subprocess.run(
+        ["bash", "-c", f"{script} --show-completion; true"], capture_output=True, text=True, check=True
+    )
+    assert "_UNEVEN_COMPLETE=complete_bash" in shown.stdout
+    asked = {"_UNEVEN_COMPLETE": "complete_bash", "COMP_WORDS": "uneven p", "COMP_CWORD": "1"}
+    done = subprocess.run([script], env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert set(done.stdout.split()) == {command for command in COMMANDS if command.startswith("p")}
+
+
+def test_version(good):
+    import uneven
+
+    assert good("--version") == f"uneven {uneven.__version__}\n"
+
+
+def test_a_plan_in_every_form(folder, good):
+    (folder / "sources.toml").write_text(FILE)
+    good("plan", "sources.toml", "--plot", "a.png", "--report", "a.html")
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "uneven plan sources.toml --plot a.png --report a.html" in (folder / "a.html").read_text()
+    facts = json.loads(good("plan", "sources.toml", "--json", "--strategy", "averaged"))
+    assert facts["strategy"] == "averaged"
+    assert facts["bounds"]["averaged"] == facts["bound"]

@@ -1,0 +1,142 @@
+"""A report is one sound HTML file: escaped, headed in order, readable without seeing, referring to nothing outside."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from uneven.report import charts, style
+from uneven.report.charts import Axis, axis_for
+
+VOID = {"meta", "link", "path", "rect", "circle", "polyline", "img", "br"}
+KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
+
+
+class Page(HTMLParser):
+    """What is in a page; tags that do not match are an error."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.open, self.text, self.headings = [], [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("h1", "h2", "h3"):
+            self.headings.append((int(self.open[-1][1]), data))
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+@pytest.fixture(params=KINDS)
+def page(request, reports):
+    return Page(reports[request.param])
+
+
+def test_headings_are_in_order(page):
+    levels = [level for level, _ in page.headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+
+
+def test_every_question_has_a_section(reports):
+    always = {"The answer in short", "The plan", "Step sizes", "What each source contributes", "Exchange rates"}
+    for kind in KINDS:
+        headings = {text for _, text in Page(reports[kind]).headings}
+        assert always | {"Caveats", "How to repeat it"} <= headings
+        assert ("The path" in headings) == (not kind.startswith("plan"))
+        assert ("Privacy" if kind.startswith("plan") else "Privacy spent") in headings
+
+
+def test_nothing_comes_from_outside_and_nothing_runs(page):
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "iframe", "object", "embed", "form", "img", "base"}
+    for _, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:,") == "data:,"
+    assert "url(" not in style.CSS
+    assert "@import" not in style.CSS
+
+
+def test_pictures_and_tables_can_be_heard(page):
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.tags:
+        if tag == "svg":
+            told = attributes.get("aria-labelledby", "").split()
+            assert attributes.get("aria-hidden") == "true" or (told and set(told) <= set(ids))
+        if tag == "th":
+            assert attributes["scope"] in ("col", "row")
+        if tag == "html":
+            assert attributes["lang"] == "en"
+    assert sum(tag == "table" for tag, _ in page.tags) == sum(tag == "caption" for tag, _ in page.tags)
+
+
+def test_names_are_shown_as_they_are(reports):
+    text = "".join(Page(reports["plan-precision"]).text)
+    assert "<script>alert('x')</script>\"&' </svg><img src=x onerror=alert(1)>" in text
+    assert "uneven plan '</code><script>alert(2)</script>.toml'" in text
+
+
+def test_a_private_fit_keeps_its_secrets(reports):
+    text = "".join(Page(reports["fit-private"]).text)
+    assert "Not measured" in text
+    assert "Objective on" not in text
+    assert "The objective is not shown" in text
+    assert "Each row of 'b' has spent ε = 1." in text
+    simulated = "".join(Page(reports["fit-simulated"]).text)
+    assert "Objective on rows learned from" in simulated
+    assert "it protects nobody" in simulated
+
+
+def luminance(colour):
+    """Relative luminance of WCAG 2.2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast(scheme):
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", style.CSS.split("prefers-color-scheme: dark")[scheme]))
+    for ground in ("paper", "card"):
+        assert all(contrast(colours[name], colours[ground]) >= 4.5 for name in ("ink", "muted", "link"))
+        assert all(contrast(colours[f"s{k}"], colours[ground]) >= 3.0 for k in range(style.SERIES))
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.2), (1e-6, 1e6), (3, 3), (1, 1.001), (2e5, 9e5)])
+def test_axes_have_room_and_round_ticks(low, high, log):
+    axis = axis_for("x", [low, high], log)
+    assert 0 < axis.place(low) <= axis.place(high) < 1
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 9
+    assert all(0 <= axis.place(tick) <= 1 for tick in ticks)
+    assert ticks == sorted(set(ticks))
+
+
+def test_points_are_where_their_values_are():
+    series = [charts.Series("a", [0, 10], [1, 3])]
+    picture = charts.lines("t", "d", series, Axis("x", 0, 10), Axis("y", 1, 3))
+    wide, height = charts.SHAPES["wide"]
+    points = re.search(r'points="([^"]*)"', picture)[1]
+    assert points == f"{charts.LEFT}.0,{height - charts.BOTTOM}.0 {wide - charts.RIGHT}.0,{charts.TOP}.0"

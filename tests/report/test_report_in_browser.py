@@ -1,0 +1,112 @@
+"""Reports in a real Chromium: no word on the console, no request, nothing wider than the screen, light and dark."""
+
+import shutil
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("there is no system Chromium", allow_module_level=True)
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+KINDS = ["plan-precision", "plan-arbitrary", "fit-private", "fit-simulated", "demo"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def shown(browser, reports, tmp_path):
+    """Open a report; whatever it says, asks for or fails at is kept."""
+    contexts = []
+
+    def show(kind, width, scheme="light", media="screen"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page, heard = context.new_page(), []
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("dialog", lambda dialog: heard.append(dialog.message))
+        page.on("request", lambda request: heard.append(request.url))
+        page.emulate_media(media=media)
+        path = tmp_path / f"{kind}.html"
+        path.write_text(reports[kind], encoding="utf-8")
+        page.goto(path.as_uri())
+        assert heard == [path.as_uri()]  # the page itself, and nothing more
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "shape"), [(1280, "wide"), (390, "narrow")])
+def test_fits_the_screen(shown, kind, width, shape):
+    page = shown(kind, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for one in ("wide", "narrow"):
+        pictures = page.locator(f"figure > svg.{one}")
+        assert pictures.count() >= 3
+        assert all(picture.is_visible() == (one == shape) for picture in pictures.all())
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('figure > svg')].filter(s => s.getClientRects().length)"
+        ".map(s => 12 * s.getBoundingClientRect().width / s.viewBox.baseVal.width)"
+    )
+    assert min(sizes) >= 11  # letters in pictures, in pixels
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_letters_stay_inside_pictures(shown, width):
+    page = shown("plan-precision", width)
+    out = page.evaluate(
+        """[...document.querySelectorAll('figure > svg')].filter(s => s.getClientRects().length).flatMap(s => {
+            const box = s.getBoundingClientRect();
+            return [...s.querySelectorAll('text')].filter(t => {
+                const own = t.getBoundingClientRect();
+                return own.left < box.left - 1 || own.right > box.right + 1 || own.bottom > box.bottom + 1;
+            }).map(t => t.textContent);
+        })"""
+    )
+    assert out == []
+
+
+def test_light_and_dark(shown):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert shown("fit-simulated", 1280, "light").evaluate(ground) == "rgb(255, 255, 255)"
+    assert shown("fit-simulated", 1280, "dark").evaluate(ground) == "rgb(20, 24, 29)"
+
+
+def test_prints(shown):
+    page = shown("demo", 794, media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 794
+    assert len(page.pdf()) > 20_000
+
+
+def test_what_a_screen_reader_is_told(shown):
+    page = shown("demo", 390)
+    assert page.get_by_role("heading", level=1).count() == 1
+    for name in ("Bound of every strategy", "Step sizes over the run", "Share of rows and of information"):
+        assert page.get_by_role("img", name=name).count() == 1  # the other shape is hidden from it too
+    assert page.get_by_role("row", name="precision (privunit)").count() == 1
+    assert page.get_by_role("columnheader", name="test accuracy").count() == 1
+
+
+def test_names_are_text(shown):
+    page = shown("plan-precision", 1280)
+    assert page.locator("img, script").count() == 0
+    assert page.get_by_text("</svg><img src=x onerror=alert(1)>").first.is_visible()
