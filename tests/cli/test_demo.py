@@ -6,7 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
-from uneven.estimator.prepare import clip_for
+from uneven.estimator.settings import clip_of
 
 import uneven
 from uneven.datasets import load_covertype_sample
@@ -58,7 +58,7 @@ def test_mechanisms_are_as_labelled(demo):
     default = uneven.UnevenClassifier().get_params()
     ours = demo.plan.problem
     assert (ours.alpha, ours.batch_size, ours.radius) == tuple(default[k] for k in ("alpha", "batch_size", "radius"))
-    assert ours.clip == clip_for(default["clip"], demo.plan.strategy, private=True) == 0.5
+    assert ours.clip == clip_of(default["clip"], demo.plan.strategy, private=True) == 0.5
     for entry in demo.entries:
         assert {source.noise.mechanism for source in entry.plan.sources} == {entry.mechanism}
         assert entry.plan.problem.radius == {"privunit": "tight", "l2-laplace": "paper"}[entry.mechanism]
