@@ -175,7 +175,9 @@ def test_a_model_cut_short(folder, model, uneven_in):
         said = refused(uneven_in, folder, ("predict", "model.json", "rows.parquet", "-o", "out.csv"))
         assert "model.json must be a model that was saved whole" in said
     model.write_text(json.dumps({**json.loads(whole), "coef": [[1.0]]}))
-    assert "model.json: must name 1 features, got 3" in refused(uneven_in, folder, ("predict", "model.json", "rows.parquet"))
+    assert "model.json: must name 1 features, got 3" in refused(
+        uneven_in, folder, ("predict", "model.json", "rows.parquet")
+    )
 
 
 @pytest.mark.usefixtures("model")

@@ -6,12 +6,10 @@ import shlex
 
 import numpy as np
 import pytest
-from uneven.estimator.settings import clip_of
 
 import uneven
-from uneven.datasets import load_covertype_sample
-from uneven.jobs.demo import optimum, run_demo
-from uneven.problem import Problem
+from uneven.estimator.settings import clip_of
+from uneven.jobs.demo import run_demo
 
 
 def test_the_demo_and_what_to_try_next(folder, good):
@@ -68,12 +66,3 @@ def test_mechanisms_are_as_labelled(demo):
 def test_all_spend_the_same(demo):
     for entry in demo.entries:
         assert {s.name: s.noise.epsilon_per_row for s in entry.plan.sources} == {"station": 10.0, "survey": 1.0}
-
-
-def test_the_optimum_is_one():
-    data = load_covertype_sample()
-    X, y = data.X[:2000].astype(np.float64), data.y[:2000]
-    problem = Problem(54, 1e-3, 50)
-    w = optimum(problem, X, y)
-    gradient = 1e-3 * w - X.T @ (y / (1 + np.exp(y * (X @ w)))) / len(y)
-    assert np.linalg.norm(gradient) < 1e-6  # strong convexity: within 1e-3 of the minimiser

@@ -5,6 +5,7 @@ import pytest
 
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
+from uneven.engine import optimum
 from uneven.studio import simulation, table
 from uneven.studio.pictures import measured_figure
 
@@ -22,42 +23,6 @@ def tiny():
     X = (X / (np.linalg.norm(X, axis=1).max() * 1.000001)).astype(np.float32)
     y = np.where((X[:, 0] > 0) != (rng.random(600) < 0.1), 1.0, -1.0)
     return Dataset("tiny", X[:500], y[:500], X[500:], y[500:])
-
-
-def value(problem, w, data):
-    """(λ/2)‖w‖² + mean of the capped loss, row by row."""
-    cap = problem.gradient_norm / np.linalg.norm(data.X.astype(float), axis=1)
-    return problem.alpha / 2 * w @ w + problem.loss_function.value(data.y * (data.X.astype(float) @ w), cap).mean()
-
-
-@pytest.mark.parametrize("clip", [None, 0.3])
-@pytest.mark.parametrize("loss", ["logistic", "linear"])
-def test_optimum_has_no_gradient(tiny, loss, clip):
-    """Strong convexity: ‖w - w*‖ ≤ ‖∇f(w)‖/λ; the solver stops at a gradient of 1e-9 a coordinate."""
-    problem = uneven.Problem(4, 1e-2, 50, loss, clip=clip)
-    w = simulation.optimum(problem, tiny.X, tiny.y)
-    gradient = problem.alpha * w + uneven.Exact().row_gradients(problem, w, tiny.X.astype(float), tiny.y).mean(axis=0)
-    assert np.linalg.norm(gradient) / problem.alpha < 1e-6
-    assert np.linalg.norm(w) > 0.1
-
-
-@pytest.mark.parametrize("clip", [None, 0.3])
-def test_optimum_of_the_hinge(tiny, clip):
-    """f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it, up to the little that the solver leaves."""
-    problem = uneven.Problem(4, 1e-2, 50, "hinge", clip=clip)
-    best = simulation.optimum(problem, tiny.X, tiny.y)
-    rng = np.random.default_rng(1)
-    for size in (0.003, 0.03, 0.3, 3.0):
-        for step in size * rng.normal(size=(50, 4)):
-            gained = value(problem, best + step, tiny) - value(problem, best, tiny)
-            assert gained >= problem.alpha / 2 * step @ step - 1e-7
-
-
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_an_optimum_that_is_not_found_is_refused(tiny, loss):
-    problem = uneven.Problem(4, 1e-13, 50, loss)
-    with pytest.raises(ValueError, match=r"^alpha must be larger for w\* to be found .* got 1e-13$"):
-        simulation.optimum(problem, tiny.X, tiny.y)
 
 
 @pytest.mark.parametrize(("rows", "limit"), [((50_000, 450_000), 20_000), ((1, 10**9), 100), ((7, 8, 9), 10)])
@@ -123,7 +88,7 @@ def test_flipped_labels_are_corrected(tiny):
     planned = uneven.plan(
         [uneven.Source("a", 500, uneven.FlippedLabels(0.4))], 4, alpha=1.0, loss="linear", batch_size=5
     )
-    best = simulation.optimum(planned.problem, tiny.X, tiny.y)
+    best = optimum(planned.problem, tiny.X, tiny.y)
     plans = planned.alternatives()  # precision is the first
     answers = np.stack([simulation._one_run(plans, tiny, np.random.SeedSequence([0, run]))[0] for run in range(60)])
     error = answers.std(axis=0, ddof=1) / np.sqrt(len(answers))

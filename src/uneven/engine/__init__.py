@@ -10,10 +10,12 @@ streams     randomness
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
 objective   f(w) for many w
+optimum     w* itself, and how many rows are on the right side of a plane
 progress    a progress bar
 """
 
 from uneven.engine.objective import objective
+from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
 from uneven.engine.rows import Chunk, Stream, checked_chunk, from_record_batches
 from uneven.engine.run import Fit, Path, advance, fit
@@ -29,12 +31,14 @@ __all__ = [
     "Stream",
     "Sweep",
     "Task",
+    "accuracy",
     "advance",
     "checked_chunk",
     "fit",
     "from_record_batches",
     "initial_state",
     "objective",
+    "optimum",
     "sweep",
     "tasks_of",
 ]

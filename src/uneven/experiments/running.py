@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from uneven.datasets import Dataset
-from uneven.engine import objective, sweep
+from uneven.engine import accuracy, objective, optimum, sweep
 from uneven.experiments.panel import Case, Panel
 from uneven.experiments.results import parts, read_part, write_part
 from uneven.problem import Problem
@@ -40,7 +40,7 @@ def run_panel(
     tick(sum(run in done for run in range(runs)) / runs)
     sources = data.split(panel.shares, seed)
     (folder / panel.name).mkdir(parents=True, exist_ok=True)
-    best = optimum(panel.cases[0].plan.problem, data) if len(done) < runs else None
+    best = reached_without_noise(panel.cases[0].plan.problem, data) if len(done) < runs else None
     for first, count in _missing(done, runs):
         weights, twins = _swept(panel, sources, first, count, seed, lambda part, n=count: tick(part * n / runs))  # type: ignore[misc]
         columns = _columns(panel, first, count) | _measured(panel, data, weights, twins)
@@ -90,19 +90,11 @@ def _measured(panel: Panel, data: Dataset, weights: Array, twins: Array | None) 
     return {name: value.ravel() for name, value in values.items()}
 
 
-def optimum(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective and accuracy at the minimum of f, without noise: Newton's method to the last digits."""
-    w, X, signed = np.zeros(problem.n_features), data.X.astype(np.float64), data.X * data.y[:, None]
-    for _ in range(50):
-        wrong = expit(-(signed @ w))
-        gradient = problem.alpha * w - signed.T @ wrong / len(X)
-        hessian = (X.T * (wrong * (1.0 - wrong))) @ X / len(X) + problem.alpha * np.eye(len(w))
-        step = np.linalg.solve(hessian, gradient)
-        w -= step
-        if np.linalg.norm(step) <= 1e-10 * np.linalg.norm(w):
-            break
-    reached = objective(problem, w, data.X, data.y), accuracy(w, data.X_test, data.y_test)
-    return dict(zip(("objective", "accuracy"), map(float, reached), strict=True))
+def reached_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
+    """Objective and accuracy at the minimum of f."""
+    w = optimum(replace(problem, clip=None), data.X, data.y)
+    best = objective(problem, w, data.X, data.y), accuracy(w, data.X_test, data.y_test)
+    return dict(zip(("objective", "accuracy"), map(float, best), strict=True))
 
 
 def described(panel: Panel, data: Dataset, seed: int) -> dict[str, Any]:
@@ -137,16 +129,6 @@ def finished_runs(folder: Path, panel: Panel, settings: Mapping[str, Any]) -> se
             )
         done |= set(columns["run"].tolist())
     return done
-
-
-def accuracy(weights: Array, X: NDArray[np.float32], y: Array) -> Array:
-    """Share of rows on the right side of the plane, for weights of shape (..., d)."""
-    flat = weights.reshape(-1, weights.shape[-1]).astype(np.float32)
-    right = np.zeros(len(flat), dtype=np.int64)
-    for start in range(0, len(y), 8192):
-        rows = slice(start, start + 8192)
-        right += ((X[rows] @ flat.T > 0) == (y[rows, None] > 0)).sum(axis=0)
-    return np.asarray(right.reshape(weights.shape[:-1]) / len(y))
 
 
 def _missing(done: set[int], runs: int) -> Iterator[tuple[int, int]]:

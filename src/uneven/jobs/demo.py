@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets.covertype import AREAS, RANGES, SOILS
-from uneven.engine import Path, fit, objective, sweep
+from uneven.engine import Path, accuracy, fit, objective, optimum, sweep
 from uneven.io import SourceEntry, write_sources, written_atomically
 from uneven.noise import LocalPrivacy
 from uneven.planner import STRATEGIES, Plan, Source, plan
@@ -122,14 +120,14 @@ def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
         raise KeyboardInterrupt
     problem = Problem(data.X.shape[1], ALPHA, BATCH)
     entries = tuple(
-        Entry(one, mechanism, _accuracy(w, data), objective(problem, w, data.X, data.y))
+        Entry(one, mechanism, accuracy(w, data.X_test, data.y_test), objective(problem, w, data.X, data.y))
         for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
     )
     best = optimum(problem, data.X, data.y)
     common = max(np.mean(data.y_test == sign) for sign in (-1.0, 1.0))
     return Demo(
         entries,
-        (float(_accuracy(best, data)), float(objective(problem, best, data.X, data.y))),
+        (float(accuracy(best, data.X_test, data.y_test)), float(objective(problem, best, data.X, data.y))),
         (float(common), float(problem.loss_function.value_at_zero)),
         {one.name: _path(one.plan, parts, problem, data, seed) for one in entries if _is_followed(one)},
         runs,
@@ -143,29 +141,11 @@ def _is_followed(entry: Entry) -> bool:
     return (entry.strategy, entry.mechanism) in FOLLOWED
 
 
-def _accuracy(weights: Any, data: Dataset) -> Array:
-    return np.asarray(np.mean(np.sign(np.asarray(weights) @ data.X_test.T) == data.y_test, axis=-1))
-
-
 def _path(chosen: Plan, parts: dict[str, Rows], problem: Problem, data: Dataset, seed: int) -> Path:
     X, y = data.X[::5], data.y[::5]
     recorded = fit(chosen, parts, seed=seed, record=60, evaluate=lambda w: float(objective(problem, w, X, y))).path
     assert recorded is not None
     return recorded
-
-
-def optimum(problem: Problem, X: Any, y: Array) -> Array:
-    """Minimum of the objective, found without noise and with all rows at once."""
-    rows = np.asarray(X, dtype=np.float64)
-
-    def value(w: Array) -> tuple[float, Array]:
-        margins = y * (rows @ w)
-        slopes = problem.loss_function.slope(margins) * y / len(y)
-        total = float(problem.loss_function.value(margins).mean() + problem.alpha / 2 * w @ w)
-        return total, rows.T @ slopes + problem.alpha * w
-
-    found = minimize(value, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-8, "ftol": 1e-15})
-    return np.asarray(found.x)
 
 
 def write_files(folder: FilePath, seed: int = 0) -> FilePath:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,17 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
-from uneven.engine.sweep import sweep
-from uneven.noise import Exact
+from uneven.engine import accuracy, optimum, sweep
 from uneven.planner import Plan, Source, plan
-from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 Estimate = tuple[float, float]
 """A mean and its standard error."""
-
-CLOSE = 1e-3
-"""How close to w* is close enough to measure distances from, as a part of ‖w*‖."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +62,6 @@ def scaled(sources: Sequence[Source], limit: int) -> list[Source]:
     return [replace(source, rows=1 + spare * source.rows // total) for source in sources]
 
 
-def optimum(problem: Problem, X: NDArray[np.float32], y: Array) -> Array:
-    """w*, the minimiser of (λ/2)‖w‖² + mean ℓ(y·wᵀx), with slopes capped as the problem's clip says.
-
-    For smooth losses by L-BFGS; f is λ-strongly convex, so ‖w - w*‖ ≤ ‖∇f(w)‖/λ tells how close it is. The hinge, whose
-    cap is a weight of the row, by liblinear's dual coordinate descent. Refused where neither gets close.
-    """
-    rows = np.asarray(X, dtype=np.float64)
-    cap = problem.gradient_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
-    return _smooth_optimum(problem, rows, y, cap) if problem.loss_function.smooth else _hinge(problem, rows, y, cap)
-
-
 def simulate(
     planned: Plan,
     data: Dataset,
@@ -116,9 +99,13 @@ def simulate(
     tick(1.0)
     weights = np.stack(answers, axis=1)
     distance = ((weights - best) ** 2).sum(axis=2)
-    accuracy = np.stack([_accuracy(own, data) for own in weights])
+    rights = accuracy(weights, data.X_test, data.y_test)
     return Simulation(
-        plans, runs, _estimates(plans, distance), _estimates(plans, accuracy), _accuracy(best, data).item()
+        plans,
+        runs,
+        _estimates(plans, distance),
+        _estimates(plans, rights),
+        float(accuracy(best, data.X_test, data.y_test)),
     )
 
 
@@ -151,42 +138,3 @@ def _estimates(plans: Mapping[str, Plan], values: Array) -> dict[str, Estimate]:
     runs = values.shape[1]
     errors = values.std(axis=1, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(values), np.nan)
     return {name: (float(own.mean()), float(error)) for name, own, error in zip(plans, values, errors, strict=True)}
-
-
-def _accuracy(weights: Array, data: Dataset) -> Array:
-    """Share of the test rows on the right side, for weights of shape (..., d)."""
-    margins = weights @ data.X_test.T.astype(np.float64) * data.y_test
-    return np.asarray((margins > 0).mean(axis=-1))
-
-
-def _smooth_optimum(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
-    from scipy.optimize import minimize
-
-    def objective(w: Array) -> tuple[float, Array]:
-        value = problem.loss_function.value(y * (X @ w), cap).mean() + problem.alpha / 2.0 * (w @ w)
-        return float(value), problem.alpha * w + Exact().row_gradients(problem, w, X, y).mean(axis=0)
-
-    options: Any = {"maxiter": 1_000, "maxfun": 2_000, "ftol": 0.0, "gtol": 1e-9, "maxcor": 30}
-    found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options=options)
-    if not np.linalg.norm(found.jac) / problem.alpha < CLOSE * max(1.0, float(np.linalg.norm(found.x))):
-        raise _not_found(problem)
-    return np.asarray(found.x)
-
-
-def _hinge(problem: Problem, X: Array, y: Array, cap: Array) -> Array:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
-    strength = 1.0 / (problem.alpha * len(y))
-    solver = LinearSVC(loss="hinge", C=strength, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
-            solver.fit(X, y, sample_weight=np.minimum(cap, 1.0))
-        except ConvergenceWarning:
-            raise _not_found(problem) from None
-    return np.asarray(solver.coef_[0], dtype=np.float64)
-
-
-def _not_found(problem: Problem) -> ValueError:
-    return ValueError(f"alpha must be larger for w* to be found on the sample within patience, got {problem.alpha:g}")

@@ -1,0 +1,68 @@
+"""The optimum is one: no gradient is left, and nothing around it is better."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import rows
+from sklearn.linear_model import LogisticRegression
+
+import uneven
+from uneven.engine import accuracy, optimum
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    X, y = rows(2_000, 4)
+    return SimpleNamespace(X=X, y=y)
+
+
+def value(problem, w, data):
+    """(λ/2)‖w‖² + mean of the capped loss, row by row."""
+    cap = problem.gradient_norm / np.linalg.norm(data.X.astype(float), axis=1)
+    return problem.alpha / 2 * w @ w + problem.loss_function.value(data.y * (data.X.astype(float) @ w), cap).mean()
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+@pytest.mark.parametrize("loss", ["logistic", "linear"])
+def test_optimum_has_no_gradient(tiny, loss, clip):
+    """Strong convexity: ‖w - w*‖ ≤ ‖∇f(w)‖/λ; the solver stops at a gradient of 1e-9 a coordinate."""
+    problem = uneven.Problem(4, 1e-2, 50, loss, clip=clip)
+    w = optimum(problem, tiny.X, tiny.y)
+    gradient = problem.alpha * w + uneven.Exact().row_gradients(problem, w, tiny.X.astype(float), tiny.y).mean(axis=0)
+    assert np.linalg.norm(gradient) / problem.alpha < 1e-6
+    assert np.linalg.norm(w) > 0.1
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_optimum_of_the_hinge(tiny, clip):
+    """f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it, up to the little that the solver leaves."""
+    problem = uneven.Problem(4, 1e-2, 50, "hinge", clip=clip)
+    best = optimum(problem, tiny.X, tiny.y)
+    rng = np.random.default_rng(1)
+    for size in (0.003, 0.03, 0.3, 3.0):
+        for step in size * rng.normal(size=(50, 4)):
+            gained = value(problem, best + step, tiny) - value(problem, best, tiny)
+            assert gained >= problem.alpha / 2 * step @ step - 1e-7
+
+
+def test_an_optimum_that_is_not_found_is_refused(tiny):
+    problem = uneven.Problem(4, 1e-13, 50, "hinge")
+    with pytest.raises(ValueError, match=r"^alpha must be larger for the optimum to be found .* got 1e-13$"):
+        optimum(problem, tiny.X, tiny.y)
+
+
+@pytest.mark.parametrize("alpha", [1e-1, 1e-3, 1e-6])
+def test_optimum_is_that_of_logistic_regression(tiny, alpha):
+    problem = uneven.Problem(4, alpha, 50)
+    theirs = LogisticRegression(C=1 / (alpha * len(tiny.y)), fit_intercept=False, tol=1e-12, max_iter=100_000)
+    w = theirs.fit(tiny.X.astype(float), tiny.y).coef_[0]
+    ours = optimum(problem, tiny.X, tiny.y)
+    assert value(problem, ours, tiny) <= value(problem, w, tiny) * (1 + 1e-12)
+    np.testing.assert_allclose(ours, w, rtol=1e-3)
+
+
+def test_accuracy_is_the_share_on_the_right_side(tiny):
+    weights = np.random.default_rng(0).normal(size=(2, 3, 4))
+    expected = [[np.mean((tiny.X @ w > 0) == (tiny.y > 0)) for w in some] for some in weights]
+    np.testing.assert_allclose(accuracy(weights, tiny.X, tiny.y), expected, atol=1 / len(tiny.y))
