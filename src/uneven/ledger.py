@@ -127,8 +127,8 @@ class Ledger:
 
         Parameters
         ----------
-        charges : list of (source, rows, epsilon)
-            As `charge` takes them, each source once.
+        charges : list of tuples
+            A source, rows of it and ε, as `charge` takes them; each source once.
         budget : float, optional
             As in `charge`, for every row of every source.
 
