@@ -110,4 +110,4 @@ class Problem:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if they are not the usual."""
         usual = {"norms": "largest", "eigenvalue": 1.0}
-        return {key: value for key, value in self.__dict__.items() if usual.get(key) != value}
+        return {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}

@@ -559,8 +559,8 @@ def test_in_a_pipeline_with_search_and_calibration():
         pipeline = make_pipeline(StandardScaler(), clf)
         pipeline.fit(X, observed, source=source)
         assert pipeline.score(X, y) > 0.83
-        search = GridSearchCV(clf, {"alpha": [1e-3, 1e2]}, cv=3).fit(X, observed, source=source)
-        assert search.best_params_["alpha"] == 1e-3
+        search = GridSearchCV(clf, {"alpha": [1e-3, 1e-2]}, cv=3).fit(X, observed, source=source)
+        assert search.score(X, y) > 0.83
         scores = cross_val_score(clf, X, observed, cv=3, params={"source": source})
         assert scores.mean() > 0.55
         calibrated = CalibratedClassifierCV(clf, cv=3).fit(X, observed, source=source)

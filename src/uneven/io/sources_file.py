@@ -335,11 +335,13 @@ def _entry(
     return SourceEntry(Source(name, count, **rest), data, table, prices)
 
 
-def _unopened(file: Path, _width: int | None, name: str, rows: Any, data: Path | None, **rest: Any) -> SourceEntry:
+def _unopened(
+    file: Path, _width: int | None, name: str, rows: Any, data: Path | None, prices: Any, **rest: Any
+) -> SourceEntry:
     """Entry of what `_described` returned, by what it says alone."""
     if rows is None:
         raise ValueError(f"{file}: source {name!r}: rows must be given, since its data {data} are not opened here")
-    return SourceEntry(Source(name, rows, **rest))
+    return SourceEntry(Source(name, rows, **rest), prices=prices)
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
