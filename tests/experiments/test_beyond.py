@@ -7,6 +7,7 @@ import pytest
 
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
+from uneven.datasets import counts as counts_of
 from uneven.experiments import beyond_panels, running, targets
 from uneven.experiments.beyond import SPECS, summarised
 from uneven.experiments.claims import FAILS, HOLDS
@@ -65,6 +66,21 @@ def test_an_ablation_changes_one_thing_at_a_time():
         assert changed == (3 if clock else 1), case.method
 
 
+def test_settings_beyond_the_papers():
+    (hard,) = {tuple(s.noise.epsilon for s in case.plan.sources) for case in both(beyond_panels.harder)}
+    assert hard == (1.0, 0.1)
+    most = max(beyond_panels.sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
+    assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
+    for build in (beyond_panels.beyond, beyond_panels.harder, beyond_panels.wide):
+        only = [case.plan for case in build("mnist", counts, 25).cases if "only" in case.method.lower()]
+        assert [plan.order for plan in only] == [["clean"], ["clean"]]
+        assert [plan.strategy for plan in only][1] == "precision"
+
+
+def both(build):
+    return [case for case in build("mnist", counts, 25).cases if not math.isnan(case.x)]
+
+
 def test_sources_come_one_by_one():
     cases = beyond_panels.sources("covertype", counts, 54).cases
     assert [len(case.plan.sources) for case in cases if case.method == "uneven"] == [1, 2, 3, 4]
@@ -89,7 +105,7 @@ def test_the_optimum_is_one(tiny):
 
 
 def test_cases_averaged_differently_share_their_random_numbers(tmp_path, tiny):
-    panel = beyond_panels.ablation("tiny", tiny.counts, 54)
+    panel = beyond_panels.ablation("tiny", lambda shares: counts_of(len(tiny.y), shares), 54)
     few = beyond_panels.Panel(panel.name, "tiny", "ε_N", tuple(case for case in panel.cases if case.x == 1.0))
     running.run_panel(few, tiny, tmp_path, runs=2, seed=3)
     from uneven.experiments.results import read_results
@@ -111,7 +127,7 @@ def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9):
     objective |= {("uneven", e): 1 + ours(e) + 0.01 * noise for e in EPSILONS}
     objective |= {("uneven, clean only", math.nan): 1 + alone + noise, ("CleanOnly", math.nan): 3 + noise}
     values = {"objective": objective, "accuracy": {key: np.full(RUNS, accuracy) for key in objective}}
-    settings = {"optimum": {"objective": 1.0, "accuracy": 0.91}, "varies": "ε_N"}
+    settings = {"optimum": {"objective": 1.0, "accuracy": 0.91, "nothing": 2.0, "majority": 0.5}, "varies": "ε_N"}
     return Results("beyond-mnist", settings, values)
 
 
@@ -127,6 +143,21 @@ def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9):
 )
 def test_targets(options, verdicts):
     assert [target.verdict for target in targets.judged({"beyond-mnist": made_up(**options)})] == verdicts
+
+
+def test_a_little_worse_by_chance_is_not_worse():
+    """A difference of one standard error is no harm; of three it is."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=RUNS)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)  # so that the standard error is exactly 1/√runs
+    for errors, verdict in ((1.0, HOLDS), (3.0, FAILS)):
+        worse = errors / math.sqrt(RUNS) + noise
+        objective = {("uneven", 1.0): np.zeros(RUNS), ("uneven", 2.0): worse, ("uneven, clean only", math.nan): -worse}
+        assert (
+            targets.more_sources_do_no_harm(Results("sources-mnist", {}, {"objective": objective})).verdict == verdict
+        )
+        alone = {("uneven", 1.0): worse, ("uneven, clean only", math.nan): np.zeros(RUNS)}
+        assert targets.not_behind_clean_only(Results("harder-mnist", {}, {"objective": alone})).verdict == verdict
 
 
 @pytest.mark.parametrize(("means", "verdict"), [([4, 3, 2, 2], HOLDS), ([4, 3, 3.1, 2], FAILS)])
@@ -155,7 +186,7 @@ def test_every_panel_can_be_built():
 
 
 def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
-    panel = beyond_panels.ablation("mnist", tiny.counts, 54)
+    panel = beyond_panels.ablation("mnist", lambda shares: counts_of(len(tiny.y), shares), 54)
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=0)
     from uneven.experiments.results import read_results
 

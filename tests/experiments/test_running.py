@@ -157,6 +157,13 @@ def test_results_of_other_settings_are_refused(tmp_path, tiny, panel, change):
         running.run_panel(panel, data, tmp_path, runs=2, seed=seed)
 
 
+def test_a_run_in_two_files_counts_once(tmp_path, tiny, panel):
+    running.run_panel(panel, tiny, tmp_path, runs=4, seed=1)
+    part = next((tmp_path / "order-tiny").glob("*.parquet"))
+    part.with_name("runs-0002-0003.parquet").write_bytes(part.read_bytes())
+    assert read_results(tmp_path, "order-tiny").runs == 4
+
+
 def test_a_damaged_part_is_named(tmp_path, tiny, panel):
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=1)
     part = next((tmp_path / "order-tiny").glob("*.parquet"))

@@ -34,15 +34,24 @@ def command(
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
     from uneven.experiments import beyond
-    from uneven.experiments.targets import table
+    from uneven.experiments.targets import reference, table
 
     made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=not json)
     if json:
         tables = {name: table(one) for name, one in made.results.items()}
         terminal.print_json({"targets": [t.to_dict() for t in made.targets], "tables": tables, "seconds": made.seconds})
         return
+    console = terminal.console()
     for name, one in made.results.items():
-        head, rows = table(one)
-        terminal.console().print(terminal.table(f"{name}: excess objective", head, rows))
+        console.print(terminal.table(f"{name}: excess objective", *_narrow(*table(one))))
+        console.print(reference(one), soft_wrap=False)
     experiments.print_claims(made.results, made.targets)
     experiments.print_end(f"{len(made.targets)} targets", made.targets, made.seconds, made.folder)
+
+
+def _narrow(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Columns that fit a terminal: tables.md has all of them."""
+    shown = {"Algorithm2 / uneven": "ratio", "accuracy of uneven": "accuracy"}
+    shown |= {name: name for name in (head[0], "Algorithm2", "CleanOnly", "uneven", "uneven, clean only")}
+    kept = [i for i, name in enumerate(head) if name in shown or name.startswith("ε_N =")]
+    return [shown.get(head[i], head[i]) for i in kept], [[row[i] for i in kept] for row in rows]

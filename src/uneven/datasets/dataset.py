@@ -40,19 +40,23 @@ class Dataset:
         >>> {name: len(y) for name, (_, y) in data.split({"clean": 0.1, "noisy": 0.9}).items()}
         {'clean': 1, 'noisy': 9}
         """
-        ends = np.cumsum(list(self.counts(shares).values()))[:-1]
+        ends = np.cumsum(list(counts(len(self.y), shares).values()))[:-1]
         parts = np.split(np.random.default_rng(seed).permutation(len(self.y)), ends)
         return {
             name: (np.ascontiguousarray(self.X[part]), self.y[part]) for name, part in zip(shares, parts, strict=True)
         }
 
-    def counts(self, shares: Mapping[str, float]) -> dict[str, int]:
-        """How many rows `split` deals to each source."""
-        n = len(self.y)
-        ends = [0, *np.rint(np.cumsum(list(shares.values()))[:-1] * n).astype(int), n]
-        return {name: int(count) for name, count in zip(shares, np.diff(ends), strict=True)}
-
     def subsample(self, rows: int, seed: int = 0) -> Dataset:
         """The same with at most this many rows to learn from, drawn at random."""
         keep = np.random.default_rng(seed).permutation(len(self.y))[:rows]
         return Dataset(self.name, self.X[keep], self.y[keep], self.X_test, self.y_test)
+
+
+def counts(rows: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """How many of these rows `Dataset.split` deals to each source.
+
+    >>> counts(10, {"clean": 0.1, "noisy": 0.9})
+    {'clean': 1, 'noisy': 9}
+    """
+    ends = [0, *np.rint(np.cumsum(list(shares.values()))[:-1] * rows).astype(int), rows]
+    return {name: int(count) for name, count in zip(shares, np.diff(ends), strict=True)}

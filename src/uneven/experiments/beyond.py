@@ -11,8 +11,8 @@ from uneven.experiments import beyond_panels
 from uneven.experiments.beyond_figure import figure
 from uneven.experiments.claims import Claim
 from uneven.experiments.results import Results
-from uneven.experiments.suite import Spec, run_suite
-from uneven.experiments.targets import judged, table
+from uneven.experiments.suite import Spec, all_results, run_suite
+from uneven.experiments.targets import judged, reference, table
 from uneven.experiments.written import markdown_claims, markdown_table, write_claims, write_figure
 from uneven.io import write_text_atomically
 
@@ -37,6 +37,7 @@ class Beyond:
     ----------
     results : dict of str to Results
     targets : list of Claim
+        About the panels asked for; the files have all that the folder has runs of.
     folder : Path
         Where the Parquet files, ``targets.json``, ``tables.md``, ``figure.png`` and ``figure.pdf`` are.
     seconds : float
@@ -64,7 +65,8 @@ def beyond(
     results, seconds = run_suite(
         SPECS, panels, runs=runs, data=data, folder=folder, seed=seed, quick=quick, progress=progress
     )
-    return Beyond(results, summarised(results, folder), folder, seconds)
+    targets = summarised(all_results(SPECS, folder), folder)
+    return Beyond(results, [target for target in targets if target.panel in results], folder, seconds)
 
 
 def summarised(results: Mapping[str, Results], folder: Path) -> list[Claim]:
@@ -72,7 +74,8 @@ def summarised(results: Mapping[str, Results], folder: Path) -> list[Claim]:
     targets = judged(results)
     write_claims(folder / "targets.json", results, targets)
     sections = [markdown_claims("target", targets)] if targets else []
-    sections += [f"## {name}\n\n{markdown_table(*table(one))}" for name, one in results.items()]
+    sections += [f"## {name}\n\n{reference(one)}\n\n{markdown_table(*table(one))}" for name, one in results.items()]
     write_text_atomically(folder / "tables.md", "\n".join(sections))
-    write_figure(folder, figure(results))
+    if (drawn := figure(results)) is not None:
+        write_figure(folder, drawn)
     return targets

@@ -27,14 +27,14 @@ STYLES = {
 COLUMNS = ("beyond", "accuracy", "sources", "ablation")
 
 
-def figure(results: Mapping[str, Results]) -> Figure:
-    """Draw the panels there are; the others stay empty."""
+def figure(results: Mapping[str, Results]) -> Figure | None:
+    """Draw the panels there are, the others stay empty; None if there are none to draw."""
     from matplotlib.figure import Figure
 
     rows = [row for row in ROWS if any(f"{kind}-{row}" in results for kind in ("beyond", "sources", "ablation"))]
-    made = Figure(figsize=(17, 3.7 * max(len(rows), 1)), layout="constrained")
     if not rows:
-        return made
+        return None
+    made = Figure(figsize=(17, 3.7 * len(rows)), layout="constrained")
     axes = made.subplots(len(rows), len(COLUMNS), squeeze=False, width_ratios=(1, 1, 0.8, 1))
     drawn: dict[str, Artist] = {}
     for i, row in enumerate(rows):

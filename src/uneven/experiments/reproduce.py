@@ -11,7 +11,7 @@ from uneven.experiments import order, two_rates, vary_c2
 from uneven.experiments.claims import Claim, judged
 from uneven.experiments.figure import figure
 from uneven.experiments.results import Results
-from uneven.experiments.suite import Spec, run_suite
+from uneven.experiments.suite import Spec, all_results, run_suite
 from uneven.experiments.written import markdown_claims, write_claims, write_figure
 from uneven.io import write_text_atomically
 
@@ -35,6 +35,7 @@ class Reproduction:
     ----------
     results : dict of str to Results
     claims : list of Claim
+        About the panels asked for; the files have all that the folder has runs of.
     folder : Path
         Where the Parquet files, ``claims.json``, ``claims.md``, ``figure.png`` and ``figure.pdf`` are.
     seconds : float
@@ -78,7 +79,8 @@ def reproduce(
     results, seconds = run_suite(
         SPECS, panels, runs=runs, data=data, folder=folder, seed=seed, quick=quick, progress=progress
     )
-    return Reproduction(results, summarised(results, folder), folder, seconds)
+    claims = summarised(all_results(SPECS, folder), folder)
+    return Reproduction(results, [claim for claim in claims if claim.panel in results], folder, seconds)
 
 
 def summarised(results: Mapping[str, Results], folder: Path) -> list[Claim]:

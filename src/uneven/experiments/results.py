@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from uneven.io import written_atomically
 
 Array = NDArray[np.float64]
 
@@ -58,12 +58,8 @@ def write_part(path: Path, columns: Mapping[str, Any], settings: Mapping[str, An
     import pyarrow.parquet
 
     table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(settings)})
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
+    with written_atomically(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_part(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -90,7 +86,8 @@ def read_results(folder: Path, panel: str) -> Results:
         raise FileNotFoundError(f"{folder / panel} has no results; run 'uneven reproduce {panel}' first")
     read = [read_part(path) for path in found]
     columns = {name: np.concatenate([part[name] for part, _ in read]) for name in read[0][0]}
-    order = np.lexsort((columns["run"], columns["case"]))
+    pairs = np.stack([columns["case"], columns["run"]])
+    order = np.unique(pairs, axis=1, return_index=True)[1]  # sorted, and a run that is in two files counts once
     columns = {name: values[order] for name, values in columns.items()}
     starts = np.unique(columns["case"], return_index=True)[1]
     keys = [(str(columns["method"][i]), float(columns["x"][i])) for i in starts]

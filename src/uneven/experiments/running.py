@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, objective, optimum, sweep
+from uneven.engine.state import LATE
 from uneven.experiments.panel import Case, Panel
 from uneven.experiments.results import parts, read_part, write_part
 from uneven.problem import Problem
@@ -35,12 +36,13 @@ def run_panel(
     Each run has its own permutations and noise, which all cases share. How the rows are dealt to the sources is the
     same in all.
     """
-    settings = described(panel, data, seed)
-    done = finished_runs(folder, panel, settings)
+    settings = described(panel, len(data.y), data.X.shape[1], seed)
+    done = finished_runs(folder, panel.name, settings)
     tick(sum(run in done for run in range(runs)) / runs)
-    sources = data.split(panel.shares, seed)
+    if done.issuperset(range(runs)):
+        return
+    sources, best = data.split(panel.shares, seed), reached_without_noise(panel.cases[0].plan.problem, data)
     (folder / panel.name).mkdir(parents=True, exist_ok=True)
-    best = reached_without_noise(panel.cases[0].plan.problem, data) if len(done) < runs else None
     for first, count in _missing(done, runs):
         weights, twins = _swept(panel, sources, first, count, seed, lambda part, n=count: tick(part * n / runs))  # type: ignore[misc]
         columns = _columns(panel, first, count) | _measured(panel, data, weights, twins)
@@ -91,21 +93,26 @@ def _measured(panel: Panel, data: Dataset, weights: Array, twins: Array | None) 
 
 
 def reached_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective and accuracy at the minimum of f."""
+    """Objective and accuracy at the minimum of f, and what saying nothing and the commoner class reach."""
     w = optimum(replace(problem, clip=None), data.X, data.y)
-    best = objective(problem, w, data.X, data.y), accuracy(w, data.X_test, data.y_test)
-    return dict(zip(("objective", "accuracy"), map(float, best), strict=True))
+    return {
+        "objective": float(objective(problem, w, data.X, data.y)),
+        "accuracy": float(accuracy(w, data.X_test, data.y_test)),
+        "nothing": problem.loss_function.value_at_zero,
+        "majority": float(max(np.mean(data.y_test == sign) for sign in (-1.0, 1.0))),
+    }
 
 
-def described(panel: Panel, data: Dataset, seed: int) -> dict[str, Any]:
+def described(panel: Panel, rows: int, features: int, seed: int) -> dict[str, Any]:
     """Everything that the numbers depend on, as plain values."""
     return {
         "format": FORMAT,
         "panel": panel.name,
-        "rows": len(data.y),
-        "features": data.X.shape[1],
+        "rows": rows,
+        "features": features,
         "seed": seed,
         "shares": dict(panel.shares),
+        "late": LATE,
         "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c)] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,
@@ -118,10 +125,10 @@ def _digest(case: Case) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def finished_runs(folder: Path, panel: Panel, settings: Mapping[str, Any]) -> set[int]:
+def finished_runs(folder: Path, panel: str, settings: Mapping[str, Any]) -> set[int]:
     """Runs that are there already, if they were made with the same settings; others are refused."""
     done: set[int] = set()
-    for path in parts(folder, panel.name):
+    for path in parts(folder, panel):
         columns, others = read_part(path)
         if different := [key for key in settings if others.get(key) != settings[key]]:
             raise ValueError(

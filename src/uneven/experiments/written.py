@@ -11,7 +11,7 @@ import numpy as np
 
 from uneven.experiments.claims import Claim
 from uneven.experiments.results import Results
-from uneven.io import write_text_atomically
+from uneven.io import write_text_atomically, written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,9 +24,10 @@ def write_claims(path: Path, results: Mapping[str, Results], claims: Sequence[Cl
 
 
 def write_figure(folder: Path, figure: Figure) -> None:
-    """Write a figure for the screen and for print."""
+    """Write a figure for the screen and for print, each whole or not at all."""
     for kind in ("png", "pdf"):
-        figure.savefig(folder / f"figure.{kind}", dpi=200)
+        with written_atomically(folder / f"figure.{kind}") as temporary:
+            figure.savefig(temporary, dpi=200, format=kind)
 
 
 def markdown_claims(said: str, claims: Sequence[Claim]) -> str:
