@@ -1,5 +1,6 @@
 """Every Python block in the README and the docs runs, and what its comments promise is what it prints."""
 
+import ast
 import os
 import re
 from pathlib import Path
@@ -21,7 +22,44 @@ def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     names = {}
     for block in blocks(page):
         exec(compile(block, page.name, "exec"), names)
+        for line, promised in promises(block):
+            assert matches(eval(line, names), promised), (
+                f"{page.name}: {line} is {eval(line, names)!r}, not {promised!r}"
+            )
     capsys.readouterr()
+
+
+def promises(block):
+    """Lines that are an expression with a value in their comment: at its beginning, or after its last colon."""
+    for line in block.splitlines():
+        code, _, comment = line.partition("  # ")
+        starts = [comment[:end] for end in range(len(comment), 0, -1) if comment[end:][:1] in ("", ":")]
+        for text in (*starts, comment.split(": ")[-1]):
+            try:
+                ast.parse(code, mode="eval")
+                yield code, ast.literal_eval(text)
+                break
+            except (SyntaxError, ValueError):
+                continue
+
+
+def matches(value, promised):
+    """Equal, numbers to the digits that are given."""
+    if isinstance(promised, float | int) and not isinstance(promised, bool):
+        digits = len(str(promised).partition(".")[2])
+        return round(float(value), digits) == promised
+    if isinstance(promised, list) and promised and isinstance(promised[0], float):
+        return len(value) == len(promised) and all(map(matches, value, promised))
+    return value == promised
+
+
+def test_promises_are_found():
+    found = list(
+        promises("a.b  # ['x', 'y']: why\nround(c)  # how many: 61\nd = 1  # 2\ne()  # {'k': 1.0}: what\nf  # text")
+    )
+    assert found == [("a.b", ["x", "y"]), ("round(c)", 61), ("e()", {"k": 1.0})]
+    assert matches(0.01829, 0.0183)
+    assert not matches(0.0184, 0.0183)
 
 
 def test_figures_in_the_readme(tmp_path, monkeypatch, capsys):
