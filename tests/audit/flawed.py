@@ -72,3 +72,51 @@ class Exhausted:
     def release(self, gradients, bound, rng):
         self.left -= len(gradients)
         return gradients.copy() if self.left >= 0 else rng.standard_normal(gradients.shape)
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """The paper's mechanism, but a gradient of at most some length is sent as a value that is not finite."""
+
+    epsilon_per_row: float
+    value: float = np.nan
+    longest: float = 0.6
+
+    def release(self, gradients, bound, rng):
+        rows, d = gradients.shape
+        noisy = gradients + bound * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)
+        short = np.linalg.norm(gradients, axis=1) <= self.longest * bound
+        return np.where(short[:, None], self.value, noisy)
+
+
+@dataclass(frozen=True)
+class InfiniteOrNaN:
+    """Never finite: infinite for a gradient of full length, NaN for any other."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        full = np.linalg.norm(gradients, axis=1, keepdims=True) > 0.9 * bound
+        return np.where(full, np.inf, np.nan) * np.ones_like(gradients)
+
+
+@dataclass(frozen=True)
+class RarelyNaN:
+    """NaN in the last coordinate of one release in a hundred, of a gradient with a positive first one only."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        released = rng.standard_normal(gradients.shape)
+        released[(gradients[:, 0] > 0) & (rng.random(len(gradients)) < 0.01), -1] = np.nan
+        return released
+
+
+@dataclass(frozen=True)
+class AlwaysNaN:
+    """Perfectly private and of no use."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return np.full(gradients.shape, np.nan)

@@ -129,6 +129,22 @@ def test_a_zero_that_shows_is_caught():
     assert found.pair == "one and nothing"
 
 
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("longest", [0.0, 0.6])
+def test_values_that_are_not_finite_are_caught(d, value, longest):
+    """Warnings are errors here: none is given."""
+    assert audit(flawed.NotFinite(1.0, value, longest), d, draws=20_000, seed=0).violated
+
+
+def test_not_being_finite_is_an_event_of_its_own():
+    assert audit(flawed.InfiniteOrNaN(3.0), 2, draws=20_000, seed=0).violated
+    rarely = audit(flawed.RarelyNaN(1.0), 2, draws=200_000, seed=0)
+    assert rarely.violated
+    assert rarely.event.startswith("infinite (1) or NaN (2) ≥")
+    assert audit(flawed.AlwaysNaN(1.0), 2, draws=20_000, seed=0).bound == 0
+
+
 def test_noise_for_the_wrong_norm_is_caught():
     assert audit(flawed.Unclipped(1.0), 1, seed=0).violated
     assert not audit(flawed.Unclipped(1.0), 1, clip=0.5, seed=0).violated

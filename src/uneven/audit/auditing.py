@@ -95,6 +95,7 @@ def audit(
     Parameters
     ----------
     noise : Noise, or any object with ``epsilon_per_row`` and ``release(gradients, bound, rng)``
+        Rows of one call are taken to be released independently.
     n_features : int
     clip : float or None
         Norm that gradients are bounded by; 1 if None.

@@ -21,6 +21,9 @@ LUCK = 3.0
 DIGITS = 9
 """Statistics are rounded to so many decimals: floating point leaks in the last digits, and that is not audited."""
 
+FARTHEST = 1e100
+"""Coordinates beyond this, in units of C, are looked at as if they were there; infinite ones too."""
+
 Statistic = Callable[[Array], Array]
 
 
@@ -42,11 +45,17 @@ class Event(NamedTuple):
 
 
 def statistics(pair: Pair) -> dict[str, Statistic]:
-    """Numbers to tell releases of the pair apart by: halfspaces, distances, lengths and caps.
+    """Numbers to tell releases of the pair apart by: halfspaces, distances, lengths and caps, and what is no number.
 
     For noise that depends on its Euclidean norm the difference of distances orders releases by their likelihood ratio,
     so its events are the best there are; for noise on each coordinate the city-block distance does; for a release by
-    direction the angle.
+    direction the angle. A release that is infinite or NaN may give its input away by that alone; to the others infinity
+    is far away and NaN is 0, so that their values are always numbers.
+
+    >>> asked = statistics(Pair("opposite", np.ones(1), -np.ones(1)))
+    >>> z = np.array([[-2.0], [-np.inf], [np.nan]])
+    >>> [asked[name](z).tolist() for name in ("length", "infinite (1) or NaN (2)")]
+    [[2.0, 1e+100, 0.0], [0.0, 1.0, 2.0]]
     """
     _, one, other = pair
     found: dict[str, Statistic] = {
@@ -58,7 +67,22 @@ def statistics(pair: Pair) -> dict[str, Statistic]:
     }
     if abs(one @ other) < np.linalg.norm(one) * np.linalg.norm(other) * (1 - 1e-9):
         found["angle to the other"] = lambda z: (z @ other) / np.maximum(_norms(z), 1e-300)
-    return found
+    return {name: _of_numbers(statistic) for name, statistic in found.items()} | {"infinite (1) or NaN (2)": _oddity}
+
+
+def _of_numbers(statistic: Statistic) -> Statistic:
+    """That statistic, of releases whose coordinates are numbers that can be squared."""
+
+    def of_numbers(z: Array) -> Array:
+        tame = np.abs(z).max(initial=0.0) <= FARTHEST  # not so for NaN
+        return statistic(z if tame else np.clip(np.where(np.isnan(z), 0.0, z), -FARTHEST, FARTHEST))
+
+    return of_numbers
+
+
+def _oddity(z: Array) -> Array:
+    """0 for a finite release, 1 for one with an infinite coordinate, 2 for one with NaN."""
+    return np.asarray(np.where(np.isnan(z), 2.0, np.isinf(z)).max(axis=1))
 
 
 def _norms(z: Array) -> Array:
