@@ -1,6 +1,8 @@
 """privunit: its calibration, its law, its moments and its density ratio."""
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from scipy import integrate, stats
 from scipy.optimize import minimize_scalar
 
 from uneven.engine.kernels import add_release as compiled_release
-from uneven.noise.privunit import Cap, calibrated, mean_in, share_of
+from uneven.noise.privunit import Cap, add_release, calibrated, mean_in, share_of
 
 SURE = 1e-3
 DIMENSIONS = [1, 2, 3, 5, 25, 784]
@@ -24,6 +26,23 @@ def draws(d, epsilon, n, norm=1.0, seed=0):
     for i in range(n):
         compiled_release(out[i], row, 1.0, 0.7, norm, 1.0, cap, scratch, rng)
     return out
+
+
+def log_odds_ratio(chance, share):
+    """Log of (p/q)/((1-p)/(1-q)) to 60 digits: floats are fractions, and p is a multiple of 2⁻⁵³ as draws are."""
+    p, q = Fraction(chance), Fraction(share)
+    assert (p * 2**53).denominator == 1
+    ratio = p * (1 - q) / (q * (1 - p))
+    with localcontext(prec=60):
+        return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+
+
+def exact_share(d, depth):
+    """q in an odd dimension: Beta(a, a) of whole a is a binomial sum, here of fractions."""
+    n, x = d - 2, Fraction(depth) / 2
+    up, whole = x.numerator, x.denominator
+    terms = (math.comb(n, j) * up**j * (whole - up) ** (n - j) for j in range((d - 1) // 2, n + 1))
+    return Fraction(sum(terms), whole**n)
 
 
 @pytest.mark.parametrize(("d", "epsilon", "energy"), [(25, 1, 155.6), (25, 10, 2.8), (54, 1, 339), (784, 1, 4960)])
@@ -41,15 +60,11 @@ def test_calibration_is_the_best_height_and_consistent(d, epsilon):
         return mean_in(d, 1 - height) / (inverse + share_of(d, 1 - height))
 
     # The best height is m itself, and no other height does better.
-    assert cap.mean == m(cap.height)
+    assert cap.mean == pytest.approx(m(cap.height), rel=1e-8)
     if epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
         assert cap.mean == pytest.approx(cap.height, rel=1e-8)
     best = minimize_scalar(lambda h: -m(h), bounds=(0, 1 - 1e-12), method="bounded", options={"xatol": 1e-12})
     assert cap.mean >= -best.fun * (1 - 1e-9)
-    # Odds of the cap are e^ε times what they are without u: the privacy, exactly.
-    if cap.chance < 1 - 1e-9:  # beyond, 1 - p has too few digits to take its log
-        log_ratio = math.log(cap.chance / cap.share) - math.log1p(-cap.chance) + math.log1p(-cap.share)
-        assert log_ratio == pytest.approx(epsilon, rel=1e-6)
     # Unbiased: m = I·(p/q - (1-p)/(1-q)).
     mean = mean_in(d, 1 - cap.height) * (cap.chance / cap.share - (1 - cap.chance) / (1 - cap.share))
     assert mean == pytest.approx(cap.mean, rel=1e-6)
@@ -113,9 +128,54 @@ def test_directions_across_are_uniform():
     assert stats.kstest(angle, "uniform").pvalue > SURE
 
 
+EPSILONS = [0.01, 0.1, 0.5, 1, 2, 3, 5, 10, 15, 20, 25, 30, 33, 36, 36.7, 36.8, 37, 40, 45, 50]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 25, 784, 785])
+@pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 300, 1e6])
+def test_odds_of_the_cap_never_exceed_epsilon(d, epsilon):
+    """A release is in the cap with odds at most e^ε times those of another input's, in the numbers that are drawn by.
+
+    So all other ratios are smaller: the density has two values, and short inputs and their mixtures lie between.
+    """
+    cap = calibrated(d, epsilon)
+    share = exact_share(d, 1 - cap.height) if d in (3, 25, 785) else cap.share
+    realised = log_odds_ratio(cap.chance, share)
+    assert realised <= Decimal(epsilon)
+    # And nothing is given away: all of ε is used, but for what 1 - p of whole multiples of 2⁻⁵³ allows.
+    grains = (1 - cap.chance) * 2**53
+    assert grains >= 1
+    lost = math.inf if grains == 1 else math.log(grains / (grains - 1))
+    if epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
+        assert float(realised) >= epsilon - lost - 1e-10
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 25, 784])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_mean_is_that_of_the_chance_in_use(d, epsilon):
+    """E[T] = I·(p/q - (1-p)/(1-q)) = I·(p - q)/(q(1 - q)), with p and q as they are stored: unbiased."""
+    cap = calibrated(d, epsilon)
+    p, q = Fraction(cap.chance), Fraction(cap.share)
+    integral = Fraction(mean_in(d, 1 - cap.height) if d > 1 else 0.5)
+    assert cap.mean == pytest.approx(float(integral * (p - q) / (q * (1 - q))), rel=1e-14)
+
+
+@pytest.mark.parametrize("epsilon", [37.0, 50.0, 1e6])
+def test_a_sign_is_never_sure(epsilon):
+    """The largest draw there is flips it, however large ε is."""
+
+    class Largest:
+        def random(self):
+            return 1 - 2.0**-53
+
+    out = np.zeros(1)
+    add_release(out, np.ones(1), 1.0, 1.0, 1.0, 1.0, calibrated(1, epsilon), np.empty(1), Largest())
+    assert out[0] == pytest.approx(-1.0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    d=st.integers(2, 60),
+    d=st.integers(1, 60),
     epsilon=st.floats(0.01, 50),
     norms=st.tuples(st.floats(0, 1), st.floats(0, 1)),
     seed=st.integers(0, 99),
@@ -129,17 +189,15 @@ def test_density_ratio_never_exceeds_epsilon(d, epsilon, norms, seed):
         return z / np.linalg.norm(z, axis=1, keepdims=True)
 
     def density(v, u, norm):
-        t = v @ u
+        t = np.round(v @ u, 12)  # so that u is in its own cap
         on, off = cap.chance / cap.share, (1 - cap.chance) / (1 - cap.share)
         plus, minus = np.where(t >= cap.height, on, off), np.where(-t >= cap.height, on, off)
         return (1 + norm) / 2 * plus + (1 - norm) / 2 * minus
 
     u, other = unit(2)
     v = np.concatenate([unit(200), u[None], -u[None], other[None], -other[None]])
-    with np.errstate(divide="ignore"):
-        ratio = np.log(density(v, u, norms[0])) - np.log(density(v, other, norms[1]))
-    if cap.chance < 1 - 1e-9:
-        assert ratio.max() <= epsilon * (1 + 1e-6)
+    ratio = np.log(density(v, u, norms[0])) - np.log(density(v, other, norms[1]))
+    assert ratio.max() <= epsilon + 1e-13 * (1 + epsilon)  # the rounding of these lines
 
 
 @pytest.mark.parametrize("d", [1, 3, 25])

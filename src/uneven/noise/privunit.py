@@ -8,6 +8,9 @@ release V/m with m = I/(1/(e^ε - 1) + q). Then E[V/m] = u, ‖V/m‖ = 1/m alwa
 The best height is where m is largest: dm/dγ = 0 is γ = m(γ), so the noise energy is 1/γ². A vector g with ‖g‖ < 1 is
 released as ±g/‖g‖ with probabilities (1 ± ‖g‖)/2, a mixture of the same, so unbiased and ε-private too; g = 0 as a
 uniform direction.
+
+Draws are multiples of 2⁻⁵³, and 1 - p is rounded up to one, never to 0: so the ratio is at most e^ε, and less where ε
+is very large. In one dimension it is e^36.7 at most, which is more private than asked.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ DIRECT = 0.25
 
 THINNEST = -32.0
 """Log of the smallest depth of a cap."""
+
+GRAIN = 2.0**-53
+"""Uniform draws are multiples of this."""
+
+MARGIN = 1e-12
+"""Relative error of q and 1 - p that is allowed for, on the private side."""
 
 TINY = 1e-140
 """Length from which a vector has a direction that floats can hold; a shorter one is released as 0."""
@@ -46,9 +55,9 @@ def calibrated(n_features: int, epsilon: float) -> Cap:
     >>> round(calibrated(25, 1.0).mean ** -2, 1)  # noise energy; l2-laplace has 2600
     155.6
     """
-    if n_features == 1:
-        return Cap(1.0, math.tanh(epsilon / 2.0), 1.0 / (1.0 + math.exp(-epsilon)), 0.5)
     inverse = 1.0 / math.expm1(min(epsilon, 700.0))
+    if n_features == 1:
+        return _cap(1.0, share=0.5, mean=0.5, inverse=inverse)
 
     def excess(log_depth: float) -> float:
         """γ(1/(e^ε - 1) + q) - I, which is 0 at the best height γ = 1 - depth."""
@@ -59,11 +68,19 @@ def calibrated(n_features: int, epsilon: float) -> Cap:
     thin = excess(THINNEST) <= 0.0
     log_depth = THINNEST if thin else brentq(excess, THINNEST, 0.0, xtol=1e-15, rtol=8.9e-16, maxiter=500)
     height = 1.0 - math.exp(log_depth)
-    depth = (
-        1.0 - height
-    )  # as the draws will have it: all else is exact for this height, whatever the root's last digits
-    share, mean = share_of(n_features, depth), mean_in(n_features, depth)
-    return Cap(height, mean / (inverse + share), share * (1.0 + inverse) / (inverse + share), share)
+    depth = 1.0 - height  # as the draws will have it: all else is exact for this height
+    return _cap(height, share_of(n_features, depth), mean_in(n_features, depth), inverse)
+
+
+def _cap(height: float, share: float, mean: float, inverse: float) -> Cap:
+    """Cap of that height, with q = share and I = mean, whose odds with u are at most e^ε times those without.
+
+    A draw compares one of the multiples of 2⁻⁵³ below 1 with p, so p is such a multiple, and 1 - p is rounded up, never
+    to 0. m = I(p - q)/(q(1 - q)) is then that of the p in use: releases are unbiased for it, whatever the rounding.
+    """
+    outside = (1.0 - share) * inverse / (inverse + share)
+    chance = 1.0 - math.ceil(outside * (1.0 + MARGIN) / GRAIN) * GRAIN
+    return Cap(height, mean / share * (chance - share) / (1.0 - share), chance, share)
 
 
 def share_of(d: int, depth: float) -> float:
