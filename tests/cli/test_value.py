@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,42 @@ def test_what_to_buy(sources, tmp_path):
     assert "Buy 20,000 rows of 'survey (ε = 3)' for 1,000.00" in done.stdout
     assert "Buy none of 'clinic'" in done.stdout
     assert (tmp_path / "value.png").stat().st_size > 10_000
+
+
+def test_a_plot_has_exactly_the_name_it_was_given(sources, tmp_path):
+    (tmp_path / "v.png").write_text("mine")
+    done = run(sources, "--plot", tmp_path / "v")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "v").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "v.png").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("plot", "words"), [("charts", "must be a file to write, got a folder"), ("nowhere/v.png", "which does not")]
+)
+def test_a_plot_that_cannot_be_written_is_refused(plot, words, sources, tmp_path):
+    (tmp_path / "charts").mkdir()
+    done = run(sources, "--plot", tmp_path / plot)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["charts", "sources.toml"]
+
+
+def test_a_plot_that_fails_leaves_what_was_there(tmp_path):
+    from uneven.cli.terminal import write_figure
+
+    class Interrupted:
+        def savefig(self, path, **options):
+            Path(path).write_text("half of")
+            raise OSError("the disk is full")
+
+    (tmp_path / "v.png").write_text("mine")
+    with pytest.raises(OSError, match="full"):
+        write_figure(Interrupted(), tmp_path / "v.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["v.png"]
+    assert (tmp_path / "v.png").read_text() == "mine"
 
 
 def test_json_is_the_valuation(sources):

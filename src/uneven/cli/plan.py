@@ -31,15 +31,14 @@ def command(
     """
     from dataclasses import replace
 
-    from uneven.io import read_sources, written_atomically
+    from uneven.io import read_sources
 
     for path in (plot, report):
         terminal.refuse_output(path)
     described = read_sources(sources)
     plan = (described if strategy is None else replace(described, strategy=strategy)).plan()
     if plot is not None:
-        with written_atomically(plot) as temporary:
-            plan.plot().savefig(temporary, dpi=150, format=plot.suffix.lstrip(".") or "png")
+        terminal.write_figure(plan.plot(), plot)
     if report is not None:
         _write_report(plan, sources, report)
     if json:

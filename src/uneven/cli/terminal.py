@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
 
@@ -42,6 +43,14 @@ def refuse_output(path: Path | None) -> None:
         raise IsADirectoryError(f"{str(path)!r} must be a file to write, got a folder")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"folder of {str(path)!r} must be writable, got {str(folder)!r}, which is not")
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure under exactly that name, in the format that the name ends in (PNG if in none), or not at all."""
+    from uneven.io import written_atomically
+
+    with written_atomically(path) as temporary:
+        figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
 
 
 def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:

@@ -28,6 +28,7 @@ def command(
     from uneven.io.refusals import located
     from uneven.valuation import value
 
+    terminal.refuse_output(plot)
     described = read_sources(sources)
     with located(str(described.path)):
         found = value(
@@ -39,7 +40,7 @@ def command(
             more=more,
         )
     if plot is not None:
-        found.plot().savefig(plot, dpi=150)
+        terminal.write_figure(found.plot(), plot)
     if json:
         terminal.print_json(found.to_dict())
     else:
