@@ -296,6 +296,27 @@ def test_summary_says_what_matters():
     assert "Theorem A" in uneven.value(ALL, **OPTIONS, loss="hinge", budget=10).summary()
 
 
+def test_summary_says_why_none_is_bought():
+    def words(sources, budget):
+        return " ".join(uneven.value(sources, **OPTIONS, budget=budget).summary().split())
+
+    dear = Source("dear", 100, LocalPrivacy(10), price=10.0)
+    too_dear = "Buy none of 'dear': one row costs 10.00, more than the 5.00 left."
+    assert too_dear in words([dear], 5)
+    # What is left is what others did not take: 20 rows at 9 each, and 5 of 185.
+    cheap = Source("cheap", 20, LocalPrivacy(10), price=9.0)
+    assert too_dear in words([dear, cheap], 185)
+    assert "Buy none of 'dear': what one row of 'cheap' is worth" in words([dear, replace(cheap, rows=10**6)], 185)
+    # Of two equal ones the first gets the money.
+    twins = [cheap, replace(cheap, name="twin")]
+    assert "Buy none of 'twin': one row costs 9.00, more than the 1.00 left." in words(twins, 10)
+    more = replace(uneven.value(twins, **OPTIONS, budget=10), budget=25.0)
+    assert "Buy none of 'twin': it is as good a deal as where the money ends" in more.summary()
+    without = words([dear, cheap], None)
+    assert "Without a budget nothing is bought. 'cheap' would be first" in without
+    assert "At 9.00 a row or less it would be worth buying" in without
+
+
 @pytest.mark.parametrize(
     "options",
     [{"budget": 2_000}, {}, {"budget": 0}, {"budget": 500, "prices": {"survey": {1: 0.01, 3: 0.02}}}],

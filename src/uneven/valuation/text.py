@@ -64,7 +64,8 @@ def _words(found: Answer) -> list[str]:
             f"Buy {purchase.rows:,} rows of {purchase.source!r} for {money(purchase.cost)}: what one row of "
             f"{cleanest.name!r} is worth costs {money(equal)} there."
         )
-    lines += [_left(worth, cleanest) for worth in found.worths if worth.price is not None and _unbought(found, worth)]
+    unbought = [worth for worth in found.worths if worth.price is not None and _unbought(found, worth)]
+    lines += [_left(found, worth, cleanest) for worth in unbought]
     if all(worth.price is None for worth in found.worths):
         lines.append("Nothing is for sale: no source has a price.")
     lines += [
@@ -79,13 +80,19 @@ def _unbought(found: Answer, worth: Worth) -> bool:
     return worth.name not in {purchase.source for purchase in found.purchases}
 
 
-def _left(worth: Worth, cleanest: Worth) -> str:
+def _left(found: Answer, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
     equal = worth.price / worth.exchange
-    return (
-        f"Buy none of {worth.name!r}: what one row of {cleanest.name!r} is worth costs {money(equal)} there. At "
-        f"{money(worth.money or 0.0)} a row or less it would be worth buying."
-    )
+    costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
+    enough = worth.money or 0.0
+    if worth.price > enough * (1.0 + 1e-9):
+        return f"Buy none of {worth.name!r}: {costs}. At {money(enough)} a row or less it would be worth buying."
+    if found.budget is None:
+        return f"Without a budget nothing is bought. {worth.name!r} would be first: {costs}."
+    left = max(0.0, found.budget - found.spent)
+    if worth.price > left:
+        return f"Buy none of {worth.name!r}: one row costs {money(worth.price)}, more than the {money(left)} left."
+    return f"Buy none of {worth.name!r}: it is as good a deal as where the money ends, but no better."
 
 
 def _promise(found: Answer) -> str:
