@@ -120,3 +120,40 @@ class AlwaysNaN:
 
     def release(self, gradients, bound, rng):
         return np.full(gradients.shape, np.nan)
+
+
+@dataclass(frozen=True)
+class WrongShape:
+    """Releases one number for each row instead of a row."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return rng.standard_normal(len(gradients))
+
+
+@dataclass(frozen=True)
+class Words:
+    """Releases words."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return [["much"] * gradients.shape[1]] * len(gradients)
+
+
+class Unmade:
+    """Cannot be made."""
+
+    def __init__(self, epsilon):
+        raise KeyError("settings")
+
+
+@dataclass(frozen=True)
+class Unreleased:
+    """Can be made, but releases nothing."""
+
+    epsilon_per_row: float
+
+    def release(self, gradients, bound, rng):
+        return {}["noise"]

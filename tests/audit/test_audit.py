@@ -205,6 +205,7 @@ def test_without_a_seed_draws_differ():
         (LocalPrivacy(1.0), {"clip": -1}, "clip must be"),
         (LocalPrivacy(1.0), {"seed": -1}, "seed must be"),
         (flawed.Quiet(1.0), {"drawn_by": "engine"}, "no compiled form"),
+        (flawed.WrongShape(1.0), {}, "release of mechanism WrongShape must return one row .* got shape"),
         (flawed.Quiet(-1.0), {}, "epsilon_per_row of the noise must be a positive"),
     ],
 )

@@ -41,10 +41,21 @@ def by_release(noise: Releases, problem: Problem) -> Draw:
     bound = problem.gradient_norm
 
     def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
-        released = noise.release(np.tile(bound * v, (count, 1)), bound, rng)
-        return np.asarray(released) / bound
+        return _released(noise, np.tile(bound * v, (count, 1)), bound, rng) / bound
 
     return draw
+
+
+def _released(noise: Releases, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
+    """What the noise releases, if it is as many rows of as many numbers; the noise may be another's code."""
+    must = f"release of mechanism {type(noise).__name__} must return one row of numbers for each gradient"
+    try:
+        released = np.asarray(noise.release(gradients, bound, rng), dtype=np.float64)
+    except Exception as error:
+        raise ValueError(f"{must}, but failed ({type(error).__name__}: {error})") from error
+    if released.shape != gradients.shape:
+        raise ValueError(f"{must}, of shape {gradients.shape}; got shape {released.shape}")
+    return released
 
 
 def by_engine(noise: Noise, problem: Problem) -> Draw | None:

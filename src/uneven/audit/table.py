@@ -95,8 +95,10 @@ def _made(mechanism: str, epsilon: float) -> Releases:
         sys.path.insert(0, "")  # a module in the current folder, as for python -m
     try:
         made: Releases = getattr(import_module(module), name)(epsilon)
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"mechanism must be a module:Class that takes epsilon, got {mechanism!r}: {error}") from None
+    except Exception as error:  # whatever goes wrong in another's code
+        accepted = f"{', '.join(MECHANISMS)} or a module:Class that takes epsilon"
+        why = f"{type(error).__name__}: {error}" if module else "it names no module"
+        raise ValueError(f"mechanism must be {accepted}, got {mechanism!r} ({why})") from error
     return made
 
 
