@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.optimize import minimize_scalar
 
+from uneven import LocalPrivacy, Problem
 from uneven.engine.kernels import add_release as compiled_release
 from uneven.noise.privunit import Cap, add_release, calibrated, mean_in, share_of
 
@@ -48,6 +49,16 @@ def exact_share(d, depth):
 @pytest.mark.parametrize(("d", "epsilon", "energy"), [(25, 1, 155.6), (25, 10, 2.8), (54, 1, 339), (784, 1, 4960)])
 def test_energies_of_the_design(d, epsilon, energy):
     assert calibrated(d, epsilon).mean ** -2 == pytest.approx(energy, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("d", "epsilon", "times"),
+    [(3, 1, 3), (25, 1, 17), (54, 1, 35), (784, 1, 496), (25, 10, 14), (54, 10, 26), (784, 10, 336)],
+)
+def test_how_much_less_noise_as_the_documents_have_it(d, epsilon, times):
+    problem = Problem(d, 1e-3, 1)
+    theirs, ours = (LocalPrivacy(epsilon, name).added_energy(problem) for name in ("l2-laplace", "privunit"))
+    assert round(theirs / ours) == times
 
 
 @pytest.mark.parametrize("d", [2, 3, 5, 25, 100, 784, 10_000])
@@ -203,8 +214,6 @@ def test_density_ratio_never_exceeds_epsilon(d, epsilon, norms, seed):
 @pytest.mark.parametrize("d", [1, 3, 25])
 def test_so_short_a_row_is_released_as_nothing(d):
     """A row too short for floats to hold its direction: the length of the release must not tell."""
-    from uneven import LocalPrivacy
-
     row = np.zeros((50, d))
     row[:, 0] = np.geomspace(1e-170, 1e-130, 50)
     released = LocalPrivacy(10.0).release(row, 1.0, np.random.default_rng(0))
