@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import uneven
 from uneven.io import read_sources
 from uneven.jobs.training import train
 
@@ -68,7 +69,7 @@ CASES = {
     "output folder": (None, (*FIT, "-o", "no/model.json"), "folder of 'no/model.json' must exist"),
     "report folder": (None, (*FIT, "--report", "no/r.html"), "folder of 'no/r.html' must exist"),
     "output is a folder": (None, (*FIT, "-o", "."), "'.' must be a file to write, got a folder"),
-    "ledger": (None, (*FIT, "--ledger", "crowd.csv"), "path must be a ledger or a new file"),
+    "ledger": (None, (*FIT, "--ledger", "rows.parquet"), "path must be a ledger or a new file"),
     "no test": (None, (*FIT, "--test", "no.csv"), "no.csv does not exist"),
     "no model": (None, ("predict", "nowhere.json", "rows.parquet"), "nowhere.json does not exist"),
     "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a model that was saved whole"),
@@ -144,6 +145,54 @@ def test_a_source_without_data(folder, described, uneven_in):
     path = described()
     path.write_text(path.read_text() + '[[source]]\nname = "offer"\nrows = 100\n')
     assert "source 'offer' must have data to learn from, got none" in refused(uneven_in, folder, FIT)
+
+
+OVERWRITING = {
+    "model, ledger": ((*FIT, "-o", "l.db", "--ledger", "./l.db"), "--output", "l.db", "--ledger"),
+    "model, sources": ((*FIT, "-o", "sources.toml"), "--output", "sources.toml", "the sources file"),
+    "model, data": ((*FIT, "-o", "crowd.csv"), "--output", "crowd.csv", "the data of 'crowd'"),
+    "model, link to data": ((*FIT, "-o", "link.csv"), "--output", "link.csv", "the data of 'crowd'"),
+    "model, report": ((*FIT, "-o", "m", "--report", "m"), "--report", "m", "--output"),
+    "ledger, data": ((*FIT, "--ledger", "crowd.csv"), "--ledger", "crowd.csv", "the data of 'crowd'"),
+    "report, test": (
+        (*FIT, "--test", "rows.parquet", "--report", "rows.parquet"),
+        "--report",
+        "rows.parquet",
+        "the test file",
+    ),
+    "predictions, rows": (
+        ("predict", "model.json", "rows.parquet", "-o", "rows.parquet"),
+        "--output",
+        "rows.parquet",
+        "the file of rows",
+    ),
+    "predictions, model": (
+        ("predict", "model.json", "rows.parquet", "-o", "model.json"),
+        "--output",
+        "model.json",
+        "the model",
+    ),
+    "plan, data": (("plan", "sources.toml", "--report", "crowd.csv"), "--report", "crowd.csv", "the data of 'crowd'"),
+    "value, sources": (
+        ("value", "sources.toml", "--plot", "sources.toml"),
+        "--plot",
+        "sources.toml",
+        "the sources file",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "what", "path", "other"), OVERWRITING.values(), ids=OVERWRITING)
+def test_nothing_is_written_over_what_is_read(folder, private, model, uneven_in, arguments, what, path, other):
+    """Nothing is charged either: whatever was in the folder is there as it was."""
+    private()
+    (folder / "link.csv").hardlink_to(folder / "crowd.csv")
+    uneven.Ledger(folder / "l.db").charge("clinic", [0], 1.0)
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    done = uneven_in(*arguments)
+    assert done.returncode == 2
+    assert done.stderr == f"uneven: {what} must be a file of its own, got {path!r}, which is {other}\n"
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("options", [(), ("--ledger", "book.db")])

@@ -46,6 +46,10 @@ def command(
     for path in (output, report, ledger):
         terminal.refuse_output(path)
     file = read_sources(sources)
+    terminal.refuse_overwriting(
+        {"--ledger": ledger, "--output": output, "--report": report},
+        {**terminal.described_files(file), "the test file": test},
+    )
     file = file if strategy is None else replace(file, strategy=strategy)
     from uneven.jobs.training import train  # now only: what is wrong with the file was said without the compiler
     from uneven.ledger import Ledger

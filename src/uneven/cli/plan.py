@@ -36,6 +36,7 @@ def command(
     for path in (plot, report):
         terminal.refuse_output(path)
     described = read_sources(sources)
+    terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
     plan = (described if strategy is None else replace(described, strategy=strategy)).plan()
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)

@@ -28,6 +28,7 @@ def command(
     from uneven.jobs import predicting
 
     terminal.refuse_output(output)
+    terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
     fitted = predicting.load_model(model)
     table, features = predicting.open_rows(fitted, rows)
     pieces = predicting.predictions(fitted, table, features)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
+
+    from uneven.io import SourcesFile
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Data = Annotated[
@@ -51,6 +53,32 @@ def write_figure(figure: Figure, path: Path) -> None:
 
     with written_atomically(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
+
+
+def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse to write into a file that is read, or twice into one, under whatever names it goes."""
+    taken = {_same(path): what for what, path in inputs.items() if path is not None}
+    for what, path in outputs.items():
+        if path is None:
+            continue
+        if (other := taken.get(_same(path))) is not None:
+            raise ValueError(f"{what} must be a file of its own, got {str(path)!r}, which is {other}")
+        taken[_same(path)] = what
+
+
+def _same(path: Path) -> object:
+    """Equal for two names of one file: links to it, and paths to it from elsewhere."""
+    resolved = path.resolve()
+    if not resolved.exists():
+        return str(resolved)
+    known = resolved.stat()
+    return (known.st_dev, known.st_ino)
+
+
+def described_files(file: SourcesFile) -> dict[str, Path | None]:
+    """The sources file and the files of rows that it names."""
+    data = {f"the data of {entry.source.name!r}": entry.data for entry in file.sources}
+    return {"the sources file": file.path, **data}
 
 
 def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:

@@ -30,6 +30,7 @@ def command(
 
     terminal.refuse_output(plot)
     described = read_sources(sources)
+    terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
     with located(str(described.path)):
         found = value(
             [entry.source for entry in described.sources],
