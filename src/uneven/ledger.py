@@ -46,6 +46,7 @@ CHARGE = """
     ON CONFLICT DO UPDATE SET epsilon = epsilon + excluded.epsilon
 """
 SPENT = "SELECT row, epsilon FROM spent JOIN source ON id = source WHERE name = ? ORDER BY row"
+MOST_SPENT = "SELECT coalesce(max(epsilon), 0.0) FROM spent JOIN source ON id = source WHERE name = ?"
 COUNTS = "SELECT name, (SELECT count(*) FROM spent WHERE source = id) FROM source ORDER BY id"
 
 # One call at a time in a process; and a fork waits for it, because SQLite's record of its own locks must not be copied
@@ -160,7 +161,9 @@ class Ledger:
 
     def max_spent(self, source: str) -> float:
         """The most that any row of the source has spent; 0 if none has spent anything."""
-        return max(self.spent(source).values(), default=0.0)
+        checks.text("source", source)
+        with self._opened() as book:
+            return float(book.execute(MOST_SPENT, (source,)).fetchone()[0])
 
     def remaining(self, source: str, rows: ArrayLike, budget: float | None = None) -> NDArray[np.float64]:
         """What each of these rows may still spend, in their order; infinity if there is no budget."""

@@ -182,8 +182,9 @@ OVERWRITING = {
 }
 
 
+@pytest.mark.usefixtures("model")
 @pytest.mark.parametrize(("arguments", "what", "path", "other"), OVERWRITING.values(), ids=OVERWRITING)
-def test_nothing_is_written_over_what_is_read(folder, private, model, uneven_in, arguments, what, path, other):
+def test_nothing_is_written_over_what_is_read(folder, private, uneven_in, arguments, what, path, other):
     """Nothing is charged either: whatever was in the folder is there as it was."""
     private()
     (folder / "link.csv").hardlink_to(folder / "crowd.csv")

@@ -1,5 +1,7 @@
 """partial_fit: after a fit, after itself, and what it refuses to go on with."""
 
+import pickle
+
 import numpy as np
 import pytest
 from samples import blobs, objective, uneven_labels
@@ -67,6 +69,74 @@ def test_later_rows_are_new_ones_after_a_fit_too():
     assert clf.ledger.sources() == {"data": 800}
     with pytest.raises(uneven.BudgetExceeded, match="row 7 has spent 1"):
         clf.partial_fit(*(part[:1] for part in second), row_id=[7])
+
+
+@pytest.mark.parametrize("ledger", [None, Ledger])
+def test_rows_that_come_again_spend_again(ledger):
+    """By their number, with a ledger and without: of 0-199 twice and 200-399 once, the first have spent 2."""
+    X, y = blobs(400)
+    clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, budget=2.0, ledger=ledger and ledger())
+    clf.fit(X[:200], y[:200], row_id=np.arange(200))
+    assert clf.privacy_spent_ == {"data": 1.0}
+    clf.partial_fit(X, y, row_id=np.arange(400))
+    assert clf.privacy_spent_ == {"data": 2.0}
+    clf = pickle.loads(pickle.dumps(clf)) if ledger is None else clf
+    with pytest.raises(
+        uneven.BudgetExceeded, match=r"200 of 400 rows .* would exceed the budget of 2: row 0 has spent"
+    ):
+        clf.partial_fit(X, y, row_id=np.arange(400))
+    clf.partial_fit(X[200:], y[200:], row_id=np.arange(200, 400))
+    assert clf.privacy_spent_ == {"data": 2.0}
+    with pytest.raises(ValueError, match="row_id must be distinct among a source's private rows, got 3 more than once"):
+        clf.partial_fit(X[:2], y[:2], row_id=[3, 3])
+    clf.fit(X, y, row_id=np.arange(400)) if ledger is None else None  # a count of its own
+    assert clf.privacy_spent_ == {"data": 1.0 if ledger is None else 2.0}
+
+
+def test_rows_before_the_first_number_are_known_by_their_place():
+    X, y = blobs(300)
+    clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, budget=2.0).fit(X[:200], y[:200])
+    clf.partial_fit(X[200:], y[200:])
+    assert clf.privacy_spent_ == {"data": 1.0}
+    clf.partial_fit(X[250:], y[250:], row_id=np.arange(250, 300))
+    assert clf.privacy_spent_ == {"data": 2.0}
+    with pytest.raises(uneven.BudgetExceeded, match="50 of 300 rows"):
+        clf.partial_fit(X, y, row_id=np.arange(300))
+
+
+def test_the_ledger_says_what_a_row_has_spent_elsewhere():
+    (X, y), ledger = blobs(400), Ledger()
+    first = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, ledger=ledger).fit(X, y)
+    second = clone(first).fit(X[:200], y[:200])
+    assert (first.privacy_spent_, second.privacy_spent_) == ({"data": 1.0}, {"data": 2.0})
+    own = UnevenClassifier(row_norm=5.0, ledger=ledger).fit(X, y, epsilon=np.where(np.arange(400) < 300, 1.0, 3.0))
+    assert list(own.privacy_spent_.values()) == [3.0, 4.0]  # the first 200 have 1 + 1 + 1, the last 100 1 + 3
+
+
+def test_earlier_calls_are_not_forgotten():
+    """A source that does not come again has still spent, and one that spent more has spent more."""
+    X, y = blobs(400)
+    source = np.where(np.arange(400) < 200, "a", "b")
+    clf = UnevenClassifier({"a": LocalPrivacy(3.0), "b": LocalPrivacy(1.0)}, row_norm=5.0, passes=2)
+    clf.fit(X, y, source=source).set_params(passes=1)
+    clf.partial_fit(X[:50], y[:50], source=source[:50])
+    assert clf.privacy_spent_ == {"a": 6.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_a_second_fit_that_breaks_adds_to_the_account_of_the_first(monkeypatch, numbered):
+    X, y = blobs(400)
+    options = {"row_id": np.arange(400)} if numbered else {}
+    clf = UnevenClassifier({"a": LocalPrivacy(1.0), "b": LocalPrivacy(2.0)}, row_norm=5.0)
+    clf.fit(X, y, source=np.repeat(["a", "b"], [300, 100]), **options)
+
+    def breaking(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y, source=np.full(400, "a"), **options)
+    assert clf.privacy_spent_ == {"a": 2.0 if numbered else 1.0, "b": 2.0}
 
 
 def test_estimated_rates_are_kept():

@@ -141,7 +141,8 @@ def _privacy(trained: Trained, ledger: Path | None) -> list[str]:
     if not spent:
         return []
     each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
-    book = f", charged in {ledger} before the rows were used" if ledger else "; no ledger keeps account of it"
+    book = f" at most, by all that {ledger} knows; charged before the rows were used"
+    book = book if ledger else "; no ledger keeps account of it"
     lines = [f"Privacy spent: {each}{book}."]
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")

@@ -16,26 +16,62 @@ BOOK = "data"
 
 
 def charge(
-    ledger: Ledger | None,
+    book: Ledger | None,
     budget: float | None,
     groups: Grouped,
     ids: NDArray[np.int64],
     times: int,
 ) -> dict[str, float]:
-    """Charge every private row for `times` releases, or refuse; what a row of each private source is charged."""
+    """Charge every private row for `times` releases, or refuse; the most that a row of each source has spent then.
+
+    A book knows what rows have spent before; without one, each is taken to be new.
+    """
     costs = {name: times * (one.epsilon_per_row or 0.0) for name, one in groups.noises.items()}
     dearest = max(costs, key=lambda name: costs[name])
     if budget is not None and costs[dearest] > budget * (1 + 1e-9):
         most = f"{costs[dearest]:g}, what a row of {dearest!r} would spend"
         raise ValueError(f"budget must be at least {most}, got {budget!r}")
     used = {name: cost for k, (name, cost) in enumerate(costs.items()) if cost and len(groups.rows_of(k))}
-    if ledger is not None and used and groups.by_row:
-        ledger.charge(BOOK, ids, np.array(list(costs.values()))[groups.index], budget)
-    elif ledger is not None:
-        charges = [(name, ids[groups.rows_of(k)], used[name]) for k, name in enumerate(costs) if name in used]
-        if charges:
-            ledger.charge_all(charges, budget)
-    return used
+    if book is None or not used:
+        return used
+    mine = {name: ids[groups.rows_of(k)] for k, name in enumerate(costs) if name in used}
+    if groups.by_row:
+        book.charge(BOOK, ids, np.array(list(costs.values()))[groups.index], budget)
+        spent = book.spent(BOOK)
+        return {name: max(spent[row] for row in rows.tolist()) for name, rows in mine.items()}
+    book.charge_all([(name, rows, used[name]) for name, rows in mine.items()], budget)
+    return {name: book.max_spent(name) for name in mine}
+
+
+def own_book(book: Ledger | None, row_id: Any, spent: Mapping[str, float], seen: Mapping[str, int]) -> Ledger | None:
+    """A model's own book, from the first call that tells rows apart; rows before are known by their place."""
+    if book is not None or row_id is None:
+        return book
+    book = Ledger()
+    book.charge_all([(name, range(seen[name]), epsilon) for name, epsilon in spent.items() if seen.get(name)])
+    return book
+
+
+def written(book: Ledger) -> dict[str, dict[int, float]]:
+    """What a book says, as plain values."""
+    return {name: book.spent(name) for name in book.sources()}
+
+
+def with_written(book: Ledger, entries: Mapping[str, Mapping[int, float]]) -> Ledger:
+    """The book, with these entries charged in it as well."""
+    book.charge_all([(name, list(spent), list(spent.values())) for name, spent in entries.items() if spent])
+    return book
+
+
+def after_a_break(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call that broke leaves of its accounts: all that was charged, by it and before it."""
+    kept = {key: after[key] for key in ("_rows_seen", "_book") if after.get(key)}
+    spent = most(before.get("privacy_spent_", {}), after.get("privacy_spent_", {}))
+    old, new = before.get("_book"), after.get("_book")
+    if old and new and old is not new:
+        with_written(new, written(old))
+        spent |= {name: new.max_spent(name) for name in new.sources() if name in spent}
+    return {**kept, "privacy_spent_": spent} if spent else kept
 
 
 def row_ids(groups: Grouped, row_id: Any, seen: Mapping[str, int]) -> NDArray[np.int64]:
@@ -47,6 +83,7 @@ def row_ids(groups: Grouped, row_id: Any, seen: Mapping[str, int]) -> NDArray[np
         ids = np.asarray(row_id)
         if ids.dtype.kind not in "iu":
             raise ValueError(f"row_id must be whole numbers, got {ids.dtype}")
+        _refuse_twice(groups, ids)
         return ids
     if groups.by_row:
         return np.arange(len(groups.index))
@@ -57,11 +94,22 @@ def row_ids(groups: Grouped, row_id: Any, seen: Mapping[str, int]) -> NDArray[np
     return ids
 
 
+def _refuse_twice(groups: Grouped, ids: NDArray[Any]) -> None:
+    """Refuse private rows of one source that go by the same number."""
+    books = (np.zeros_like(groups.index) if groups.by_row else groups.index)[groups.private]
+    numbers = ids[groups.private]
+    order = np.lexsort((numbers, books))
+    alike = (np.diff(books[order]) == 0) & (numbers[order][1:] == numbers[order][:-1])
+    if alike.any():
+        twice = numbers[order][1:][alike][0]
+        raise ValueError(f"row_id must be distinct among a source's private rows, got {twice} more than once")
+
+
 def counted(groups: Grouped, seen: Mapping[str, int]) -> dict[str, int]:
     """Rows of each source so far, these included."""
     return {**seen, **{name: seen.get(name, 0) + len(groups.rows_of(k)) for k, name in enumerate(groups.names)}}
 
 
 def most(spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    """The most that a row of each source has spent, in calls of which each had rows of its own."""
+    """The most that a row of each source has spent, by what one call and another say."""
     return {name: max(spent.get(name, 0.0), more.get(name, 0.0)) for name in {**spent, **more}}

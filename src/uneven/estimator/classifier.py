@@ -38,8 +38,7 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except BaseException:
-            charged = {key: self.__dict__[key] for key in ("privacy_spent_", "_rows_seen") if self.__dict__.get(key)}
-            self.__dict__ = before | charged
+            self.__dict__ = before | accounts.after_a_break(before, self.__dict__)
             raise
 
     return guarded
@@ -78,7 +77,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     passes : int
         Times each row is used. Private rows pay for each. Few rows need more than one: 500 are ten steps.
     budget : float or None
-        The most ε a row may have spent when this is done; more is refused before anything is released.
+        The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
+        before anything is released. A ledger remembers more: other fits, of this model and of others.
     ledger : Ledger or None
         Book that private rows are charged in, before they are used.
     line_search : int
@@ -96,7 +96,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     plan_ : Plan
         For the rows scaled to norm 1, the intercept's feature included.
     privacy_spent_ : dict
-        ε that each row of each private source has spent here.
+        ε that each row of each private source has spent, by this fit and the partial fits after it; the most that one
+        has spent, where rows come again under their `row_id`. With a ledger, by all that it knows.
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
 
@@ -118,6 +119,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     _course: going_on.Course
     _ended: str
     _rows_seen: dict[str, int]
+    _book: Ledger | None
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -183,12 +185,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         epsilon, flip_rate : array-like of float, shape (n,)
             Each row's own noise, instead of `source`.
         row_id : array-like of int, shape (n,)
-            How the ledger knows the rows; by default their place among their source's.
+            How the rows are known to the ledger, or without one to the model itself, which then counts what a row
+            spends over its calls; by default their place among their source's.
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        for kept in ("_states", "_course", "_ended"):
+        for kept in ("_states", "_course", "_ended", "_book"):
             self.__dict__.pop(kept, None)
         settings.refuse_bad(self.get_params(deep=False))
         self.classes_ = labels.classes_of(y)
@@ -203,7 +206,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         compared = self._comparison(data[0], groups, scale, validation) if self.line_search else None
         tasks_of(self.plan_, self.average, self.moments == "estimated")  # refuses what no run could do
         self._refuse_run(unit, groups, scale)
-        self.privacy_spent_ = self._charged(groups, row_id, {}, times=self.passes * max(self.line_search, 1))
+        times = self.passes * max(self.line_search, 1)
+        self.privacy_spent_ = self._charged(groups, row_id, {}, {}, times)
         fits = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
         self._keep([one.state for one in fits], scale)
         self._leave_open(groups)
@@ -217,9 +221,9 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
         The first call, or `fit`, learns the classes (from `classes`, or from y) and the scale of the rows; where no
         source is private, rows of a later call whose root-mean-square norm is more than twice as large are shrunk to
-        that, with a warning. Rows of each call are taken to be new ones: pass `row_id`, and a ledger, where they may
-        not be. Each is used `passes` times. No rows is no step. Only the precision strategy can go on without knowing
-        how much is to come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
+        that, with a warning. Rows of each call are taken to be new ones: pass `row_id` where they may not be. Each is
+        used `passes` times. No rows is no step. Only the precision strategy can go on without knowing how much is to
+        come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
         """
         if hasattr(self, "_ended"):
             raise ValueError(f"partial_fit cannot go on from {self._ended}")
@@ -243,7 +247,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self._course.refuse_changes(self.get_params(deep=False))
         unit = self.scale_.rows(fitting(X, self.scale_, self.long_rows, groups))
         self._refuse_run(unit, groups, self.scale_)
-        spent = self._charged(groups, row_id, self._rows_seen, times=self.passes)
+        spent = self._charged(groups, row_id, self._rows_seen, self.privacy_spent_, self.passes)
         self.privacy_spent_ = accounts.most(self.privacy_spent_, spent)
         self._rows_seen = accounts.counted(groups, self._rows_seen)
         states = [
@@ -262,6 +266,15 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
         """Model that `save` wrote, to predict with; refused if it is not one, is cut short or is of a newer kind."""
         return model_file.load(cls, path)  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        book = state.get("_book")
+        return state if book is None else {**state, "_book": accounts.written(book)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        entries = state.get("_book")
+        super().__setstate__(state if entries is None else {**state, "_book": accounts.with_written(Ledger(), entries)})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -346,9 +359,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.plan_ = plans[best]
         return fits[best]
 
-    def _charged(self, groups: Grouped, row_id: Any, seen: Mapping[str, int], times: int) -> dict[str, float]:
-        ids = accounts.row_ids(groups, row_id, seen)
-        return accounts.charge(self.ledger, self.budget, groups, ids, times)
+    def _charged(
+        self, groups: Grouped, row_id: Any, seen: Mapping[str, int], spent: Mapping[str, float], times: int
+    ) -> dict[str, float]:
+        ids, book = accounts.row_ids(groups, row_id, seen), self.ledger
+        if book is None and groups.private.any():
+            book = self._book = accounts.own_book(getattr(self, "_book", None), row_id, spent, seen)
+        return accounts.charge(book, self.budget, groups, ids, times)
 
     def _keep(self, states: list[State], scale: Scale) -> None:
         """States and scale of a run, and its answer for the rows as given."""
