@@ -141,7 +141,7 @@ def _privacy(trained: Trained, ledger: Path | None) -> list[str]:
     if not spent:
         return []
     each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
-    book = f" at most, by all that {ledger} knows; charged before the rows were used"
+    book = f", charged in {ledger} before the rows were used; what was there already is counted in"
     book = book if ledger else "; no ledger keeps account of it"
     lines = [f"Privacy spent: {each}{book}."]
     if trained.simulated:
