@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import uneven
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.estimator.line_search import best, candidates, comparable
+from uneven.planner import at_rates
 
 CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0), mark="skip"))
 
@@ -488,6 +489,7 @@ def test_line_search_within_the_budget():
     low, high = uneven.rate_interval(clf.plan_.sources, **clf.plan_.problem.to_dict())[second]
     assert low <= clf.plan_.rates[second] <= high
     assert clf.plan_.rates[first] == pytest.approx(1 / clf.plan_.problem.alpha)
+    assert clf.plan_ == at_rates(clf.plan_, list(clf.plan_.rates.values()))  # its bound is that of the rate that ran
     with pytest.raises(ValueError, match="line_search=4 would release every private row 4 times, for ε = 40 a row"):
         UnevenClassifier(noise, **options).fit(X, y, source=source, validation=(X[:500], y[:500]))
     with pytest.raises(ValueError, match="line_search needs rows without privacy to compare runs on"):

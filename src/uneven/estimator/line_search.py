@@ -10,7 +10,6 @@ privacy, because a choice made by looking at private rows would tell about them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import objective
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Plan, rate_interval
+from uneven.planner import Plan, at_rates, rate_interval
 from uneven.planner import plan as plan_anew
 from uneven.schedules import Rate
 
@@ -43,9 +42,9 @@ def as_planned(plan: Plan) -> Plan:
 
 
 def with_last_rate(plan: Plan, rate: float) -> Plan:
-    """Plan with another rate for its last source."""
-    last = replace(plan.segments[-1], schedule=Rate(rate))
-    return replace(plan, segments=(*plan.segments[:-1], last))
+    """Plan with another rate for its last source, and its bound at that."""
+    *others, _ = (segment.schedule.rate for segment in plan.segments if isinstance(segment.schedule, Rate))
+    return at_rates(plan, [*others, rate])
 
 
 def comparable(noises: Mapping[str, Noise]) -> list[str]:

@@ -46,7 +46,8 @@ CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model, whole or not at all."""
     plan: Any = getattr(model, "plan_", None)
-    searched = plan is not None and model.line_search > 0
+    planned = None if plan is None else line_search.as_planned(plan)
+    searched = planned is not None and planned.segments != plan.segments
     values = {
         "kind": KIND,
         "version": VERSION,
@@ -57,7 +58,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
         "settings": _plain_settings(model),
         "scale": asdict(model.scale_) if hasattr(model, "scale_") else None,
-        "plan": None if plan is None else line_search.as_planned(plan).to_dict(),
+        "plan": None if planned is None else planned.to_dict(),
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,
         "privacy_spent": dict(getattr(model, "privacy_spent_", {})),
         "flip_rates": dict(getattr(model, "flip_rates_", {})),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from uneven.experiments.panel import ALPHA, SHARES, Case, Counts, Panel, as_published, at_rates
+from uneven.experiments.panel import ALPHA, SHARES, Case, Counts, Panel, as_published
+from uneven.planner import at_rates
 
 EPSILON_NOISY = 3.0
 RATES = tuple(float(c) for c in np.geomspace(0.1, 10.0, 13) / ALPHA)
@@ -22,5 +23,5 @@ def panel(dataset: str, counts: Counts, n_features: int) -> Panel:
     cases, rows = [], counts(SHARES)
     for method, strategy in METHODS.items():
         planned = as_published(rows, n_features, strategy, EPSILON_NOISY)
-        cases += [Case(method, c, at_rates(planned, *[c] * len(planned.segments))) for c in RATES]
+        cases += [Case(method, c, at_rates(planned, [c] * len(planned.segments))) for c in RATES]
     return Panel(f"order-{dataset}", dataset, "c", tuple(cases), twin=True, marks={"1/λ": 1.0 / ALPHA})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import Plan, Source, plan
-from uneven.schedules import Rate
 
 CLEAN, NOISY = "clean", "noisy"
 SHARES = {CLEAN: 0.1, NOISY: 0.9}
@@ -96,11 +94,3 @@ def without_noise(rows: Mapping[str, int], n_features: int) -> Plan:
     """The paper's gold standard: the raw rows, shuffled together, with c = 1/λ."""
     sources = two_sources(rows, Exact(), Exact())
     return plan(sources, n_features, ALPHA, BATCH_SIZE, strategy="arbitrary", radius="paper")
-
-
-def at_rates(planned: Plan, *rates: float) -> Plan:
-    """The same order with other learning rates, one a segment; its bound is not known."""
-    segments = tuple(
-        replace(segment, schedule=Rate(rate)) for segment, rate in zip(planned.segments, rates, strict=True)
-    )
-    return replace(planned, segments=segments, bound=math.nan, excess_bound=None)

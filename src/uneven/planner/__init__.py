@@ -7,12 +7,12 @@ strategies   one function per strategy
 text         a plan in words
 picture      a plan in pictures
 decision     what a plan is made of
-planning     `plan`, `rate_interval` and the plan itself
+planning     `plan`, `at_rates`, `rate_interval` and the plan itself
 """
 
 from uneven.planner.feeds import Segment
-from uneven.planner.planning import Plan, plan, rate_interval
+from uneven.planner.planning import Plan, at_rates, plan, rate_interval
 from uneven.planner.source import Source
 from uneven.planner.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "Plan", "Segment", "Source", "plan", "rate_interval"]
+__all__ = ["STRATEGIES", "Plan", "Segment", "Source", "at_rates", "plan", "rate_interval"]

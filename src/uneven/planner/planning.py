@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -145,8 +146,7 @@ def plan(
     feeds = feeds_of(described, problem, which)
     smooth_clock = strategy == "precision" and which == "variance"
     draft = (strategies.precision_smooth if smooth_clock else STRATEGIES[strategy])(problem, feeds)
-    if draft.theorem == "Theorem 3" and _steps(draft.segments) <= EVALUATED_STEPS:
-        draft = replace(draft, bound=max(draft.bound, evaluated(problem, draft.segments, which)))
+    draft = _step_by_step(problem, draft, which)
     return Plan(
         problem=problem,
         sources=described,
@@ -158,6 +158,36 @@ def plan(
         theorem=draft.theorem,
         worths=tuple(exchange(feeds).items()),
         caveats=tuple(_caveats(problem, feeds, draft, which)),
+    )
+
+
+def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
+    """The same plan with other learning rates, one a segment, and the bound of Theorem 3 at those.
+
+    Where 2λc₁ ≤ 1, Theorem 3 has no bound, and that of the recursion stands alone.
+
+    Examples
+    --------
+    >>> import uneven
+    >>> two = [uneven.Source("a", 1000), uneven.Source("b", 9000, uneven.FlippedLabels(0.3))]
+    >>> best = uneven.plan(two, n_features=5, strategy="two-rates")
+    >>> slower = at_rates(best, [0.6 * rate for rate in best.rates.values()])
+    >>> slower.order == best.order, slower.bound > best.bound
+    (True, True)
+    """
+    if planned.theorem != "Theorem 3":
+        raise ValueError(f"planned must have step sizes c/t, got strategy {planned.strategy!r}")
+    if len(rates) != len(planned.segments):
+        raise ValueError(f"rates must be {len(planned.segments)}, one a segment, got {len(rates)}")
+    given = [checks.positive("rates", rate) for rate in rates]
+    problem, which = planned.problem, planned.moments
+    draft = _step_by_step(problem, strategies.at_rates(problem, planned.segments, given), which)
+    return replace(
+        planned,
+        segments=draft.segments,
+        bound=float(draft.bound),
+        excess_bound=_excess_bound(problem, draft),
+        caveats=tuple(_caveats(problem, feeds_of(planned.sources, problem, which), draft, which)),
     )
 
 
@@ -233,6 +263,14 @@ def _resolve_moments(moments: str, strategy: str, problem: Problem) -> str:
             "moments; got 'variance'"
         )
     return moments
+
+
+def _step_by_step(problem: Problem, draft: Draft, which: str) -> Draft:
+    """Draft whose bound by Theorem 3 is the larger of that and the recursion's; the latter where the former is none."""
+    if draft.theorem != "Theorem 3" or _steps(draft.segments) > EVALUATED_STEPS:
+        return draft
+    exact = evaluated(problem, draft.segments, which)
+    return replace(draft, bound=exact if math.isinf(draft.bound) else max(draft.bound, exact))
 
 
 def _excess_bound(problem: Problem, draft: Draft) -> float | None:

@@ -109,7 +109,20 @@ def _same_rate(problem: Problem, feeds: Sequence[Feed]) -> Draft:
     return _rate_draft(problem, feeds, [kappa] * len(feeds))
 
 
+def at_rates(problem: Problem, segments: Sequence[Segment], rates: Sequence[float]) -> Draft:
+    """The same segments with steps c/t at other rates; infinite where Theorem 3 has no bound, for 2λc₁ ≤ 1."""
+    kappas = [2.0 * problem.alpha * rate for rate in rates]
+    bound = _theorem3(problem, segments, kappas) if kappas[0] > 1.0 else np.inf
+    changed = (replace(one, schedule=Rate(rate)) for one, rate in zip(segments, rates, strict=True))
+    return Draft(tuple(changed), bound, "Theorem 3")
+
+
 def _rate_draft(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]) -> Draft:
+    rates = [Rate(kappa / (2.0 * problem.alpha)) for kappa in kappas]
+    return Draft(tuple(map(_segment, feeds, rates)), _theorem3(problem, feeds, kappas), "Theorem 3")
+
+
+def _theorem3(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]) -> float:
     """Theorem 3's bound for steps c/t, and what the short last batch of each source adds to it.
 
     A last batch noisier than the others by δ adds η²δ at its step, which fades with the sources after it.
@@ -119,8 +132,7 @@ def _rate_draft(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]
         bound = float(theory.segment_bound(bound, feed.step_moment, before, feed.steps, kappa, lam))
         before += feed.steps
         bound += (kappa / (2.0 * lam * before)) ** 2 * (feed.last_moment - feed.step_moment)
-    rates = [Rate(kappa / (2.0 * lam)) for kappa in kappas]
-    return Draft(tuple(map(_segment, feeds, rates)), bound, "Theorem 3")
+    return bound
 
 
 def _moments_and_steps(feeds: Sequence[Feed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
