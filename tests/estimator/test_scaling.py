@@ -93,3 +93,11 @@ def test_clipping_is_for_private_rows_and_the_precision_clock():
         ({"clip": 0.3}, 0.3),
     ]:
         assert UnevenClassifier(random_state=0, **options).fit(X, y).plan_.problem.clip == clip
+
+
+@pytest.mark.parametrize("d", [3, 300])
+def test_rows_of_nothing_but_zeros(d):
+    clf = UnevenClassifier(fit_intercept=False, random_state=0)
+    clf.partial_fit(sparse.csr_matrix((1, d)), [0], classes=[0, 1])
+    assert not clf.coef_.any()
+    assert clf.scale_.eigenvalue == 1e-9

@@ -157,6 +157,8 @@ def largest_eigenvalue(unit: Any) -> float:
     0.5
     """
     n, d = unit.shape
+    if not row_norms(unit).any():
+        return 0.0  # Lanczos iterations have nowhere to go
     if d <= DENSE:
         product = unit.T @ unit
         dense = product.toarray() if is_sparse(product) else product
