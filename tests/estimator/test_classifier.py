@@ -581,6 +581,18 @@ def test_frames_keep_their_names():
         assert clf.score(frame, y) > 0.83
 
 
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+@pytest.mark.parametrize("kind", ["list", "object", "string", "boolean"])
+def test_a_missing_label_is_told_by_its_row(call, kind):
+    pd = pytest.importorskip("pandas")
+    X, y = blobs(40)
+    values = [bool(one) if kind == "boolean" else "no" if one else "yes" for one in y]
+    values[7] = None if kind == "list" else pd.NA
+    given = values if kind == "list" else pd.Series(values, dtype=kind)
+    with pytest.raises(ValueError, match=r"^y must have a label in every row, got (None|<NA>|nan) in row 7$"):
+        getattr(UnevenClassifier(), call)(X, given)
+
+
 GOOD = blobs(100)
 REFUSALS = {
     "lengths": (lambda c: c.fit(GOOD[0], GOOD[1][:-1]), "inconsistent"),

@@ -190,6 +190,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
+        labels.refuse_missing("y", y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         for kept in ("_states", "_course", "_ended", "_book"):
             self.__dict__.pop(kept, None)
@@ -228,6 +229,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if hasattr(self, "_ended"):
             raise ValueError(f"partial_fit cannot go on from {self._ended}")
         first = not hasattr(self, "_states")
+        labels.refuse_missing("y", y)
+        labels.refuse_missing("classes", classes)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, ensure_min_samples=0
         )

@@ -11,6 +11,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from uneven import checks
 
 
+def refuse_missing(name: str, labels: Any) -> None:
+    """Refuse labels of which one is missing: None, NaN, or what pandas has for it."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
+        return
+    try:
+        values = np.asarray(labels)
+    except (TypeError, ValueError):  # lists of different lengths: scikit-learn says so
+        return
+    missing = [i for i, one in enumerate(values.ravel()) if _is_missing(one)] if values.dtype.kind == "O" else []
+    if missing and values.ndim:
+        raise ValueError(f"{name} must have a label in every row, got {values.ravel()[missing[0]]} in row {missing[0]}")
+
+
+def _is_missing(one: Any) -> bool:
+    return one is None or type(one).__name__ in ("NAType", "NaTType") or (isinstance(one, float) and one != one)
+
+
 def classes_of(y: Any) -> NDArray[Any]:
     """Classes in order; at least two."""
     check_classification_targets(y)
