@@ -101,3 +101,21 @@ def test_rows_of_nothing_but_zeros(d):
     clf.partial_fit(sparse.csr_matrix((1, d)), [0], classes=[0, 1])
     assert not clf.coef_.any()
     assert clf.scale_.eigenvalue == 1e-9
+
+
+@pytest.mark.parametrize(
+    ("column", "norm"),
+    [(1.7e9, r"1.7e\+09, .* for alpha = 0.001"), (1e14, r"1e\+14"), (1e200, "inf"), (1e-13, "1e-13")],
+)
+def test_rows_of_extreme_scale_are_told_what_they_are(column, norm):
+    """A column of Unix timestamps, say."""
+    y = np.arange(100) % 2
+    X = np.full((100, 1), column) * (1 + 1e-9 * y[:, None])
+    with pytest.raises(ValueError, match=rf"^X has rows with a root-mean-square norm of {norm}.*with StandardScaler$"):
+        UnevenClassifier().fit(X, y)
+
+
+def test_a_stated_norm_that_is_too_large_for_alpha():
+    X, y = blobs(100)
+    with pytest.raises(ValueError, match=r"^X has rows with a row_norm of 1e\+11, .* for alpha = 0.001; scale"):
+        UnevenClassifier(row_norm=1e11).fit(X, y)

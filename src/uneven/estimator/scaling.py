@@ -46,6 +46,13 @@ DENSE = 256
 """Up to this many features, by the matrix itself; above, by Lanczos iterations."""
 
 
+SHORTEST, LEAST_ALPHA = 1e-12, 1e-18
+"""Rows' norm and the L2 strength of scaled rows are between these and their inverses: floats can work with that."""
+
+BEYOND = "which is beyond what can be computed with"
+ADVICE = "scale the columns, for example with StandardScaler"
+
+
 @dataclass(frozen=True)
 class Scale:
     """What brings rows to norm 1: the norm they have, the intercept's feature, and what is known of them then.
@@ -70,7 +77,11 @@ class Scale:
 
     def alpha(self, alpha: float) -> float:
         """L2 strength for rows as scaled that means `alpha` for the rows as given."""
-        return alpha / self.factor**2
+        scaled = alpha / self.factor**2
+        if not LEAST_ALPHA <= scaled <= 1.0 / LEAST_ALPHA:
+            what = "a root-mean-square norm" if self.norms == "rms" else "a row_norm"
+            raise ValueError(f"X has rows with {what} of {self.row_norm:.4g}, {BEYOND} for alpha = {alpha:g}; {ADVICE}")
+        return scaled
 
     def rows(self, X: Any) -> Any:
         """Rows as scaled, float32, with the constant feature last."""
@@ -110,7 +121,9 @@ def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
 
 def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
     """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced."""
-    norm = checks.positive("row_norm", norm or 1.0)
+    norm = norm or 1.0
+    if not SHORTEST <= norm <= 1.0 / SHORTEST:
+        raise ValueError(f"X has rows with a root-mean-square norm of {norm:.4g}, {BEYOND}; {ADVICE}")
     scale = Scale(norm, INTERCEPT * norm if intercept else 0.0, "rms")
     return replace(scale, eigenvalue=steepness(scale.rows(sample), batch_size))
 
