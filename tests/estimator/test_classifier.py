@@ -380,6 +380,29 @@ def test_fit_starts_anew():
     np.testing.assert_array_equal(clf.coef_, UnevenClassifier(random_state=0).fit(X * 100, 1 - y).coef_)
 
 
+@pytest.mark.parametrize("told", ["source", "epsilon"])
+def test_sources_left_out_spend_nothing(told):
+    """The cleanest alone: a budget that only the other would exceed is no matter either."""
+    (X, y), ledger = blobs(400), Ledger()
+    dirty = np.arange(400) < 300
+    if told == "source":
+        noise, how = {"a": LocalPrivacy(1.0), "b": Exact()}, {"source": np.where(dirty, "a", "b")}
+    else:
+        noise, how = None, {"epsilon": np.where(dirty, 1.0, 2.0)}
+    clf = UnevenClassifier(noise, strategy="clean-only", ledger=ledger, row_norm=5.0, passes=3)
+    clf.set_params(budget=2.9 if told == "source" else None).fit(X, y, **how)
+    assert list(clf.privacy_spent_.values()) == ([] if told == "source" else [6.0])
+    assert ledger.sources() == ({} if told == "source" else {"data": 100})
+
+
+def test_a_search_is_refused_with_its_passes_counted():
+    X, y = blobs(400)
+    noise = {"a": LocalPrivacy(2.0), "b": LocalPrivacy(1.0)}
+    clf = UnevenClassifier(noise, strategy="two-rates", line_search=3, passes=2, budget=10.0, row_norm=5.0)
+    with pytest.raises(ValueError, match=r"private row 6 times, for ε = 12 a row; budget must allow that, got 10\.0"):
+        clf.fit(X, y, source=np.where(np.arange(400) < 100, "a", "b"), validation=(X, y))
+
+
 def test_a_refused_search_charges_nothing():
     X, y = blobs()
     source = np.where(np.arange(len(y)) < 400, "a", "b")

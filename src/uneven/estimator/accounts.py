@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,15 @@ def charge(
     groups: Grouped,
     ids: NDArray[np.int64],
     times: int,
+    names: Collection[str] | None = None,
 ) -> dict[str, float]:
     """Charge every private row for `times` releases, or refuse; the most that a row of each source has spent then.
 
-    A book knows what rows have spent before; without one, each is taken to be new.
+    A book knows what rows have spent before; without one, each is taken to be new. Only rows of the sources in `names`
+    are used, if they are given.
     """
-    costs = {name: times * (one.epsilon_per_row or 0.0) for name, one in groups.noises.items()}
+    times_of = {name: times if names is None or name in names else 0 for name in groups.names}
+    costs = {name: times_of[name] * (one.epsilon_per_row or 0.0) for name, one in groups.noises.items()}
     dearest = max(costs, key=lambda name: costs[name])
     if budget is not None and costs[dearest] > budget * (1 + 1e-9):
         most = f"{costs[dearest]:g}, what a row of {dearest!r} would spend"
@@ -36,7 +39,8 @@ def charge(
         return used
     mine = {name: ids[groups.rows_of(k)] for k, name in enumerate(costs) if name in used}
     if groups.by_row:
-        book.charge(BOOK, ids, np.array(list(costs.values()))[groups.index], budget)
+        each = np.array(list(costs.values()))[groups.index]
+        book.charge(BOOK, ids[each > 0], each[each > 0], budget)
         spent = book.spent(BOOK)
         return {name: max(spent[row] for row in rows.tolist()) for name, rows in mine.items()}
     book.charge_all([(name, rows, used[name]) for name, rows in mine.items()], budget)

@@ -208,7 +208,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         tasks_of(self.plan_, self.average, self.moments == "estimated")  # refuses what no run could do
         self._refuse_run(unit, groups, scale)
         times = self.passes * max(self.line_search, 1)
-        self.privacy_spent_ = self._charged(groups, row_id, {}, {}, times)
+        self.privacy_spent_ = self._charged(groups, row_id, {}, {}, times, self.plan_.order)
         fits = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
         self._keep([one.state for one in fits], scale)
         self._leave_open(groups)
@@ -346,8 +346,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if len(self.classes_) > 2:
             raise ValueError(f"line_search needs two classes, got {len(self.classes_)}")
         names = line_search.comparable(groups.noises)
-        total = None if self.budget is None else self.budget / self.passes
-        line_search.refuse_unfit(self.plan_, self.line_search, total, names if validation is None else ["validation"])
+        compared = names if validation is None else ["validation"]
+        line_search.refuse_unfit(self.plan_, self.line_search, self.passes, self.budget, compared)
         plans = line_search.candidates(self.plan_, self.line_search)
         if validation is None:
             return plans, (*data[names[0]], groups.noises[names[0]])
@@ -363,12 +363,18 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         return fits[best]
 
     def _charged(
-        self, groups: Grouped, row_id: Any, seen: Mapping[str, int], spent: Mapping[str, float], times: int
+        self,
+        groups: Grouped,
+        row_id: Any,
+        seen: Mapping[str, int],
+        spent: Mapping[str, float],
+        times: int,
+        names: list[str] | None = None,
     ) -> dict[str, float]:
         ids, book = accounts.row_ids(groups, row_id, seen), self.ledger
         if book is None and groups.private.any():
             book = self._book = accounts.own_book(getattr(self, "_book", None), row_id, spent, seen)
-        return accounts.charge(book, self.budget, groups, ids, times)
+        return accounts.charge(book, self.budget, groups, ids, times, names)
 
     def _keep(self, states: list[State], scale: Scale) -> None:
         """States and scale of a run, and its answer for the rows as given."""

@@ -69,7 +69,7 @@ def _rate(noise: Noise) -> float:
     return noise.known_rate if isinstance(noise, FlippedLabels) else 0.0
 
 
-def refuse_unfit(plan: Plan, count: int, budget: float | None, comparable: Sequence[str]) -> None:
+def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comparable: Sequence[str]) -> None:
     """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend."""
     if plan.strategy != "two-rates" or len(plan.order) != 2:
         raise ValueError(
@@ -80,9 +80,9 @@ def refuse_unfit(plan: Plan, count: int, budget: float | None, comparable: Seque
         raise ValueError(
             "line_search needs rows without privacy to compare runs on: pass validation=(X, y), or have such a source"
         )
-    dearest = max(private.values(), default=0.0)
-    if private and (budget is None or count * dearest > budget * (1 + 1e-9)):
+    times, dearest = count * passes, max(private.values(), default=0.0)
+    if private and (budget is None or times * dearest > budget * (1 + 1e-9)):
         raise ValueError(
-            f"line_search={count} would release every private row {count} times, for ε = {count * dearest:g} a row; "
+            f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} a row; "
             f"budget must allow that, got {budget!r}"
         )
