@@ -125,6 +125,7 @@ def test_the_command(folder, described, good):
     said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)
     assert "Learned from 1,200 rows of 'crowd', then 400 rows of 'clinic'" in said
     assert "On rows learned from: accuracy 0." in said
+    assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     again = train(read_sources(folder / "sources.toml"), seed=3).model
@@ -148,6 +149,7 @@ def test_nothing_is_told_about_private_rows(folder, private, good):
     said = good("fit", "sources.toml", "--test", "rows.parquet")
     assert "On rows.parquet: accuracy" in said
     assert "rows learned from" not in said
+    assert "rows are taken to be no longer than 3." in said
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
     assert "protects nobody" in good("fit", "sources.toml", "--seed", 0)
 

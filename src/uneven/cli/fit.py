@@ -11,6 +11,7 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
+    from uneven.estimator.scaling import Scale
     from uneven.io import SourcesFile
     from uneven.jobs.training import Measure, Trained
 
@@ -120,7 +121,7 @@ def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
         f"{plan.steps:,} steps of {plan.problem.batch_size} rows, each row used once ({plan.strategy}).",
         f"It tells {terminal.listed(model.classes_.tolist())} apart by {model.n_features_in_} features"
         f"{' and an intercept' if trained.scale.intercept else ''}; "
-        f"rows are taken to be no longer than {trained.scale.row_norm:.6g}.",
+        f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]
@@ -134,6 +135,12 @@ def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
     )
     lines.append(f"Next: uneven predict {written['model']} ROWS -o predictions.csv")
     return lines
+
+
+def _scale(scale: Scale) -> str:
+    if scale.norms == "rms":
+        return "rows were scaled by their root-mean-square norm,"
+    return "rows are taken to be no longer than"
 
 
 def _privacy(trained: Trained, ledger: Path | None) -> list[str]:

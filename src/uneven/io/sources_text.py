@@ -29,7 +29,7 @@ MEANING = {
 }
 LEFT_OUT = {
     "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not, or 0.5 in private fits\n",
-    "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else the largest\n",
+    "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else no bound\n",
     "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",
 }
 
