@@ -189,6 +189,24 @@ def test_settings_that_would_be_ignored_are_refused(begin, change, message):
     np.testing.assert_array_equal(clf.coef_, before)
 
 
+def test_other_classes_are_refused():
+    clf, first, second = halves(400)
+    clf.fit(*first).partial_fit(*second, classes=[1, 0])
+    for other in ([0, 1, 2], ["a", "b"], [0]):
+        with pytest.raises(ValueError, match=r"^classes must stay \[0, 1\] for partial_fit, got \["):
+            clf.partial_fit(*second, classes=other)
+
+
+def test_a_noise_changed_in_place_is_refused():
+    X, y = blobs(400)
+    noise = {"a": Exact(), "b": FlippedLabels(0.1)}
+    source = np.resize(["a", "b"], 400)
+    clf = UnevenClassifier(noise, random_state=0).fit(X, y, source=source)
+    noise["b"] = FlippedLabels(0.4)
+    with pytest.raises(ValueError, match=r"noise must stay .* for partial_fit to go on"):
+        clf.partial_fit(X, y, source=source)
+
+
 def test_what_cannot_go_on_says_why():
     clf, first, second = halves(400, strategy="averaged")
     clf.fit(*first)

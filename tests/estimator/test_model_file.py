@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from samples import blobs, uneven_labels
 
-from uneven import FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):
@@ -31,6 +31,18 @@ def test_a_searched_model_keeps_its_rate(tmp_path):
     noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
     clf = UnevenClassifier(noise, budget=40.0, strategy="two-rates", random_state=0, line_search=3)
     clf.fit(X, y, source=source, validation=(X[:500], y[:500])).save(tmp_path / "model.json")
+    assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
+
+
+def test_what_was_run_is_saved_whatever_is_set_later(tmp_path):
+    """A search asked for after the fit was not made; one that was made is not forgotten."""
+    clf = UnevenClassifier(random_state=0).fit(*blobs(200)).set_params(line_search=3)
+    clf.save(tmp_path / "model.json")
+    assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
+    (X, y), source = blobs(400), np.repeat(["a", "b"], 200)
+    noise = {"a": Exact(), "b": FlippedLabels(0.2)}
+    clf = UnevenClassifier(noise, strategy="two-rates", line_search=3, random_state=0).fit(X, y, source=source)
+    clf.set_params(line_search=0).save(tmp_path / "model.json")
     assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
 
 

@@ -236,6 +236,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         settings.refuse_bad(self.get_params(deep=False))
         going_on.refuse_settings(self.get_params(deep=False))
+        if not first:
+            labels.refuse_others(classes, self.classes_)
         if X.shape[0] == 0:
             return self
         if first:

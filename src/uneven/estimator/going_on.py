@@ -50,6 +50,7 @@ def course(problem: Problem, noises: Mapping[str, Noise], settings: Mapping[str,
     sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
     planned = plan(sources, **problem.to_dict(), strategy="precision", moments=moments)
     kept = {name: settings[name] for name in KEPT}
+    kept["noise"] = dict(kept["noise"]) if isinstance(kept["noise"], Mapping) else kept["noise"]
     return Course(problem, planned.segments[0].schedule, "upper" if estimate else planned.moments, estimate, kept)
 
 

@@ -37,6 +37,12 @@ def classes_of(y: Any) -> NDArray[Any]:
     return classes
 
 
+def refuse_others(given: Any, known: NDArray[Any]) -> None:
+    """Refuse classes other than those that a model knows already; None is no matter."""
+    if given is not None and set(np.unique(np.asarray(given)).tolist()) != set(known.tolist()):
+        raise ValueError(f"classes must stay {checks.shown(known.tolist())} for partial_fit, got {checks.shown(given)}")
+
+
 def signs(y: Any, classes: NDArray[Any]) -> list[NDArray[np.float64]]:
     """For each problem (one, or one a class) each row's label: 1 if it is of the problem's class, else -1.
 
