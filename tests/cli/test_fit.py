@@ -215,6 +215,24 @@ def test_what_is_refused_is_not_charged(folder, private, frame):
     assert ledger.sources() == {}
 
 
+@pytest.mark.parametrize("link", ["name", "symbolic", "hard"])
+def test_data_of_a_source_is_no_test(folder, private, uneven_in, link):
+    """An exact accuracy of private rows would be a release outside the account: refused, and nothing charged."""
+    private()
+    path = folder / "again.csv"
+    if link == "symbolic":
+        path.symlink_to("crowd.csv")
+    elif link == "hard":
+        path.hardlink_to(folder / "crowd.csv")
+    else:
+        path = folder / "." / "crowd.csv"
+    done = uneven_in("fit", "sources.toml", "--test", path, "--ledger", "book.db")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"test must be rows that are not learned from, got {path}, the data of 'crowd'" in done.stderr
+    assert uneven.Ledger(folder / "book.db").sources() == {}
+    assert not (folder / "model.json").exists()
+
+
 def test_shrunk_rows_are_told_to_their_owner_only(folder, private, uneven_in):
     private("row_norm = 1.0")
     X, _, source = rows_of(folder)

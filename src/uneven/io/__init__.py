@@ -7,11 +7,11 @@ arrays         NumPy and libsvm
 sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
 agreement      what the files of several sources must agree on
 sources_text   its text, parsed and written
-files          files that are written whole or not at all
+files          files that are written whole or not at all, or that are one
 refusals       one-line errors about files
 """
 
-from uneven.io.files import write_text_atomically, written_atomically
+from uneven.io.files import same_file, write_text_atomically, written_atomically
 from uneven.io.sources_file import (
     SourceEntry,
     SourcesFile,
@@ -28,6 +28,7 @@ __all__ = [
     "Table",
     "open_table",
     "read_sources",
+    "same_file",
     "sources_from_text",
     "sources_to_text",
     "write_sources",

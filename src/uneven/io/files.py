@@ -1,4 +1,4 @@
-"""Write files that are either whole or not there."""
+"""Write files that are either whole or not there; tell whether two names are of one file."""
 
 from __future__ import annotations
 
@@ -57,6 +57,16 @@ def written_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:  # Ctrl-C too must leave nothing behind
         temporary.unlink(missing_ok=True)
         raise
+
+
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two names are of one file, through links too.
+
+    >>> same_file("rows.csv", "../x/../rows.csv"), same_file("rows.csv", "./rows.csv")
+    (False, True)
+    """
+    first, second = Path(one), Path(other)
+    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
 
 
 def _flush(path: Path) -> None:

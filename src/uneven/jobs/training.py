@@ -21,7 +21,7 @@ from uneven.estimator import UnevenClassifier, accounts
 from uneven.estimator.grouping import Grouped
 from uneven.estimator.scaling import Scale, measured_scale, row_norms, shrunk, stated_scale
 from uneven.estimator.settings import clip_of
-from uneven.io import SourcesFile, Table
+from uneven.io import SourcesFile, Table, same_file
 from uneven.jobs.looking import Look, Tick, look_at_test, look_through
 from uneven.jobs.predicting import without_names
 from uneven.ledger import Ledger
@@ -102,7 +102,7 @@ def train(
         Book that private rows are charged in, by their place in their file, before they are used; and the most that
         one may have spent.
     test : Table or None
-        Rows without privacy, never learned from, to measure on.
+        Rows without privacy, never learned from, to measure on; the data of a source is refused.
     record : int
         Number of points of the path to keep, for two classes.
     bar : callable
@@ -111,6 +111,8 @@ def train(
     job = _Job(file, _tables(file), None if seed is None else checks.whole("seed", seed, least=0))
     if budget is not None:
         checks.positive("budget", budget, 1e-6, 1e6)
+    if test is not None:
+        _refuse_learned_from(test, job.tables)
     with bar("Looking through the rows", job.rows) as tick:
         job.look_through(tick)
     held_out = None if test is None else look_at_test(file, test, job.look.classes)
@@ -137,6 +139,13 @@ def _tables(file: SourcesFile) -> dict[str, Table]:
         if entry.table is None:
             raise ValueError(f"{file.path}: source {entry.source.name!r} must have data to learn from, got none")
     return {entry.source.name: entry.table for entry in file.sources if entry.table is not None}
+
+
+def _refuse_learned_from(test: Table, tables: dict[str, Table]) -> None:
+    """An exact measure on private rows would be a release that nobody is charged for; on others it is no test."""
+    for name, table in tables.items():
+        if same_file(test.path, table.path):
+            raise ValueError(f"test must be rows that are not learned from, got {test.path}, the data of {name!r}")
 
 
 def _charge(chosen: Plan, ledger: Ledger | None, budget: float | None) -> dict[str, float]:
