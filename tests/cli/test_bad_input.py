@@ -81,6 +81,12 @@ CASES = {
         "folder of 'no/a.csv' must exist",
     ),
     "init, no file": (None, ("init", "nowhere.csv", "-o", "a.toml"), "nowhere.csv does not exist"),
+    "init, no file, there": (None, ("init", "nowhere.csv"), "nowhere.csv does not exist"),
+    "init, a file twice": (
+        None,
+        ("init", "crowd.csv", "./crowd.csv", "--force"),
+        "files must differ, one a source; got crowd.csv and crowd.csv, which are one file",
+    ),
     "init, there": (None, ("init", "crowd.csv"), "sources.toml is there already; --force writes over it"),
     "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),
     "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),

@@ -38,7 +38,8 @@ def test_every_comment_can_be_uncommented(folder):
 
 def test_what_is_there_is_kept(folder, good):
     start([folder / "clinic.parquet"], folder / "sources.toml")
-    facts = json.loads(good("init", "crowd.csv", "crowd.csv", "--force", "--json"))
+    (folder / "crowd.tsv").write_text((folder / "crowd.csv").read_text().replace(",", "\t"))
+    facts = json.loads(good("init", "crowd.csv", "crowd.tsv", "--force", "--json"))
     assert facts["names"] == ["crowd", "crowd-2"]
     assert facts["label"] == "outcome"
 

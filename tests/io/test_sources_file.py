@@ -54,6 +54,16 @@ price = 0.05
 """
 
 
+@pytest.mark.parametrize("again", ["clinic.parquet", "./clinic.parquet", "soft.parquet", "hard.parquet"])
+def test_a_file_belongs_to_one_source(folder, again):
+    """Else each of its rows would be spent twice and reported once."""
+    (folder / "soft.parquet").symlink_to("clinic.parquet")
+    (folder / "hard.parquet").hardlink_to(folder / "clinic.parquet")
+    path = described(folder, CONTRACT.replace("crowd.csv", again))
+    with pytest.raises(ValueError, match=r"sources must have files that differ, got .* both 'clinic' and 'crowd'"):
+        read_sources(path)
+
+
 def test_the_file_of_the_contract(folder):
     file = read_sources(str(described(folder, CONTRACT)))
     clinic, crowd = file.sources

@@ -6,12 +6,13 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from uneven import checks
 from uneven.io.agreement import agreed_features, agreed_width
-from uneven.io.files import write_text_atomically
+from uneven.io.files import same_file, write_text_atomically
 from uneven.io.refusals import located
 from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
@@ -153,6 +154,7 @@ def _understood(file: Path, values: Mapping[str, Any], entry: Callable[..., Sour
     described = [_described(file, number, table) for number, table in enumerate(tables, start=1)]
     with located(str(file)):
         _refuse_twice([source["name"] for source in described])
+        _refuse_shared([(source["name"], source["data"]) for source in described if source["data"] is not None])
     # All that can be said without the data is said by now: counting rows may take a while.
     libsvm_width = width if features is None else None
     entries = tuple(entry(file, libsvm_width, **source) for source in described)
@@ -348,6 +350,13 @@ def _refuse_twice(names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
             raise ValueError(f"sources must have names that differ, got {name!r} twice")
+
+
+def _refuse_shared(data: Sequence[tuple[str, Path]]) -> None:
+    """Each row is used once, and charged once: a file belongs to one source."""
+    for (one, path), (other, again) in combinations(data, 2):
+        if same_file(path, again):
+            raise ValueError(f"sources must have files that differ, got {again} as data of both {one!r} and {other!r}")
 
 
 def _refuse_keys(file: Path, name: str, values: Mapping[str, Any]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, combinations, count
 from pathlib import Path
 
 import numpy as np
 
-from uneven.io import SourceEntry, Table, open_table, read_sources, write_sources
+from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
 from uneven.io.refusals import shortened
 from uneven.planner import Source
 
@@ -50,9 +50,10 @@ def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str],
     force : bool
         Whether to write over one that is there.
     """
+    tables = [open_table(file) for file in files]
+    _refuse_twice(tables)
     if Path(path).exists() and not force:
         raise FileExistsError(f"{os.fspath(path)} is there already; --force writes over it, -o names another")
-    tables = [open_table(file) for file in files]
     shared = [c for c in tables[0].columns if all(c in table.columns for table in tables)]
     if not shared:
         raise ValueError(f"files must have columns in common, got none in {', '.join(str(t.path) for t in tables)}")
@@ -67,6 +68,12 @@ def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str],
     write_sources(path, entries, label=written, features=usable if left_out else None, note=NOTE)
     read_sources(path)
     return Start(label, reason, tuple(dict.fromkeys(left_out)), tuple(entry.source.name for entry in entries))
+
+
+def _refuse_twice(tables: Sequence[Table]) -> None:
+    for one, other in combinations(tables, 2):
+        if same_file(one.path, other.path):
+            raise ValueError(f"files must differ, one a source; got {one.path} and {other.path}, which are one file")
 
 
 def _entry(name: str, table: Table) -> SourceEntry:
