@@ -9,6 +9,7 @@ import pytest
 import uneven
 from uneven.io import open_table, read_sources
 from uneven.jobs import training
+from uneven.jobs.planning import plan_ahead
 from uneven.jobs.training import train
 
 FEATURES = ["age", "dose", "pulse"]
@@ -56,6 +57,29 @@ def test_files_and_arrays_teach_the_same(folder, described, private, head, noise
     ours, theirs = ({**vars(scale), "norms": 0} for scale in (trained.scale, clf.scale_))
     assert ours == pytest.approx(theirs, rel=1e-9)  # sums in another order
     assert trained.scale.norms == clf.scale_.norms
+
+
+@pytest.mark.parametrize(("head", "noise", "settings"), SETTINGS.values(), ids=SETTINGS)
+def test_what_is_planned_is_what_is_run(described, private, head, noise, settings):
+    """Where no row need be read for it; else the plan says that it is for rows in the unit ball."""
+    file = read_sources(private(head) if noise is PRIVATE else described(head))
+    planned, note = plan_ahead(file)
+    if noise is PRIVATE or "row_norm" in settings:
+        assert planned == train(file, seed=0).plan
+        assert note.startswith("planned as 'uneven fit' runs it")
+    else:
+        assert planned == file.plan()
+        assert "takes its scale from the rows" in note
+
+
+def test_the_plan_says_what_it_is_for(folder, private, good):
+    private("row_norm = 3.0\nfit_intercept = false")
+    note = "planned as 'uneven fit' runs it, with rows divided by 3"
+    assert f"Note: {note}." in good("plan", "sources.toml", "--report", "plan.html")
+    assert note[1:].replace("'", "&#x27;") in (folder / "plan.html").read_text()
+    facts = json.loads(good("plan", "sources.toml", "--json"))
+    assert facts["caveats"][-1] == note
+    assert (facts["problem"]["alpha"], facts["problem"]["clip"]) == (pytest.approx(1e-3 / 9, rel=1e-5), 0.5)
 
 
 def test_the_scale_is_that_of_the_source_with_the_longest_rows(folder, described, frame):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uneven.cli import terminal
+
+WIDTH = 100
 
 if TYPE_CHECKING:
     from uneven.planner import Plan
@@ -25,33 +28,36 @@ def command(
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
 
-    Reads no rows beyond what it takes to count them.
+    Reads no rows beyond what it takes to count them. Plans what 'uneven fit' would run where that is known without
+    reading them, and says so.
 
     [bold]Example:[/] uneven plan sources.toml --report plan.html
     """
     from dataclasses import replace
 
     from uneven.io import read_sources
+    from uneven.jobs.planning import plan_ahead
 
     for path in (plot, report):
         terminal.refuse_output(path)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
-    plan = (described if strategy is None else replace(described, strategy=strategy)).plan()
+    plan, note = plan_ahead(described if strategy is None else replace(described, strategy=strategy))
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)
     if report is not None:
-        _write_report(plan, sources, report)
+        _write_report(plan, note, sources, report)
     if json:
         others = {name: other.bound for name, other in plan.alternatives().items()}
-        terminal.print_json({**plan.to_dict(), "bounds": others})
+        terminal.print_json({**plan.to_dict(), "caveats": [*plan.caveats, note], "bounds": others})
     else:
         typer.echo(plan.summary())
+        typer.echo("\n" + textwrap.fill(f"Note: {note}.", WIDTH, subsequent_indent="  "))
 
 
-def _write_report(plan: Plan, sources: Path, path: Path) -> None:
+def _write_report(plan: Plan, note: str, sources: Path, path: Path) -> None:
     from uneven.io import write_text_atomically
     from uneven.report import plan_report
 
     command = shlex.join(terminal.command_line())
-    write_text_atomically(path, plan_report(plan, command, sources.read_text(encoding="utf-8-sig")))
+    write_text_atomically(path, plan_report(plan, command, sources.read_text(encoding="utf-8-sig"), note))

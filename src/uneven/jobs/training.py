@@ -20,12 +20,12 @@ from uneven.engine import Fit, Path, Stream, fit, objective, tasks_of
 from uneven.estimator import UnevenClassifier, accounts
 from uneven.estimator.grouping import Grouped
 from uneven.estimator.scaling import Scale, measured_scale, row_norms, shrunk, stated_scale
-from uneven.estimator.settings import clip_of
 from uneven.io import SourcesFile, Table, same_file
 from uneven.jobs.looking import Look, Tick, look_at_test, look_through
+from uneven.jobs.planning import plan_scaled
 from uneven.jobs.predicting import without_names
 from uneven.ledger import Ledger
-from uneven.planner import Plan, plan
+from uneven.planner import Plan
 
 Array = NDArray[np.float64]
 Rows = tuple[Any, NDArray[Any]]
@@ -197,23 +197,7 @@ class _Job:
         bound = None if stated is None else stated.row_norm
         self.look: Look = look_through(self.file, self.tables, bound, self.open_names, tick)
         self.scale = stated or measured_scale(self.look.norm, self.look.spread, intercept, batch_size)
-        self.plan = self._plan()
-
-    def _plan(self) -> Plan:
-        problem = self.file.problem
-        return plan(
-            [entry.source for entry in self.file.sources],
-            problem.n_features + self.scale.intercept,
-            self.scale.alpha(problem.alpha),
-            problem.batch_size,
-            problem.loss,
-            self.file.strategy,
-            self.file.moments,
-            problem.radius,
-            clip_of(self.clip, self.file.strategy, self.private),
-            self.scale.norms,
-            self.scale.eigenvalue,
-        )
+        self.plan = plan_scaled(self.file, self.scale)
 
     def refuse(self) -> None:
         """What a run would refuse, before anything is charged for it."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
 from uneven.planner.decision import Decision
 from uneven.planner.feeds import Segment
+from uneven.problem import Problem
 
 WIDTH = 100
 COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
@@ -105,9 +106,21 @@ def promise(plan: Decision) -> list[str]:
         which = "average" if plan.theorem == "Theorem B" else "last"
         lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({what})."]
     if plan.excess_bound is not None and plan.moments != "lower":
-        lines.append(f"So the mean of f(w) - f* is at most {number(plan.excess_bound)}.")
+        lines.append(_excess(plan.problem, plan.excess_bound))
     lines += [f"Note: {caveat}" for caveat in plan.caveats]
     return lines
+
+
+def _excess(problem: Problem, bound: float) -> str:
+    """What is promised for f(w) - f*, if that is more than weights of zero promise: ℓ(0) - inf ℓ, log 2 for logistic.
+
+    >>> _excess(Problem(25, 1e-3, 50), 0.7)
+    'For f(w) - f* that is no promise: weights of zero, which predict nothing, have at most 0.6931.'
+    """
+    nothing = problem.loss_function.value_at_zero - problem.loss_function.infimum
+    if bound >= nothing:
+        return f"For f(w) - f* that is no promise: weights of zero, which predict nothing, have at most {nothing:.4g}."
+    return f"So the mean of f(w) - f* is at most {number(bound)}."
 
 
 def _others(plan: Decision, others: Mapping[str, Decision]) -> str:

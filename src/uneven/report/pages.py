@@ -19,7 +19,7 @@ DESCRIBED = (
 )
 
 
-def plan_report(plan: Plan, command: str, settings: str = "") -> str:
+def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
     """Report of a plan, as one HTML file.
 
     Parameters
@@ -29,6 +29,8 @@ def plan_report(plan: Plan, command: str, settings: str = "") -> str:
         What to type to get it again.
     settings : str
         Text of the sources file, if there is one.
+    note : str
+        What was planned for.
 
     Examples
     --------
@@ -37,6 +39,7 @@ def plan_report(plan: Plan, command: str, settings: str = "") -> str:
     >>> "<b>" in html, "&lt;b&gt;" in html
     (False, True)
     """
+    said = [f"{note[0].upper()}{note[1:]}."] if note else []
     parts = [
         sections.answer(plan),
         sections.sources(plan),
@@ -45,7 +48,7 @@ def plan_report(plan: Plan, command: str, settings: str = "") -> str:
         sections.contributed(plan),
         sections.exchange(plan),
         sections.privacy_planned(plan),
-        sections.caveats([*plan.caveats, UNIT_BALL, DESCRIBED]),
+        sections.caveats([*plan.caveats, *said, UNIT_BALL, DESCRIBED]),
         sections.repeat(command, settings),
     ]
     return markup.page("A plan for data of uneven quality", QUESTION, parts, FOOT)
