@@ -144,6 +144,16 @@ def test_measures_are_those_of_the_model(folder, described):
     assert held_out.objective == pytest.approx(loss + regular, rel=1e-5)
 
 
+def test_rows_left_out_are_not_measured(folder, described):
+    """What is called rows learned from are those of the sources in the plan: clean-only leaves the crowd out."""
+    trained = train(read_sources(described('strategy = "clean-only"')), seed=1)
+    (own,) = trained.measures
+    X, y, source = rows_of(folder)
+    clinic = source == "clinic"
+    assert (own.which, own.rows) == ("rows learned from", 400)
+    assert own.accuracy == np.mean(trained.model.predict(pd.DataFrame(X[clinic], columns=FEATURES)) == y[clinic])
+
+
 def test_the_command(folder, described, good):
     described()
     said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from uneven.estimator.scaling import row_norms, sample_stride, too_long
 from uneven.io import SourcesFile, Table
 from uneven.matrices import is_sparse
 
+Rows = tuple[Any, NDArray[Any]]
 Tick = Callable[[int], None]
 
 MOST_CLASSES = 1000
@@ -42,8 +43,8 @@ class Look:
     too_long : dict
         How many rows of each source are longer than the stated bound: for the rows' owner only.
     sparse : bool
-    sample : (X, y) or None
-        Some rows, spread evenly, of the sources that may be looked at again after learning.
+    samples : dict of (X, y)
+        Some rows, spread evenly, of each source that may be looked at again after learning.
     """
 
     classes: NDArray[Any]
@@ -51,7 +52,11 @@ class Look:
     spread: Any
     too_long: dict[str, int]
     sparse: bool
-    sample: tuple[Any, NDArray[Any]] | None
+    samples: dict[str, Rows]
+
+    def sample(self, names: Collection[str]) -> Rows | None:
+        """Some rows of these sources together; None where none of them may be looked at."""
+        return _joined([rows for name, rows in self.samples.items() if name in names])
 
 
 def look_through(
@@ -62,7 +67,7 @@ def look_through(
     `bound` is the norm that rows are shrunk to, or None if their scale is to be taken from themselves.
     """
     total = sum(table.rows for name, table in tables.items() if name in sampled)
-    labels, sample = _Labels(), _Sample(stride=max(1, math.ceil(total / SAMPLE_ROWS)))
+    labels, samples = _Labels(), {name: _Sample(max(1, math.ceil(total / SAMPLE_ROWS))) for name in sampled}
     spread = _Sample(sample_stride(sum(table.rows for table in tables.values()), file.problem.n_features))
     squares, long_rows, any_sparse = dict.fromkeys(tables, 0.0), dict.fromkeys(tables, 0), False
     for name, table in tables.items():
@@ -75,12 +80,13 @@ def look_through(
             else:
                 long_rows[name] += int(too_long(norms, bound).sum())
             any_sparse = any_sparse or is_sparse(X)
-            if name in sampled:
-                sample.see(X, y)
+            if name in samples:
+                samples[name].see(X, y)
             tick(len(y))
     norm = max(math.sqrt(squares[name] / table.rows) for name, table in tables.items())
     kept, long = spread.rows(), {name: count for name, count in long_rows.items() if count}
-    return Look(labels.classes(), norm, None if kept is None else kept[0], long, any_sparse, sample.rows())
+    seen = {name: rows for name, sample in samples.items() if (rows := sample.rows()) is not None}
+    return Look(labels.classes(), norm, None if kept is None else kept[0], long, any_sparse, seen)
 
 
 class _Labels:
@@ -125,23 +131,27 @@ class _Sample:
 
     def __init__(self, stride: int) -> None:
         self.stride, self.count = stride, 0
-        self.parts: list[tuple[Any, NDArray[Any]]] = []
+        self.parts: list[Rows] = []
 
     def see(self, X: Any, y: NDArray[Any]) -> None:
         first = -self.count % self.stride
         self.parts.append((X[first :: self.stride].copy(), y[first :: self.stride].copy()))
         self.count += len(y)
 
-    def rows(self) -> tuple[Any, NDArray[Any]] | None:
-        parts = [(X, y) for X, y in self.parts if len(y)]
-        if not parts:
-            return None
-        X = [X for X, _ in parts]
-        joined = sparse.csr_array(sparse.vstack(X)) if any(map(is_sparse, X)) else np.concatenate(X)
-        return joined, np.concatenate([y for _, y in parts])
+    def rows(self) -> Rows | None:
+        return _joined([(X, y) for X, y in self.parts if len(y)])
 
 
-def look_at_test(file: SourcesFile, table: Table, classes: NDArray[Any]) -> tuple[Any, NDArray[Any]] | None:
+def _joined(parts: Sequence[Rows]) -> Rows | None:
+    """All these rows, one part after the other; None for no part."""
+    if not parts:
+        return None
+    X = [X for X, _ in parts]
+    joined = sparse.csr_array(sparse.vstack(X)) if any(map(is_sparse, X)) else np.concatenate(X)
+    return joined, np.concatenate([y for _, y in parts])
+
+
+def look_at_test(file: SourcesFile, table: Table, classes: NDArray[Any]) -> Rows | None:
     """Read rows to test on once, refuse labels that nothing was learned about, and return a sample."""
     labels, sample = _Labels(), _Sample(max(1, math.ceil(table.rows / SAMPLE_ROWS)))
     for X, y in table.stream(file.label, file.feature_names):

@@ -118,10 +118,11 @@ def train(
     held_out = None if test is None else look_at_test(file, test, job.look.classes)
     job.refuse()
     spent = _charge(job.plan, ledger, budget)
+    own = job.look.sample(job.learned_names)
     with bar("Learning", job.rows * len(job.positives)) as tick:
-        fits = job.learn(tick, record, job.look.sample if held_out is None else held_out)
+        fits = job.learn(tick, record, own if held_out is None else held_out)
     model = _model(job, [one.weights for one in fits], spent, budget)
-    measures = [job.measure(model, job.own_sample, job.look.sample)]
+    measures = [job.measure(model, job.own_sample, own)]
     measures += [] if test is None else [job.measure(model, str(test.path), test)]
     return Trained(
         model,
@@ -129,7 +130,7 @@ def train(
         tuple(one for one in measures if one is not None),
         fits[0].path,
         job.own_sample if test is None else str(test.path),
-        job.look.too_long,
+        {name: count for name, count in job.look.too_long.items() if name in job.plan.order},
         seed is not None,
     )
 
@@ -175,12 +176,17 @@ class _Job:
         return [name for name in self.tables if self.seed is not None or name not in self.hidden]
 
     @property
+    def learned_names(self) -> list[str]:
+        """Those of them that the plan uses."""
+        return [name for name in self.open_names if name in self.plan.order]
+
+    @property
     def own_sample(self) -> str:
         """The sample of rows learned from, in words."""
-        names = self.open_names
+        names = self.learned_names
         if not names:
             return ""
-        if len(names) == len(self.tables):
+        if len(names) == len(self.plan.order):
             return "rows learned from"
         return f"rows learned from, of {', '.join(map(repr, names))}"
 
