@@ -13,12 +13,15 @@ from uneven.jobs.demo import run_demo
 
 
 def test_the_demo_and_what_to_try_next(folder, good):
-    said = good("demo", "--runs", 2, "-o", "demo")
+    said = good("demo", "--runs", 2, "-o", "demo", COLUMNS="80")
     for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
         assert words in said
     table = [line.split() for line in said.splitlines() if re.search(r"(privunit|l2-laplace) ", line) and "±" in line]
     assert len(table) == 14
     assert "no noise at all" in said
+    assert "…" not in said
+    assert max(len(line) for line in said.splitlines() if "±" in line or "test accuracy  " in line) <= 80
+    assert "No row spends more than its site allows." in said
     assert "simulated" in said
     assert (folder / "demo" / "report.html").stat().st_size > 10_000
     typed = [line.split("#")[0].strip() for line in said.splitlines() if line.startswith("  uneven ")]
@@ -63,6 +66,7 @@ def test_mechanisms_are_as_labelled(demo):
         assert entry.plan.problem.clip == (0.5 if entry is demo.entries[0] else None)
 
 
-def test_all_spend_the_same(demo):
+def test_no_row_spends_more_than_its_site_allows(demo):
+    assert any(entry.plan.order == ["station"] for entry in demo.entries)  # so not all spend the same
     for entry in demo.entries:
         assert {s.name: s.noise.epsilon_per_row for s in entry.plan.sources} == {"station": 10.0, "survey": 1.0}

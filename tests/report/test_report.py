@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from uneven.engine.state import LATE
 from uneven.report import charts, style
 from uneven.report.charts import Axis, axis_for
 
@@ -50,6 +51,17 @@ def test_headings_are_in_order(page):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b <= a + 1 for a, b in pairwise(levels))
+
+
+def test_what_the_bound_is_of(reports):
+    """The clock's answer is an average, its bound of the last iterate; every bound is with this plan's clip."""
+    average, clip = "over the last quarter of the clock", "All are with gradients clipped to 0.5"
+    assert LATE == 0.25
+    for kind in KINDS:
+        text = " ".join(Page(reports[kind]).text)
+        assert (average in text) == (kind not in ("plan-two-rates", "plan-arbitrary"))
+        assert (clip in text) == (not kind.startswith("plan"))
+    assert "No row of data spends more than its site allows." in reports["demo"]
 
 
 def test_every_question_has_a_section(reports):

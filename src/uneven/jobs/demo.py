@@ -58,7 +58,7 @@ class Demo:
     Attributes
     ----------
     entries : tuple of Entry
-        The first is what uneven does unless told otherwise.
+        The first is what uneven chooses unless told otherwise, but for the intercept.
     optimum, majority : (accuracy, objective)
         Of the best weights there are, learned without noise; and of saying the commoner class.
     paths : dict

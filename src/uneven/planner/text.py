@@ -124,7 +124,14 @@ def _excess(problem: Problem, bound: float) -> str:
 
 
 def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
-    return f"Every strategy (* this plan). {COMPARE}\n" + table(strategy_rows(plan, others), right=(2, 3))
+    told = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", same_clip(plan)]))
+    return _wrapped([told]) + "\n" + table(strategy_rows(plan, others), right=(2, 3))
+
+
+def same_clip(plan: Decision) -> str:
+    """That other strategies are compared with this plan's clip, which they need not have when run; empty if none."""
+    clip = plan.problem.clip
+    return "" if clip is None else f"All are with gradients clipped to {clip:g}, as this plan has it."
 
 
 def strategy_rows(plan: Decision, others: Mapping[str, Decision]) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thinned
-from uneven.planner.text import number, shortened
+from uneven.planner.text import number, same_clip, shortened
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Series, axis_for
 
@@ -91,6 +91,7 @@ def _others(plan: Plan) -> list[str]:
     marked = [k for k, name in enumerate(others) if name == plan.strategy]
     return [
         "<h3>Every strategy side by side</h3>",
+        *([markup.paragraph(same)] if (same := same_clip(plan)) else []),
         charts.intervals("Bound of every strategy", told, rows, axis, plan.strategy, start),
         markup.table("Bounds", ["strategy", "order", "bound", "evaluated"], cells, {2, 3}, marked),
     ]
@@ -180,8 +181,9 @@ def comparison(demo: Demo) -> str:
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
     )
     told = (
-        f"The first row is what uneven does unless told otherwise (gradients clipped to {demo.plan.problem.clip}); "
-        "privunit goes with the tight ball, l2-laplace with the paper's, as the paper has it. All spend the same ε. "
+        f"The first row is what uneven chooses unless told otherwise, gradients clipped to {demo.plan.problem.clip}, "
+        "but without the intercept that 'uneven fit' adds; no other row clips. privunit goes with the tight ball, "
+        "l2-laplace with the paper's, as the paper has it. No row of data spends more than its site allows. "
         "The objective is the plain logistic one with its L2 term, on the rows learned from."
     )
     return markup.section(
