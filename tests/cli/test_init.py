@@ -69,6 +69,18 @@ def test_guesses(tmp_path, columns, label, left_out):
     assert set(file.feature_names) == set(columns) - {label, *left_out}
 
 
+@pytest.mark.parametrize(("name", "separator"), [("rows.csv", ","), ("rows.tsv", "\t")])
+def test_a_file_without_names_is_noticed(folder, uneven_in, name, separator):
+    lines = [("0.5", "1.25", "ill"), ("0.25", "2", "well"), ("0.75", "3", "ill")]
+    rows = [separator.join(line) + "\n" for line in lines]
+    (folder / name).write_text("".join(rows))
+    done = uneven_in("init", name)
+    assert f"{name} has numbers for names of columns" in done.stderr
+    assert done.stderr.count("\n") == 1
+    (folder / name).write_text(separator.join(["x1", "2nd", "y"]) + "\n" + "".join(rows))
+    assert uneven_in("init", name, "--force").stderr == ""
+
+
 def test_formats_with_labels_of_their_own(tmp_path):
     (tmp_path / "a.svm").write_text("1 1:0.5 3:0.5\n-1 2:0.5\n")
     np.savez(tmp_path / "b.npz", X=np.eye(3), y=np.array([0, 1, 1]))

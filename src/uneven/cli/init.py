@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,11 @@ def command(
 
     terminal.refuse_output(output)
     guessed = start(files, output, force)
+    for file in guessed.headless:
+        terminal.note(
+            f"{file} has numbers for names of columns: its first line was taken for the names, so if that is a row, "
+            "write names above it and run this again with --force"
+        )
     if json:
         terminal.print_json({"output": output, **vars(guessed)})
         return
@@ -35,4 +41,4 @@ def command(
         typer.echo(
             f"Not learned from: {terminal.listed(guessed.left_out)} (no numbers, a row's id, or not in all files)."
         )
-    typer.echo(f"Next: say in {output} how good each source is, then run: uneven plan {output}")
+    typer.echo(f"Next: say in {output} how good each source is, then run: uneven plan {shlex.quote(str(output))}")

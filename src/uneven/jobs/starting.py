@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,13 @@ NOTE = """\
 
 @dataclass(frozen=True)
 class Start:
-    """What was guessed: the label's column and why, and the columns that were left out."""
+    """What was guessed: the label's column and why, columns left out, sources, and files that seem headless."""
 
     label: str | None
     reason: str
     left_out: tuple[str, ...]
     names: tuple[str, ...]
+    headless: tuple[str, ...]
 
 
 def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], force: bool = False) -> Start:
@@ -67,7 +69,8 @@ def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str],
     written = None if own else label
     write_sources(path, entries, label=written, features=usable if left_out else None, note=NOTE)
     read_sources(path)
-    return Start(label, reason, tuple(dict.fromkeys(left_out)), tuple(entry.source.name for entry in entries))
+    names, headless = (entry.source.name for entry in entries), (str(t.path) for t in tables if _headless(t))
+    return Start(label, reason, tuple(dict.fromkeys(left_out)), tuple(names), tuple(headless))
 
 
 def _refuse_twice(tables: Sequence[Table]) -> None:
@@ -108,6 +111,18 @@ def _label(tables: Sequence[Table], shared: Sequence[str]) -> tuple[str | None, 
     if len(shared) < 2:
         raise ValueError(f"{tables[0].path} must have a column besides the label, got {shortened(shared)}")
     return shared[-1], "the last column, for want of a better guess"
+
+
+def _headless(table: Table) -> bool:
+    """Whether a name of a column is a number: then the first line is a row, as a rule."""
+    return any(_is_number(column) for column in table.columns)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _numeric(table: Table, column: str) -> bool:
