@@ -9,11 +9,12 @@ import pytest
 
 import uneven
 from uneven.estimator.settings import clip_of
+from uneven.io import read_sources, sources_from_text
 from uneven.jobs.demo import run_demo
 
 
 def test_the_demo_and_what_to_try_next(folder, good):
-    said = good("demo", "--runs", 2, "-o", "demo", COLUMNS="80")
+    said = good("demo", "--runs", 2, "-o", "a demo", COLUMNS="80")
     for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
         assert words in said
     table = [line.split() for line in said.splitlines() if re.search(r"(privunit|l2-laplace) ", line) and "±" in line]
@@ -23,12 +24,15 @@ def test_the_demo_and_what_to_try_next(folder, good):
     assert max(len(line) for line in said.splitlines() if "±" in line or "test accuracy  " in line) <= 80
     assert "No row spends more than its site allows." in said
     assert "simulated" in said
-    assert (folder / "demo" / "report.html").stat().st_size > 10_000
+    report = (folder / "a demo" / "report.html").read_text()
+    assert "uneven demo -o &#x27;a demo&#x27; --runs 2 --seed 0" in report
     typed = [line.split("#")[0].strip() for line in said.splitlines() if line.startswith("  uneven ")]
     assert [words.split()[1] for words in typed] == ["plan", "fit", "predict", "init"]
     for command in typed[:3]:
         good(*shlex.split(command)[1:])
-    assert (folder / "demo" / "predictions.csv").exists()
+    assert (folder / "a demo" / "predictions.csv").exists()
+    unopened = sources_from_text((folder / "a demo" / "sources.toml").read_text())  # as the studio reads it
+    assert unopened.plan() == read_sources(folder / "a demo" / "sources.toml").plan()
 
 
 def test_the_demo_as_json(good):

@@ -53,6 +53,15 @@ def test_headings_are_in_order(page):
     assert all(b <= a + 1 for a, b in pairwise(levels))
 
 
+def test_one_step_is_one(reports):
+    assert "1 step," in " ".join(Page(reports["plan-one"]).text)
+
+
+def test_paper_is_light():
+    """Dark colours are for screens only."""
+    assert re.findall(r"@media [^{]*dark[^{]*", style.CSS) == ["@media screen and (prefers-color-scheme: dark) "]
+
+
 def test_what_the_bound_is_of(reports):
     """The clock's answer is an average, its bound of the last iterate; every bound is with this plan's clip."""
     average, clip = "over the last quarter of the clock", "All are with gradients clipped to 0.5"

@@ -14,7 +14,7 @@ import uneven
 from uneven.io import read_sources, sources_to_text
 from uneven.studio import table
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

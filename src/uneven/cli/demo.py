@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +43,7 @@ def command(
     demo = run_demo(runs, seed, progress=True)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
-    again = f"uneven demo -o {output} --runs {runs} --seed {seed}"
+    again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
     write_text_atomically(output / "report.html", demo_report(demo, again, sources.read_text(encoding="utf-8")))
     if json:
         terminal.print_json({**_facts(demo), "report": output / "report.html", "sources": sources})
@@ -98,16 +99,17 @@ def _reading(demo: Demo) -> list[str]:
 
 
 def _next(folder: Path) -> list[tuple[str, str]]:
-    sources, model = folder / "sources.toml", folder / "model.json"
+    names = ("sources.toml", "model.json", "test.parquet", "predictions.csv")
+    sources, model, test, predictions = (shlex.quote(str(folder / name)) for name in names)
     return [
         ("the plan with an intercept, and every other strategy's bound", f"uneven plan {sources}"),
         (
             "change an epsilon in the file first, then learn",
-            f"uneven fit {sources} -o {model} --test {folder / 'test.parquet'}",
+            f"uneven fit {sources} -o {model} --test {test}",
         ),
         (
             "labels and probabilities",
-            f"uneven predict {model} {folder / 'test.parquet'} -o {folder / 'predictions.csv'}",
+            f"uneven predict {model} {test} -o {predictions}",
         ),
         ("start on files of your own", "uneven init YOUR_FILES"),
     ]

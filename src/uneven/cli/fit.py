@@ -118,7 +118,8 @@ def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
     together = "all together" if plan.shuffled else "in this order"
     lines = [
         f"Learned from {', then '.join(used) if not plan.shuffled else terminal.joined(used)}, {together}: "
-        f"{plan.steps:,} steps of {plan.problem.batch_size} rows, each row used once ({plan.strategy}).",
+        f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
+        f"each row used once ({plan.strategy}).",
         f"It tells {terminal.listed(model.classes_.tolist())} apart by {model.n_features_in_} features"
         f"{' and an intercept' if trained.scale.intercept else ''}; "
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
@@ -133,7 +134,7 @@ def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
     )
-    lines.append(f"Next: uneven predict {written['model']} ROWS -o predictions.csv")
+    lines.append(f"Next: uneven predict {shlex.quote(str(written['model']))} ROWS -o predictions.csv")
     return lines
 
 

@@ -174,6 +174,7 @@ def write_sources(
     features: Sequence[str] | None = None,
     n_features: int | None = None,
     note: str = "",
+    counted: bool = False,
     **settings: Any,
 ) -> None:
     """Write a commented ``sources.toml`` that `read_sources` reads back; whole or not at all.
@@ -187,13 +188,15 @@ def write_sources(
         See `SourcesFile`; `n_features` where no source has data.
     note : str
         Lines to put below every source, such as comments.
+    counted : bool
+        Whether to write the rows of files too, for readers that do not open them: then a file must not grow.
     **settings
         Settings of `uneven.plan`: alpha, batch_size, loss, strategy, moments, radius, clip; and for fitting row_norm
         and fit_intercept.
     """
     folder = Path(path).absolute().parent
     columns: dict[str, Any] = {"label": label, "features": features, "n_features": n_features}
-    write_text_atomically(path, sources_to_text(sources, folder, note=note, **columns, **settings))
+    write_text_atomically(path, sources_to_text(sources, folder, note=note, counted=counted, **columns, **settings))
 
 
 def sources_to_text(
@@ -204,6 +207,7 @@ def sources_to_text(
     features: Sequence[str] | None = None,
     n_features: int | None = None,
     note: str = "",
+    counted: bool = False,
     **settings: Any,
 ) -> str:
     """Text that `write_sources` writes; `folder` is where the file will be, the current one if None.
@@ -232,7 +236,7 @@ def sources_to_text(
     every |= {key: value for key, value in _checked_problem(every, width).to_dict().items() if key in DEFAULTS}
     place = Path.cwd() if folder is None else folder
     columns = {"label": label, "features": names, "n_features": width}
-    return toml_text({**every, **scale, **columns}, _tables_of(entries, place), note)
+    return toml_text({**every, **scale, **columns}, _tables_of(entries, place, counted), note)
 
 
 def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
@@ -369,8 +373,8 @@ def _refuse_keys(file: Path, name: str, values: Mapping[str, Any]) -> None:
         checks.only_keys(f"source {name!r}", values, SOURCE_KEYS)
 
 
-def _tables_of(entries: Iterable[SourceEntry], folder: Path) -> Iterator[dict[str, Any]]:
-    """Each source as ``sources.toml`` has it. Rows are left out where they can be counted."""
+def _tables_of(entries: Iterable[SourceEntry], folder: Path, counted: bool) -> Iterator[dict[str, Any]]:
+    """Each source as ``sources.toml`` has it. Rows are left out where they can be counted, unless `counted`."""
     for entry in entries:
         source = entry.source
         noise = source.noise.to_dict()
@@ -378,7 +382,7 @@ def _tables_of(entries: Iterable[SourceEntry], folder: Path) -> Iterator[dict[st
         yield {
             "name": source.name,
             "data": None if entry.data is None else _from_folder(entry.data, folder),
-            "rows": source.rows if entry.data is None else None,
+            "rows": source.rows if counted or entry.data is None else None,
             "noise": noise,
             "price": source.price,
             "prices": None if entry.prices is None else [{"epsilon": e, "price": p} for e, p in entry.prices.items()],

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +160,8 @@ def write_files(folder: FilePath, seed: int = 0) -> FilePath:
         entries.append(SourceEntry(source, (folder / f"{name}.parquet").absolute()))
     _write_rows(folder / "test.parquet", data.X_test, data.y_test)
     path = folder / "sources.toml"
-    write_sources(path, entries, label=LABEL, alpha=ALPHA, batch_size=BATCH, clip=CLIP, row_norm=1.0)
+    settings: dict[str, Any] = {"alpha": ALPHA, "batch_size": BATCH, "clip": CLIP, "row_norm": 1.0}
+    write_sources(path, entries, label=LABEL, n_features=data.X.shape[1], counted=True, **settings)
     return path
 
 

@@ -60,7 +60,9 @@ def the_plan(plan: Plan) -> str:
         )
     return markup.section(
         "The plan",
-        markup.paragraph(f"Strategy '{plan.strategy}', {plan.steps:,} steps, each row used once."),
+        markup.paragraph(
+            f"Strategy '{plan.strategy}', {plan.steps:,} step{'s' * (plan.steps > 1)}, each row used once."
+        ),
         used,
         "<h3>What it promises</h3>",
         markup.paragraph(promise),

@@ -7,7 +7,7 @@ CSS = """
   --s0: #0068a6; --s1: #b05500; --s2: #00785a; --s3: #9c3f78;
   --s4: #5b5bd6; --s5: #b3261e; --s6: #6b6100; --s7: #444c56;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14181d; --ink: #e6e9ed; --muted: #a5aeb9; --rule: #39424d; --card: #1d232a; --link: #7cc0ff;
     --s0: #5ab4f0; --s1: #f2a93b; --s2: #3cc79a; --s3: #e892c2;
