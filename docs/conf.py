@@ -6,7 +6,13 @@ project = "uneven"
 author = "the uneven developers"
 copyright = "2026, the uneven developers"  # noqa: A001 (Sphinx's name)
 release = uneven.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx-mathjax-offline",  # after mathjax: formulas need no network
+]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
