@@ -75,15 +75,6 @@ def test_figures_in_the_readme(tmp_path, monkeypatch, capsys):
     assert [round(rate) for rate in paper.rates.values()] == [1000, 7652]
 
 
-def test_figures_of_the_classifiers_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page, names = ROOT / "docs" / "classifier.md", {}
-    for block in blocks(page):
-        exec(block, names)
-    scores = [round(float(names[which]), 3) for which in ("once", "often", "theirs")]
-    assert f"(once, often, theirs)]  # {scores}" in page.read_text(encoding="utf-8")
-
-
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec((ROOT / "examples" / "two_hospitals.py").read_text(encoding="utf-8"), {"__name__": "__main__"})
