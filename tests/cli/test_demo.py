@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.estimator.settings import clip_of
+from uneven.estimator.scaling import clip_of
 from uneven.io import read_sources, sources_from_text
 from uneven.jobs.demo import run_demo
 

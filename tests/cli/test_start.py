@@ -35,8 +35,14 @@ def test_help_imports_no_arrays(tmp_path):
 
 def test_a_plan_waits_for_no_compiler(tmp_path):
     (tmp_path / "sources.toml").write_text(FILE)
-    for options in ([], ["--json"], ["--report", "plan.html"]):
-        found = imported(tmp_path, "plan", "sources.toml", *options)
+    (tmp_path / "scaled.toml").write_text(f"row_norm = 2.0\n{FILE}")  # then the plan is the one that a fit would run
+    for options in (
+        ["sources.toml"],
+        ["scaled.toml"],
+        ["sources.toml", "--json"],
+        ["sources.toml", "--report", "p.html"],
+    ):
+        found = imported(tmp_path, "plan", *options)
         assert "numpy" in found
         assert not found & {"numba", "llvmlite", "sklearn", "matplotlib", "pyarrow"}
 

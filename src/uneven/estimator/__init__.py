@@ -13,6 +13,18 @@ line_search   the paper's search for a better second learning rate
 model_file    a fitted model as a readable file
 """
 
-from uneven.estimator.classifier import UnevenClassifier
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uneven.estimator.classifier import UnevenClassifier
 
 __all__ = ["UnevenClassifier"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the classifier when it is asked for: its rules of scale are needed without it, and without a compiler."""
+    if name == "UnevenClassifier":
+        from uneven.estimator.classifier import UnevenClassifier
+
+        return UnevenClassifier
+    raise AttributeError(f"module 'uneven.estimator' has no attribute {name!r}")

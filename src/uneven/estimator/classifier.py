@@ -18,7 +18,7 @@ from uneven.engine import Fit, State, fit, initial_state, tasks_of
 from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
 from uneven.estimator.grouping import Grouped, grouped
 from uneven.estimator.prediction import LinearPrediction
-from uneven.estimator.scaling import Scale, fitting, scale_of
+from uneven.estimator.scaling import Scale, clip_of, fitting, scale_of
 from uneven.ledger import Ledger
 from uneven.matrices import is_sparse
 from uneven.noise import Exact, FlippedLabels, Noise
@@ -309,7 +309,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.batch_size,
             self.loss,
             self.radius,
-            settings.clip_of(self.clip, self.strategy, private),
+            clip_of(self.clip, self.strategy, private),
             scale.norms,
             scale.eigenvalue,
         )

@@ -137,6 +137,13 @@ def sample_stride(rows: int, features: int) -> int:
     return max(1, -(-rows // min(SAMPLE, max(1, SAMPLE_CELLS // max(features, 1)))))
 
 
+def clip_of(clip: Any, strategy: str, private: bool) -> float | None:
+    """Norm that rows' gradients are shrunk to; "auto" is a half for private rows and the precision clock."""
+    if isinstance(clip, str):
+        return 0.5 if private and strategy == "precision" else None
+    return None if clip is None else float(clip)
+
+
 def row_norms(X: Any) -> Array:
     """Norm of each row."""
     if is_sparse(X):

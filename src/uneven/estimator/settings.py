@@ -89,10 +89,3 @@ def refuse_unfit(loss: str, groups: Grouped, problems: int) -> None:
             f"y must have two classes where a source is private, got {problems}: one-vs-rest would release every "
             "row once a class, and no account for that is kept yet"
         )
-
-
-def clip_of(clip: Any, strategy: str, private: bool) -> float | None:
-    """Norm that rows' gradients are shrunk to; "auto" is a half for private rows and the precision clock."""
-    if isinstance(clip, str):
-        return 0.5 if private and strategy == "precision" else None
-    return None if clip is None else float(clip)

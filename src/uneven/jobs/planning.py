@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from uneven.estimator.scaling import Scale, clip_of, stated_scale
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan, plan
-
-if TYPE_CHECKING:
-    from uneven.estimator.scaling import Scale
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -31,8 +27,6 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     stated = file.row_norm is not None
     if not stated and not (is_private(file) and any(entry.data is not None for entry in file.sources)):
         return file.plan(), UNKNOWN
-    from uneven.estimator.scaling import stated_scale  # now only: other plans wait for no compiler
-
     scale = stated_scale("auto" if file.row_norm is None else file.row_norm, file.fit_intercept, is_private(file))
     assert scale is not None
     intercept = " and one more feature for the intercept" if scale.intercept else ""
@@ -42,8 +36,6 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
 
 def plan_scaled(file: SourcesFile, scale: Scale) -> Plan:
     """Plan for the rows of these files as scaled."""
-    from uneven.estimator.settings import clip_of
-
     problem, clip = file.problem, "auto" if file.problem.clip is None else file.problem.clip
     with located(str(file.path)):
         return plan(
