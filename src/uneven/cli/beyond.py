@@ -39,14 +39,14 @@ def command(
     made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=not json)
     if json:
         tables = {name: table(one) for name, one in made.results.items()}
-        terminal.print_json({"targets": [t.to_dict() for t in made.targets], "tables": tables, "seconds": made.seconds})
+        terminal.print_json({"targets": [t.to_dict() for t in made.claims], "tables": tables, "seconds": made.seconds})
         return
     console = terminal.console()
     for name, one in made.results.items():
         console.print(terminal.table(f"{name}: excess objective", *_narrow(*table(one))))
         console.print(reference(one), soft_wrap=False)
-    experiments.print_claims(made.results, made.targets)
-    experiments.print_end(f"{len(made.targets)} targets", made.targets, made.seconds, made.folder)
+    experiments.print_claims(made.results, made.claims)
+    experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)
 
 
 def _narrow(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:

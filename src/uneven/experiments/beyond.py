@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uneven.experiments import beyond_panels
 from uneven.experiments.beyond_figure import figure
 from uneven.experiments.claims import Claim
 from uneven.experiments.results import Results
-from uneven.experiments.suite import Spec, all_results, run_suite
+from uneven.experiments.suite import Outcome, Spec, all_results, run_suite
 from uneven.experiments.targets import judged, reference, table
 from uneven.experiments.written import markdown_claims, markdown_table, write_claims, write_figure
 from uneven.io import write_text_atomically
@@ -29,27 +28,6 @@ SPECS = {
 }
 
 
-@dataclass(frozen=True)
-class Beyond:
-    """What came of it.
-
-    Attributes
-    ----------
-    results : dict of str to Results
-    targets : list of Claim
-        About the panels asked for; the files have all that the folder has runs of.
-    folder : Path
-        Where the Parquet files, ``targets.json``, ``tables.md``, ``figure.png`` and ``figure.pdf`` are.
-    seconds : float
-        How long it took to run what was not there yet.
-    """
-
-    results: Mapping[str, Results]
-    targets: Sequence[Claim]
-    folder: Path
-    seconds: float
-
-
 def beyond(
     panels: Sequence[str] | None = None,
     *,
@@ -59,14 +37,17 @@ def beyond(
     seed: int = 0,
     quick: bool = False,
     progress: bool = False,
-) -> Beyond:
-    """Run the paper's strategies and ours on the same rows at the same ε; see `reproduce` for the arguments."""
+) -> Outcome:
+    """Run the paper's strategies and ours on the same rows at the same ε; see `reproduce` for the arguments.
+
+    The claims are the targets. The folder has ``targets.json``, ``tables.md``, ``figure.png`` and ``figure.pdf``.
+    """
     folder = Path(output)
     results, seconds = run_suite(
         SPECS, panels, runs=runs, data=data, folder=folder, seed=seed, quick=quick, progress=progress
     )
     targets = summarised(all_results(SPECS, folder), folder)
-    return Beyond(results, [target for target in targets if target.panel in results], folder, seconds)
+    return Outcome(results, [target for target in targets if target.panel in results], folder, seconds)
 
 
 def summarised(results: Mapping[str, Results], folder: Path) -> list[Claim]:

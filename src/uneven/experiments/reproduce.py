@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uneven.experiments import order, two_rates, vary_c2
 from uneven.experiments.claims import Claim, judged
 from uneven.experiments.figure import figure
 from uneven.experiments.results import Results
-from uneven.experiments.suite import Spec, all_results, run_suite
+from uneven.experiments.suite import Outcome, Spec, all_results, run_suite
 from uneven.experiments.written import markdown_claims, write_claims, write_figure
 from uneven.io import write_text_atomically
 
@@ -27,27 +26,6 @@ SPECS = {
 PANELS = tuple(SPECS)
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """What came of it.
-
-    Attributes
-    ----------
-    results : dict of str to Results
-    claims : list of Claim
-        About the panels asked for; the files have all that the folder has runs of.
-    folder : Path
-        Where the Parquet files, ``claims.json``, ``claims.md``, ``figure.png`` and ``figure.pdf`` are.
-    seconds : float
-        How long it took to run what was not there yet.
-    """
-
-    results: Mapping[str, Results]
-    claims: Sequence[Claim]
-    folder: Path
-    seconds: float
-
-
 def reproduce(
     panels: Sequence[str] | None = None,
     *,
@@ -57,7 +35,7 @@ def reproduce(
     seed: int = 0,
     quick: bool = False,
     progress: bool = False,
-) -> Reproduction:
+) -> Outcome:
     """Re-run panels of the paper's figure on the real data, and say claim by claim whether it holds.
 
     Runs are written to Parquet ten at a time; those that are there already are not run again.
@@ -74,13 +52,18 @@ def reproduce(
         Folder for results; made if it is not there.
     quick : bool
         Fewer runs on fewer rows.
+
+    Returns
+    -------
+    Outcome
+        The folder has ``claims.json``, ``claims.md``, ``figure.png`` and ``figure.pdf``.
     """
     folder = Path(output)
     results, seconds = run_suite(
         SPECS, panels, runs=runs, data=data, folder=folder, seed=seed, quick=quick, progress=progress
     )
     claims = summarised(all_results(SPECS, folder), folder)
-    return Reproduction(results, [claim for claim in claims if claim.panel in results], folder, seconds)
+    return Outcome(results, [claim for claim in claims if claim.panel in results], folder, seconds)
 
 
 def summarised(results: Mapping[str, Results], folder: Path) -> list[Claim]:

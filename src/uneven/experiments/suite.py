@@ -12,6 +12,7 @@ from pathlib import Path
 
 from uneven import checks
 from uneven.datasets import Dataset, counts, load_covertype, load_mnist
+from uneven.experiments.claims import Claim
 from uneven.experiments.panel import Counts, Panel
 from uneven.experiments.results import Results, parts, read_results
 from uneven.experiments.running import described, finished_runs, run_panel
@@ -46,6 +47,28 @@ class Spec:
     dataset: str
     build: Callable[[str, Counts, int], Panel]
     cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a suite.
+
+    Attributes
+    ----------
+    results : dict of str to Results
+        Of the panels asked for.
+    claims : list of Claim
+        About those panels; the files have all that the folder has runs of.
+    folder : Path
+        Where the Parquet files are, and what was made of them.
+    seconds : float
+        How long it took to run what was not there yet.
+    """
+
+    results: Mapping[str, Results]
+    claims: Sequence[Claim]
+    folder: Path
+    seconds: float
 
 
 def run_suite(
