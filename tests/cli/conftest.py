@@ -1,7 +1,5 @@
 """Commands are run as a user runs them: in another process, in a folder of their own."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +8,8 @@ import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+import commands
 
 FEATURES = ["age", "dose", "pulse"]
 
@@ -64,14 +64,7 @@ def uneven_in(folder):
     """Run ``uneven`` in the folder; a traceback is never shown."""
 
     def run(*arguments, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "uneven", *map(str, arguments)],
-            cwd=folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = commands.uneven(*arguments, cwd=folder, environment=environment)
         assert "Traceback" not in done.stderr
         return done
 

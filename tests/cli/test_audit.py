@@ -1,20 +1,16 @@
 """``uneven audit`` as a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import uneven
 
 FLAWED = Path(__file__).parents[1] / "audit"
 
 
 def run(*arguments, folder=FLAWED):
-    command = [sys.executable, "-m", "uneven", "audit", *arguments]
-    environment = {**os.environ, "COLUMNS": "80"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return uneven("audit", *arguments, cwd=folder, environment={"COLUMNS": "80"})
 
 
 def test_table_of_both_mechanisms():

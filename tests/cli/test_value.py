@@ -1,12 +1,10 @@
 """``uneven value`` as a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import uneven
 
 SETTINGS = "alpha = 0.01\nn_features = 25\n"
 CLINIC = '[[source]]\nname = "clinic"\nrows = 6000\nnoise = { kind = "local-privacy", epsilon = 10 }\n'
@@ -22,9 +20,7 @@ def sources(tmp_path):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "uneven", "value", *map(str, arguments)]
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return uneven("value", *arguments, environment={"MPLBACKEND": "Agg"})
 
 
 def test_what_to_buy(sources, tmp_path):

@@ -4,7 +4,6 @@ Any error in the console fails the test, and so does any request that leaves loo
 """
 
 import re
-import shutil
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,20 +13,8 @@ import uneven
 from uneven.io import read_sources, sources_to_text
 from uneven.studio import table
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if CHROMIUM is None:
-    pytest.skip("no chromium on this machine", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PATIENCE = 60_000
 playwright.expect.set_options(timeout=PATIENCE)
@@ -37,14 +24,6 @@ playwright.expect.set_options(timeout=PATIENCE)
 def url(tmp_path_factory):
     with served(cwd=tmp_path_factory.mktemp("studio")) as (_, address):
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

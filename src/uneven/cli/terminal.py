@@ -57,22 +57,15 @@ def write_figure(figure: Figure, path: Path) -> None:
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse to write into a file that is read, or twice into one, under whatever names it goes."""
-    taken = {_same(path): what for what, path in inputs.items() if path is not None}
+    from uneven.io import same_file
+
+    taken = {what: path for what, path in inputs.items() if path is not None}
     for what, path in outputs.items():
         if path is None:
             continue
-        if (other := taken.get(_same(path))) is not None:
+        if other := next((name for name, known in taken.items() if same_file(path, known)), None):
             raise ValueError(f"{what} must be a file of its own, got {str(path)!r}, which is {other}")
-        taken[_same(path)] = what
-
-
-def _same(path: Path) -> object:
-    """Equal for two names of one file: links to it, and paths to it from elsewhere."""
-    resolved = path.resolve()
-    if not resolved.exists():
-        return str(resolved)
-    known = resolved.stat()
-    return (known.st_dev, known.st_ino)
+        taken[what] = path
 
 
 def described_files(file: SourcesFile) -> dict[str, Path | None]:
@@ -117,14 +110,14 @@ def print_json(values: Any) -> None:
     typer.echo(json.dumps(_plain(values), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], right: bool = True) -> Table:
-    """Table with the first column to the left, and the others to the right, as numbers are, or to the left as well."""
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Table with the first column to the left, and the others to the right, as numbers are."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     made = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        made.add_column(column, justify="right" if right and i else "left")
+        made.add_column(column, justify="right" if i else "left")
     for row in rows:
         made.add_row(*map(str, row))
     return made

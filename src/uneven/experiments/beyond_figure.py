@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from uneven.experiments.figure import ROWS, plain_log_axis
+from uneven.experiments.figure import LETTERS, ROWS, draw_panel, plain_log_axis
 from uneven.experiments.results import Results
 from uneven.experiments.targets import excess
 
@@ -37,16 +38,11 @@ def figure(results: Mapping[str, Results]) -> Figure | None:
     made = Figure(figsize=(17, 3.7 * len(rows)), layout="constrained")
     axes = made.subplots(len(rows), len(COLUMNS), squeeze=False, width_ratios=(1, 1, 0.8, 1))
     drawn: dict[str, Artist] = {}
-    for i, row in enumerate(rows):
-        for j, column in enumerate(COLUMNS):
-            name = f"{'beyond' if column == 'accuracy' else column}-{row}"
-            if name not in results:
-                axes[i][j].set_axis_off()
-                continue
-            DRAW[column](axes[i][j], results[name])
-            axes[i][j].set_title(f"({'abcdefgh'[i * len(COLUMNS) + j]}) {ROWS[row]}", fontsize=10, loc="left")
-            handles, labels = axes[i][j].get_legend_handles_labels()
-            drawn |= dict(zip(labels, handles, strict=True))
+    for letter, one, (row, column) in zip(LETTERS, axes.flat, product(rows, COLUMNS), strict=False):
+        name = f"{'beyond' if column == 'accuracy' else column}-{row}"
+        draw_panel(one, DRAW[column], results.get(name), f"({letter}) {ROWS[row]}")
+        handles, labels = one.get_legend_handles_labels()
+        drawn |= dict(zip(labels, handles, strict=True))
     if drawn:
         made.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=len(drawn), frameon=False)
     return made

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS = {"mnist": "MNIST", "covertype": "Covertype"}
+LETTERS = "abcdefgh"
 COLUMNS = ("order", "two-rates", "vary-c2")
 
 # Okabe and Ito's colours, told apart by people who do not see all colours; markers and dashes for print without any.
@@ -40,15 +42,19 @@ def figure(results: Mapping[str, Results]) -> Figure:
     columns = [column for column in COLUMNS if any(name.startswith(column) for name in results)]
     made = Figure(figsize=(4.1 * len(columns), 3.3 * len(rows)), layout="constrained")
     axes = made.subplots(len(rows), len(columns), squeeze=False)
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            name = f"{column}-{row}"
-            if name not in results:
-                axes[i][j].set_axis_off()
-                continue
-            DRAW[column](axes[i][j], results[name])
-            axes[i][j].set_title(f"({'abcdef'[i * len(columns) + j]}) {ROWS[row]}", fontsize=10, loc="left")
+    places = product(rows, columns)
+    for letter, one, (row, column) in zip(LETTERS, axes.flat, places, strict=False):
+        draw_panel(one, DRAW[column], results.get(f"{column}-{row}"), f"({letter}) {ROWS[row]}")
     return made
+
+
+def draw_panel(axes: Axes, draw: Callable[[Axes, Results], None], results: Results | None, title: str) -> None:
+    """Draw one panel of a figure, or leave its place empty."""
+    if results is None:
+        axes.set_axis_off()
+        return
+    draw(axes, results)
+    axes.set_title(title, fontsize=10, loc="left")
 
 
 def _order(axes: Axes, results: Results) -> None:
