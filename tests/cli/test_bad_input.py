@@ -8,7 +8,7 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
-from uneven.jobs.training import train
+from uneven.training.files import train
 
 FIT = ("fit", "sources.toml")
 PRIVATE = tuple(f'{{ kind = "local-privacy", epsilon = {e} }}' for e in (4.0, 1.0))

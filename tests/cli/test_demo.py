@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.estimator.scaling import clip_of
+from uneven.experiments.demo import run_demo
 from uneven.io import read_sources, sources_from_text
-from uneven.jobs.demo import run_demo
+from uneven.training.scaling import clip_of
 
 
 def test_the_demo_and_what_to_try_next(folder, good):

@@ -8,9 +8,9 @@ import pytest
 
 import uneven
 from uneven.io import open_table, read_sources
-from uneven.jobs import training
-from uneven.jobs.planning import plan_ahead
-from uneven.jobs.training import train
+from uneven.training import files as training
+from uneven.training.files import train
+from uneven.training.planning import plan_ahead
 
 FEATURES = ["age", "dose", "pulse"]
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from uneven.io import read_sources
-from uneven.jobs.starting import start
+from uneven.io.proposal import start
 
 
 def test_from_files_to_predictions(folder, good):

@@ -9,8 +9,8 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
-from uneven.jobs import predicting
-from uneven.jobs.training import train
+from uneven.training import scoring
+from uneven.training.files import train
 
 FEATURES = ["age", "dose", "pulse"]
 
@@ -56,10 +56,10 @@ def test_columns_are_matched_by_name(folder, good):
 
 def test_pieces_are_put_together(folder, model, monkeypatch):
     monkeypatch.setattr("uneven.io.arrow.BLOCK_ROWS", 70)
-    table, features = predicting.open_rows(model, folder / "rows.parquet")
-    pieces = list(predicting.predictions(model, table, features))
+    table, features = scoring.open_rows(model, folder / "rows.parquet")
+    pieces = list(scoring.predictions(model, table, features))
     assert [len(piece["label"]) for piece in pieces] == [70, 70, 70, 70, 20]
-    predicting.write_predictions(iter(pieces), folder / "out.csv")
+    scoring.write_predictions(iter(pieces), folder / "out.csv")
     want = expected(model, pd.read_parquet(folder / "rows.parquet"))
     assert pd.read_csv(folder / "out.csv")["label"].tolist() == want["label"].tolist()
 
@@ -81,9 +81,9 @@ def test_a_failure_half_way_leaves_the_old_file(folder, model, uneven_in, monkey
     rows = pd.read_parquet(folder / "rows.parquet")
     rows.loc[250, "age"] = np.nan
     rows.to_csv(folder / "gap.csv", index=False)
-    table, features = predicting.open_rows(model, folder / "gap.csv")
+    table, features = scoring.open_rows(model, folder / "gap.csv")
     with pytest.raises(ValueError, match="column 'age' has no value in row 250"):
-        predicting.write_predictions(predicting.predictions(model, table, features), folder / "out.csv")
+        scoring.write_predictions(scoring.predictions(model, table, features), folder / "out.csv")
     assert (folder / "out.csv").read_text() == "old"
     before = sorted(folder.iterdir())
     done = uneven_in("predict", "model.json", "gap.csv", "-o", "out.csv")

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import uneven
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
-from uneven.estimator.line_search import best, candidates, comparable
 from uneven.planner import at_rates
+from uneven.training.line_search import best, candidates, comparable
 
 CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0), mark="skip"))
 
@@ -134,7 +134,7 @@ def test_estimated_rates_do_not_depend_on_alpha():
 def test_each_round_comes_nearer_the_rate(monkeypatch):
     """Sixty anchors are few: their own model is unsure, and takes flips for doubt. Six samples, the means."""
     several = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
-    monkeypatch.setattr("uneven.estimator.flips.ROUNDS", 1)
+    monkeypatch.setattr("uneven.training.flips.ROUNDS", 1)
     once = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
     assert once < several - 0.01
     assert abs(several - 0.25) < abs(once - 0.25)
@@ -156,7 +156,7 @@ def test_a_tiny_anchor_is_not_gone_through_for_ever(monkeypatch):
         seen.append(options["passes"])
         return real(plan, data, **options)
 
-    monkeypatch.setattr("uneven.estimator.flips.fit", spy)
+    monkeypatch.setattr("uneven.training.flips.fit", spy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ten anchors: the estimate may be at its limit
         UnevenClassifier(ESTIMATE, random_state=0).fit(X, observed, source=source)
@@ -195,7 +195,7 @@ def test_many_levels_are_rounded_to_more_privacy_never_less():
     given = np.array(sorted(clf.privacy_spent_.values()))
     assert len(given) <= 256
     assert given.max() <= asked.max()
-    from uneven.estimator.grouping import _rounded_down
+    from uneven.training.grouping import _rounded_down
 
     rounded = _rounded_down(asked)
     assert (rounded <= asked * (1 + 1e-12)).all()
@@ -334,7 +334,7 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
         return real(plan, data, **options)
 
     monkeypatch.setattr("uneven.estimator.classifier.fit", spy)
-    monkeypatch.setattr("uneven.estimator.flips.fit", spy)
+    monkeypatch.setattr("uneven.training.flips.fit", spy)
     UnevenClassifier(noise, random_state=0, row_norm=5.0).fit(X, observed, source=source)
     assert seen[-1] == {"expert", "crowd", "clinic"}
     assert all("clinic" not in names for names in seen[:-1])

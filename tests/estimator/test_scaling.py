@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
-from uneven.estimator.grouping import grouped
-from uneven.estimator.scaling import largest_eigenvalue, scale_of, steepness
+from uneven.training.grouping import grouped
+from uneven.training.scaling import largest_eigenvalue, scale_of, steepness
 
 
 def one_source(n):

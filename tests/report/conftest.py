@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import uneven
+from uneven.experiments.demo import run_demo
 from uneven.io import SourceEntry, read_sources, write_sources
-from uneven.jobs.demo import run_demo
-from uneven.jobs.training import train
 from uneven.report import demo_report, fit_report, plan_report
+from uneven.training.files import train
 
 NASTY = "<script>alert('x')</script>\"&' </svg><img src=x onerror=alert(1)> " + "verylongname" * 8
 COMMAND = "uneven plan '</code><script>alert(2)</script>.toml'"

@@ -12,7 +12,7 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
-    from uneven.jobs.demo import Demo, Entry
+    from uneven.experiments.demo import Demo, Entry
 
 INTRODUCTION = """\
 Two sites share {rows:,} rows of Covertype: does lodgepole pine grow on a patch of forest?
@@ -35,8 +35,8 @@ def command(
 
     [bold]Example:[/] uneven demo -o demo
     """
+    from uneven.experiments.demo import run_demo, write_files
     from uneven.io import write_text_atomically
-    from uneven.jobs.demo import run_demo, write_files
     from uneven.report import demo_report
 
     terminal.refuse_output(output / "report.html" if output.exists() else output)

@@ -11,9 +11,9 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
-    from uneven.estimator.scaling import Scale
     from uneven.io import SourcesFile
-    from uneven.jobs.training import Measure, Trained
+    from uneven.training.files import Measure, Trained
+    from uneven.training.scaling import Scale
 
 PATH_POINTS = 80
 
@@ -52,8 +52,8 @@ def command(
         {**terminal.described_files(file), "the test file": test},
     )
     file = file if strategy is None else replace(file, strategy=strategy)
-    from uneven.jobs.training import train  # now only: what is wrong with the file was said without the compiler
     from uneven.ledger import Ledger
+    from uneven.training.files import train  # now only: what is wrong with the file was said without the compiler
 
     trained = train(
         file,

@@ -23,7 +23,7 @@ def command(
 
     [bold]Example:[/] uneven init clinic.parquet crowd.csv -o sources.toml
     """
-    from uneven.jobs.starting import start
+    from uneven.io.proposal import start
 
     terminal.refuse_output(output)
     guessed = start(files, output, force)

@@ -25,22 +25,22 @@ def command(
 
     [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv
     """
-    from uneven.jobs import predicting
+    from uneven.training import scoring
 
     terminal.refuse_output(output)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
-    fitted = predicting.load_model(model)
-    table, features = predicting.open_rows(fitted, rows)
-    pieces = predicting.predictions(fitted, table, features)
+    fitted = scoring.load_model(model)
+    table, features = scoring.open_rows(fitted, rows)
+    pieces = scoring.predictions(fitted, table, features)
     if output is not None:
         counts: dict[Any, int] = {}
-        predicting.write_predictions(predicting.count_labels(pieces, counts), output)
+        scoring.write_predictions(scoring.count_labels(pieces, counts), output)
         _say(output, counts, json)
     elif json:
-        predicting.write_json(pieces, sys.stdout)
+        scoring.write_json(pieces, sys.stdout)
     else:
         sys.stdout.flush()
-        predicting.write_csv(pieces, sys.stdout.buffer)
+        scoring.write_csv(pieces, sys.stdout.buffer)
 
 
 def _say(output: Path, counts: dict[Any, int], json: bool) -> None:

@@ -6,7 +6,7 @@ sparse      the compiled loop over sparse rows
 plans       what the engine needs to know of a plan
 state       what a run carries from one stretch of rows to the next
 rows        arrays, memory maps and streams as chunks in random order
-streams     randomness
+randomness  independent generators for each run and source
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
 objective   f(w) for many w

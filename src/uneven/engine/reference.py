@@ -68,7 +68,7 @@ def noisy_gradient(
         return task.noises[0].gradient(problem, w, X, y, rng)
     rows, bound = row_gradients(task, w, X, y, group), problem.gradient_norm
     kinds = [task.noises[k] for k in group]
-    refuse_longer(rows[[noise.epsilon_per_row is not None for noise in kinds]], bound)
+    refuse_longer(rows[[noise.private for noise in kinds]], bound)
     for i, noise in enumerate(kinds):  # first the rows that are released each by itself, then the noise of all others
         if not noise.is_mixture:
             rows[i] = noise.release(rows[i : i + 1], bound, rng)[0]

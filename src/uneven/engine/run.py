@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.engine import kernels, reference, sparse
 from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
+from uneven.engine.randomness import checked_seed, generator
 from uneven.engine.rows import (
     Arrays,
     Chunk,
@@ -24,7 +25,6 @@ from uneven.engine.rows import (
     limit_of,
 )
 from uneven.engine.state import Array, State, Task, initial_state
-from uneven.engine.streams import checked_seed, generator
 from uneven.matrices import is_sparse
 
 NO_TWIN = np.zeros(0)
@@ -160,12 +160,7 @@ def fit(
     >>> bool(np.mean(np.sign(X @ fitted.weights) == y) > 0.9)
     True
     """
-    if (
-        twin
-        and checked_seed(seed) is None
-        and hasattr(plan, "sources")
-        and any(s.noise.epsilon_per_row is not None for s in plan.sources)
-    ):
+    if twin and checked_seed(seed) is None and hasattr(plan, "sources") and any(s.noise.private for s in plan.sources):
         raise ValueError("twin must be False where rows are private and there is no seed: it is learned without noise")
     checks.whole("record", record, least=0)
     seed, rows = checked_seed(seed), checked_data(plan, data, checks.whole("passes", passes))

@@ -83,7 +83,7 @@ class Task:
     estimate: bool = False
 
     def __post_init__(self) -> None:
-        private = any(noise.epsilon_per_row is not None for noise in self.noises)
+        private = any(noise.private for noise in self.noises)
         if private and self.problem.norms != "largest":
             raise ValueError(f"norms must be 'largest' where a source is private, got {self.problem.norms!r}")
 

@@ -2,15 +2,6 @@
 
 classifier    `UnevenClassifier`
 prediction    what it says of rows
-settings      its arguments, checked
-labels        labels of any kind to -1 and 1
-grouping      which source each row is of
-scaling       rows to norm 1, by a public constant or by their root mean square
-accounts      what private rows are charged
-flips         flip rates estimated from the labels themselves
-going_on      more rows later
-line_search   the paper's search for a better second learning rate
-model_file    a fitted model as a readable file
 """
 
 from typing import TYPE_CHECKING, Any

@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
 from uneven.engine import Fit, State, fit, initial_state, tasks_of
-from uneven.estimator import accounts, flips, going_on, labels, line_search, model_file, settings
-from uneven.estimator.grouping import Grouped, grouped
 from uneven.estimator.prediction import LinearPrediction
-from uneven.estimator.scaling import Scale, clip_of, fitting, scale_of
 from uneven.ledger import Ledger
 from uneven.matrices import is_sparse
 from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.planner import Plan, Source, plan
 from uneven.problem import Problem
+from uneven.training import accounts, continuation, flips, labels, line_search, model_file, settings
+from uneven.training.grouping import Grouped, grouped
+from uneven.training.scaling import Scale, clip_of, fitting, scale_of
 
 Array = NDArray[np.float64]
 Data = dict[str, tuple[Any, Array]]
@@ -116,7 +116,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     """
 
     _states: list[State]
-    _course: going_on.Course
+    _course: continuation.Course
     _ended: str
     _rows_seen: dict[str, int]
     _book: Ledger | None
@@ -235,7 +235,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, ensure_min_samples=0
         )
         settings.refuse_bad(self.get_params(deep=False))
-        going_on.refuse_settings(self.get_params(deep=False))
+        continuation.refuse_settings(self.get_params(deep=False))
         if not first:
             labels.refuse_others(classes, self.classes_)
         if X.shape[0] == 0:
@@ -245,7 +245,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         signs = labels.signs(y, self.classes_)
         groups = grouped(X.shape[0], self.noise, source, None, None, self.mechanism)
         rates = {} if first else getattr(self, "flip_rates_", {})
-        groups = replace(groups, noises=going_on.with_known_rates(groups.noises, rates))
+        groups = replace(groups, noises=continuation.with_known_rates(groups.noises, rates))
         settings.refuse_unfit(self.loss, groups, len(signs))
         if first:
             self._open(X, groups)
@@ -256,7 +256,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.privacy_spent_ = accounts.most(self.privacy_spent_, spent)
         self._rows_seen = accounts.counted(groups, self._rows_seen)
         states = [
-            going_on.continued(state, self._course, groups, unit, sign, self.passes, self.random_state)
+            continuation.continued(state, self._course, groups, unit, sign, self.passes, self.random_state)
             for state, sign in zip(self._states, signs, strict=True)
         ]
         self._keep(states, self.scale_)
@@ -388,11 +388,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     def _open(self, X: Any, groups: Grouped) -> None:
         """Begin with `partial_fit`, for all sources that may come."""
-        noises = going_on.with_known_rates(self._declared(groups), {})
-        private = any(one.epsilon_per_row is not None for one in noises.values())
+        noises = continuation.with_known_rates(self._declared(groups), {})
+        private = any(one.private for one in noises.values())
         scale = scale_of(X, groups, self.row_norm, self.fit_intercept, private, self.batch_size)
         problem = self._problem(private, X.shape[1] + bool(self.fit_intercept), scale)
-        self._course = going_on.course(problem, noises, self.get_params(deep=False))
+        self._course = continuation.course(problem, noises, self.get_params(deep=False))
         count = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._keep([initial_state(problem.n_features) for _ in range(count)], scale)
         self._rows_seen = {}
@@ -406,10 +406,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         elif groups.by_row:
             self._ended = "a fit to rows that told their own noise: it takes sources; clone the model"
         else:
-            noises = going_on.usable(self._declared(groups), self.flip_rates_, self.plan_.problem)
-            self._course = going_on.course(self.plan_.problem, noises, self.get_params(deep=False))
+            noises = continuation.usable(self._declared(groups), self.flip_rates_, self.plan_.problem)
+            self._course = continuation.course(self.plan_.problem, noises, self.get_params(deep=False))
             kind = tasks_of(self.plan_, self.average, self._course.estimate)[-1].average.kind
-            self._states = [going_on.grown(state, kind) for state in self._states]
+            self._states = [continuation.grown(state, kind) for state in self._states]
 
     def _declared(self, groups: Grouped) -> dict[str, Noise]:
         """All sources that may come: those of `noise`, and of these rows."""

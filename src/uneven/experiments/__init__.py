@@ -9,7 +9,7 @@ results     read that Parquet back
 claims      the paper's statements, each with a verdict from the runs' own standard errors
 figure      the six panels as one picture
 suite       several panels in a row
-written     claims, tables and figures as files
+outputs     claims, tables and figures as files
 reproduce   all of the paper: `reproduce`
 
 beyond_panels, beyond_figure, targets and beyond do the same for what goes beyond it.

@@ -9,10 +9,10 @@ from pathlib import Path
 from uneven.experiments import beyond_panels
 from uneven.experiments.beyond_figure import figure
 from uneven.experiments.claims import Claim
+from uneven.experiments.outputs import markdown_claims, markdown_table, write_claims, write_figure
 from uneven.experiments.results import Results
 from uneven.experiments.suite import Outcome, Spec, all_results, run_suite
 from uneven.experiments.targets import judged, reference, table
-from uneven.experiments.written import markdown_claims, markdown_table, write_claims, write_figure
 from uneven.io import write_text_atomically
 
 SPECS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from uneven.experiments import order, two_rates, vary_c2
 from uneven.experiments.claims import Claim, judged
 from uneven.experiments.figure import figure
+from uneven.experiments.outputs import markdown_claims, write_claims, write_figure
 from uneven.experiments.results import Results
 from uneven.experiments.suite import Outcome, Spec, all_results, run_suite
-from uneven.experiments.written import markdown_claims, write_claims, write_figure
 from uneven.io import write_text_atomically
 
 SPECS = {

@@ -76,6 +76,11 @@ class Noise(ABC):
         """ε that one release of a row costs; None if nothing is promised."""
         return None
 
+    @property
+    def private(self) -> bool:
+        """Whether rows are released with a privacy guarantee."""
+        return self.epsilon_per_row is not None
+
     @abstractmethod
     def row_energy(self, problem: Problem) -> float:
         """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import theory
-from uneven.planner.feeds import Segment
+from uneven.planner.segments import Segment
 from uneven.planner.source import Source
 from uneven.problem import Problem
 from uneven.schedules import Rate, schedule_to_dict

@@ -11,7 +11,7 @@ from uneven import checks
 from uneven.noise import MOMENTS
 from uneven.planner import picture, search, strategies, text
 from uneven.planner.decision import FORMAT, Decision, evaluated
-from uneven.planner.feeds import Feed, Segment, exchange, feeds_of
+from uneven.planner.segments import Feed, Segment, exchange, feeds_of
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import STRATEGIES, Draft
 from uneven.problem import Problem
@@ -239,7 +239,7 @@ def _least(source: Source, problem: Problem) -> str:
 
 
 def _refuse_private_mean(sources: Sequence[Source], problem: Problem) -> None:
-    private = [source.name for source in sources if source.noise.epsilon_per_row is not None]
+    private = [source.name for source in sources if source.noise.private]
     if private and problem.norms != "largest":
         raise ValueError(
             f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven import theory
 from uneven.noise import Moment
 from uneven.planner import search
-from uneven.planner.feeds import Feed, Segment, clean_first, noisy_first
+from uneven.planner.segments import Feed, Segment, clean_first, noisy_first
 from uneven.problem import Problem
 from uneven.schedules import Averaged, Precision, Rate, Schedule
 

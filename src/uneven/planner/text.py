@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
 from uneven.planner.decision import Decision
-from uneven.planner.feeds import Segment
+from uneven.planner.segments import Segment
 from uneven.problem import Problem
 
 WIDTH = 100

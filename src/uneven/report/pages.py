@@ -10,8 +10,8 @@ from uneven.report.words import QUESTION
 from uneven.schedules import Precision
 
 if TYPE_CHECKING:
-    from uneven.jobs.demo import Demo
-    from uneven.jobs.training import Trained
+    from uneven.experiments.demo import Demo
+    from uneven.training.files import Trained
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
@@ -71,7 +71,7 @@ def fit_report(trained: Trained, command: str, settings: str = "") -> str:
     Parameters
     ----------
     trained : Trained
-        What `uneven.jobs.training.train` returned.
+        What `uneven.training.files.train` returned.
     command, settings : str
         See `plan_report`.
     """

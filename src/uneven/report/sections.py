@@ -17,8 +17,8 @@ from uneven.report.charts import Axis, Series, axis_for
 
 if TYPE_CHECKING:
     from uneven.engine import Path
-    from uneven.jobs.demo import Demo
-    from uneven.jobs.training import Measure
+    from uneven.experiments.demo import Demo
+    from uneven.training.files import Measure
 
 
 MIXED = 7

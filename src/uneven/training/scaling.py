@@ -21,8 +21,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from uneven import checks
-from uneven.estimator.grouping import Grouped
 from uneven.matrices import is_sparse
+from uneven.training.grouping import Grouped
 
 Array = NDArray[np.float64]
 

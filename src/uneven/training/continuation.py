@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import State, Task, advance, checked_chunk
+from uneven.engine.randomness import generator
 from uneven.engine.rows import limit_of
 from uneven.engine.state import Average
-from uneven.engine.streams import generator
-from uneven.estimator.flips import unknown
-from uneven.estimator.grouping import Grouped
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, plan
 from uneven.problem import Problem
 from uneven.schedules import Schedule
+from uneven.training.flips import unknown
+from uneven.training.grouping import Grouped
 
 KEPT = ("noise", "alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
@@ -80,7 +80,7 @@ def with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> d
 def usable(noises: Mapping[str, Noise], rates: Mapping[str, Any], problem: Problem) -> dict[str, Noise]:
     """Noises that may come after a fit to this problem: private ones only if rows have a bound, known rates only."""
     bounded = problem.norms == "largest"
-    fit_for = {name: one for name, one in noises.items() if bounded or one.epsilon_per_row is None}
+    fit_for = {name: one for name, one in noises.items() if bounded or not one.private}
     return with_known_rates({n: one for n, one in fit_for.items() if n in rates or not unknown({n: one})}, rates)
 
 

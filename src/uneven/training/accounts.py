@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.estimator.grouping import Grouped
 from uneven.ledger import Ledger
+from uneven.training.grouping import Grouped
 
 BOOK = "data"
 """Source under which the ledger knows rows that told their own ε."""

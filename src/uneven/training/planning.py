@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from uneven.estimator.scaling import Scale, clip_of, stated_scale
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan, plan
+from uneven.training.scaling import Scale, clip_of, stated_scale
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -15,7 +15,7 @@ UNKNOWN = (
 
 def is_private(file: SourcesFile) -> bool:
     """Whether a source is private: then nothing is scaled by the data."""
-    return any(entry.source.noise.epsilon_per_row is not None for entry in file.sources)
+    return any(entry.source.noise.private for entry in file.sources)
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.engine import fit
-from uneven.estimator.grouping import Grouped
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, plan
 from uneven.problem import Problem
+from uneven.training.grouping import Grouped
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
 
 def _anchors(noises: Mapping[str, Noise]) -> dict[str, Noise]:
     missing = unknown(noises)
-    return {name: one for name, one in noises.items() if name not in missing and one.epsilon_per_row is None}
+    return {name: one for name, one in noises.items() if name not in missing and not one.private}
 
 
 def rate_of(probability: Array, start: float = 0.25, iterations: int = 200) -> float:

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.estimator import line_search
-from uneven.estimator import settings as setting
-from uneven.estimator.scaling import Scale
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located, one_line
 from uneven.noise import Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
+from uneven.training import line_search
+from uneven.training import settings as setting
+from uneven.training.scaling import Scale
 
 KIND, VERSION = "uneven-model", 1
 KEYS = (

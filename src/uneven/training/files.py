@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import Fit, Path, Stream, fit, objective, tasks_of
-from uneven.estimator import UnevenClassifier, accounts
-from uneven.estimator.grouping import Grouped
-from uneven.estimator.scaling import Scale, measured_scale, row_norms, shrunk, stated_scale
+from uneven.estimator import UnevenClassifier
 from uneven.io import SourcesFile, Table, same_file
-from uneven.jobs.looking import Look, Tick, look_at_test, look_through
-from uneven.jobs.planning import plan_scaled
-from uneven.jobs.predicting import without_names
 from uneven.ledger import Ledger
 from uneven.planner import Plan
+from uneven.training import accounts
+from uneven.training.grouping import Grouped
+from uneven.training.planning import plan_scaled
+from uneven.training.scaling import Scale, measured_scale, row_norms, shrunk, stated_scale
+from uneven.training.scan import Look, Tick, look_at_test, look_through
+from uneven.training.scoring import without_names
 
 Array = NDArray[np.float64]
 Rows = tuple[Any, NDArray[Any]]
@@ -165,7 +166,7 @@ class _Job:
         self.file, self.tables, self.seed = file, tables, seed
         self.rows = sum(table.rows for table in tables.values())
         noises = {entry.source.name: entry.source.noise for entry in file.sources}
-        self.hidden = {name for name, one in noises.items() if one.epsilon_per_row is not None}
+        self.hidden = {name for name, one in noises.items() if one.private}
         self.private = bool(self.hidden)
         self.row_norm: Any = "auto" if file.row_norm is None else file.row_norm
         self.clip: Any = "auto" if file.problem.clip is None else file.problem.clip

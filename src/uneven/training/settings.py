@@ -9,15 +9,15 @@ import numpy as np
 
 from uneven import checks
 from uneven.engine.state import AVERAGES
-from uneven.estimator import flips
-from uneven.estimator.grouping import Grouped, checked_noises
-from uneven.estimator.scaling import LONG_ROWS
 from uneven.ledger import Ledger
 from uneven.losses import LOSSES
 from uneven.noise import MOMENTS, Noise
 from uneven.noise.privacy import MECHANISMS
 from uneven.planner import STRATEGIES
 from uneven.problem import RADII
+from uneven.training import flips
+from uneven.training.grouping import Grouped, checked_noises
+from uneven.training.scaling import LONG_ROWS
 
 Check = Callable[[str, Any], object]
 

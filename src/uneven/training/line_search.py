@@ -49,7 +49,7 @@ def with_last_rate(plan: Plan, rate: float) -> Plan:
 
 def comparable(noises: Mapping[str, Noise]) -> list[str]:
     """Sources without privacy, to compare runs on: those with true labels first, then by flip rate."""
-    return sorted((name for name, one in noises.items() if one.epsilon_per_row is None), key=lambda n: _rate(noises[n]))
+    return sorted((name for name, one in noises.items() if not one.private), key=lambda n: _rate(noises[n]))
 
 
 def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:

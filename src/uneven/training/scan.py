@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.estimator.scaling import row_norms, sample_stride, too_long
 from uneven.io import SourcesFile, Table
 from uneven.matrices import is_sparse
+from uneven.training.scaling import row_norms, sample_stride, too_long
 
 Rows = tuple[Any, NDArray[Any]]
 Tick = Callable[[int], None]

@@ -35,7 +35,7 @@ class Grouped:
     @property
     def private(self) -> NDArray[np.bool_]:
         """Whether each row is private."""
-        kinds = np.array([noise.epsilon_per_row is not None for noise in self.noises.values()])
+        kinds = np.array([noise.private for noise in self.noises.values()])
         return kinds[self.index]
 
     def rows_of(self, k: int) -> NDArray[np.int64]:
