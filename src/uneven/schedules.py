@@ -9,6 +9,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+AVERAGES = ("last", "late", "growing", "steps")
+"""Which iterates the answer is made of.
+
+last     the last one
+late     w_{t+1} weighted by precision, over the steps with τ_t > `after`: the last part of the clock, whose end
+         must be known
+growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
+steps    w_t weighted by step size (Theorem B)
+"""
+
 
 @dataclass(frozen=True)
 class Rate:

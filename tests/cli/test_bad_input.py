@@ -8,7 +8,8 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
-from uneven.training.files import train
+from uneven.training.files import train_files
+from uneven.training.model_file import save
 
 FIT = ("fit", "sources.toml")
 PRIVATE = tuple(f'{{ kind = "local-privacy", epsilon = {e} }}' for e in (4.0, 1.0))
@@ -103,7 +104,7 @@ def trained(tmp_path_factory, frame):
     place = tmp_path_factory.mktemp("trained")
     frame(400, 1).to_csv(place / "a.csv", index=False)
     (place / "a.toml").write_text('label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\n')
-    train(read_sources(place / "a.toml"), seed=0).model.save(place / "model.json")
+    save(train_files(read_sources(place / "a.toml"), seed=0).model, place / "model.json")
     return (place / "model.json").read_text()
 
 

@@ -10,7 +10,8 @@ import pytest
 import uneven
 from uneven.experiments.demo import run_demo
 from uneven.io import read_sources, sources_from_text
-from uneven.training.scaling import clip_of
+from uneven.settings import Settings
+from uneven.training.planning import choose_clip
 
 
 def test_the_demo_and_what_to_try_next(folder, good):
@@ -63,7 +64,7 @@ def test_mechanisms_are_as_labelled(demo):
     default = uneven.UnevenClassifier().get_params()
     ours = demo.plan.problem
     assert (ours.alpha, ours.batch_size, ours.radius) == tuple(default[k] for k in ("alpha", "batch_size", "radius"))
-    assert ours.clip == clip_of(default["clip"], demo.plan.strategy, private=True) == 0.5
+    assert ours.clip == choose_clip(Settings(), private=True) == 0.5
     for entry in demo.entries:
         assert {source.noise.mechanism for source in entry.plan.sources} == {entry.mechanism}
         assert entry.plan.problem.radius == {"privunit": "tight", "l2-laplace": "paper"}[entry.mechanism]

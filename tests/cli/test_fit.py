@@ -8,8 +8,9 @@ import pytest
 
 import uneven
 from uneven.io import open_table, read_sources
-from uneven.training import files as training
-from uneven.training.files import train
+from uneven.training import trainer
+from uneven.training.files import train_files
+from uneven.training.model_file import save
 from uneven.training.planning import plan_ahead
 
 FEATURES = ["age", "dose", "pulse"]
@@ -44,16 +45,16 @@ SETTINGS = {
 @pytest.mark.filterwarnings("ignore:.*were shrunk")
 def test_files_and_arrays_teach_the_same(folder, described, private, head, noise, settings):
     path = private(head) if noise is PRIVATE else described(head)
-    trained = train(read_sources(path), seed=5)
+    trained = train_files(read_sources(path), seed=5)
     X, y, source = rows_of(folder)
     clf = uneven.UnevenClassifier(noise, random_state=5, **settings).fit(X, y, source=source)
     # The same steps on the same rows: the sources fit one block each, so even their order is the same.
-    np.testing.assert_allclose(trained.model.coef_, clf.coef_, rtol=1e-6)
-    np.testing.assert_allclose(trained.model.intercept_, clf.intercept_, rtol=1e-6)
+    np.testing.assert_allclose(trained.model.coef, clf.coef_, rtol=1e-6)
+    np.testing.assert_allclose(trained.model.intercept, clf.intercept_, rtol=1e-6)
     assert trained.plan.order == clf.plan_.order
     np.testing.assert_allclose(trained.plan.step_sizes(), clf.plan_.step_sizes(), rtol=1e-9)
-    assert trained.model.privacy_spent_ == clf.privacy_spent_
-    assert trained.model.get_params() == {**clf.get_params(), "noise": trained.model.noise}
+    assert trained.model.privacy_spent == clf.privacy_spent_
+    assert trained.model.settings == clf._settings()
     ours, theirs = ({**vars(scale), "norms": 0} for scale in (trained.scale, clf.scale_))
     assert ours == pytest.approx(theirs, rel=1e-9)  # sums in another order
     assert trained.scale.norms == clf.scale_.norms
@@ -65,7 +66,7 @@ def test_what_is_planned_is_what_is_run(described, private, head, noise, setting
     file = read_sources(private(head) if noise is PRIVATE else described(head))
     planned, note = plan_ahead(file)
     if noise is PRIVATE or "row_norm" in settings:
-        assert planned == train(file, seed=0).plan
+        assert planned == train_files(file, seed=0).plan
         assert note.startswith("planned as 'uneven fit' runs it")
     else:
         assert planned == file.plan()
@@ -85,7 +86,7 @@ def test_the_plan_says_what_it_is_for(folder, private, good):
 def test_the_scale_is_that_of_the_source_with_the_longest_rows(folder, described, frame):
     frame(400, 1, scale=5.0).to_parquet(folder / "clinic.parquet")  # the first file read, not the last
     X, _, source = rows_of(folder)
-    trained = train(read_sources(described()), seed=0)
+    trained = train_files(read_sources(described()), seed=0)
     squares = np.linalg.norm(X[source == "clinic"].astype(np.float64), axis=1) ** 2
     assert trained.scale.row_norm == pytest.approx(np.sqrt(squares.mean()), rel=1e-6)
 
@@ -104,8 +105,8 @@ LABELS = {
 def test_labels_of_any_kind(folder, described, frame, words):
     frame(400, 1, words).to_parquet(folder / "clinic.parquet")
     frame(1200, 2, words).to_csv(folder / "crowd.csv", index=False)
-    trained = train(read_sources(described()), seed=0)
-    trained.model.save(folder / "model.json")
+    trained = train_files(read_sources(described()), seed=0)
+    save(trained.model, folder / "model.json")
     model = uneven.UnevenClassifier.load(folder / "model.json")
     assert model.classes_.tolist() == sorted(words)
     test = frame(500, 9, words)
@@ -122,22 +123,22 @@ def test_three_classes(folder, described):
         data.to_parquet(folder / "clinic.parquet") if name == "clinic" else data.to_csv(
             folder / "crowd.csv", index=False
         )
-    trained = train(read_sources(described()), seed=3)
+    trained = train_files(read_sources(described()), seed=3)
     X, y, source = rows_of(folder)
     clf = uneven.UnevenClassifier(OPEN, random_state=3).fit(X, y, source=source)
-    np.testing.assert_allclose(trained.model.coef_, clf.coef_, rtol=1e-6)
+    np.testing.assert_allclose(trained.model.coef, clf.coef_, rtol=1e-6)
     assert trained.measures[0].objective is None
 
 
 def test_measures_are_those_of_the_model(folder, described):
-    trained = train(read_sources(described()), seed=1, test=open_table(folder / "rows.parquet"))
+    trained = train_files(read_sources(described()), seed=1, test=open_table(folder / "rows.parquet"))
     X, y, _ = rows_of(folder)
     test = pd.read_parquet(folder / "rows.parquet")
     own, held_out = trained.measures
     assert (own.rows, held_out.rows) == (1600, 300)
-    assert own.accuracy == np.mean(trained.model.predict(pd.DataFrame(X, columns=FEATURES)) == y)
-    assert held_out.accuracy == np.mean(trained.model.predict(test[FEATURES]) == test["outcome"])
-    w, b = trained.model.coef_[0], trained.model.intercept_[0]
+    assert own.accuracy == np.mean(trained.model.predict(X) == y)
+    assert held_out.accuracy == np.mean(trained.model.predict(test[FEATURES].to_numpy()) == test["outcome"])
+    w, b = trained.model.coef[0], trained.model.intercept[0]
     sign = np.where(test["outcome"] == "well", 1, -1)
     loss = np.logaddexp(0, -sign * (test[FEATURES].to_numpy() @ w + b)).mean()
     regular = 1e-3 / 2 * (w @ w + (b / trained.scale.constant) ** 2)  # the intercept is the constant's coefficient
@@ -146,12 +147,12 @@ def test_measures_are_those_of_the_model(folder, described):
 
 def test_rows_left_out_are_not_measured(folder, described):
     """What is called rows learned from are those of the sources in the plan: clean-only leaves the crowd out."""
-    trained = train(read_sources(described('strategy = "clean-only"')), seed=1)
+    trained = train_files(read_sources(described('strategy = "clean-only"')), seed=1)
     (own,) = trained.measures
     X, y, source = rows_of(folder)
     clinic = source == "clinic"
     assert (own.which, own.rows) == ("rows learned from", 400)
-    assert own.accuracy == np.mean(trained.model.predict(pd.DataFrame(X[clinic], columns=FEATURES)) == y[clinic])
+    assert own.accuracy == np.mean(trained.model.predict(X[clinic]) == y[clinic])
 
 
 def test_the_command(folder, described, good):
@@ -162,9 +163,9 @@ def test_the_command(folder, described, good):
     assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
-    again = train(read_sources(folder / "sources.toml"), seed=3).model
+    again = train_files(read_sources(folder / "sources.toml"), seed=3).model
     saved = uneven.UnevenClassifier.load(folder / "model.json")
-    np.testing.assert_allclose(saved.coef_, again.coef_, rtol=1e-9)
+    np.testing.assert_allclose(saved.coef_, again.coef, rtol=1e-9)
     assert saved.feature_names_in_.tolist() == FEATURES
     facts = json.loads(good("fit", "sources.toml", "-o", "model.json", "--json", "--strategy", "clean-only"))
     assert facts["strategy"] == "clean-only"
@@ -197,7 +198,7 @@ def test_only_open_sources_are_measured(described, good):
 
 def test_two_runs_without_a_seed_differ(private):
     file = read_sources(private())
-    one, two = (train(file).model.coef_ for _ in range(2))
+    one, two = (train_files(file).model.coef for _ in range(2))
     assert not np.allclose(one, two)
 
 
@@ -227,16 +228,16 @@ def test_charged_before_anything_is_learned(private, monkeypatch):
         assert ledger.sources() == {"clinic": 400, "crowd": 1200}
         raise RuntimeError("stopped")
 
-    monkeypatch.setattr(training, "fit", stop)
+    monkeypatch.setattr(trainer, "fit", stop)
     with pytest.raises(RuntimeError, match="stopped"):
-        train(read_sources(private()), ledger=ledger)
+        train_files(read_sources(private()), ledger=ledger)
 
 
 def test_rows_left_out_spend_nothing(private):
     ledger = uneven.Ledger()
-    trained = train(read_sources(private('strategy = "clean-only"')), ledger=ledger)
+    trained = train_files(read_sources(private('strategy = "clean-only"')), ledger=ledger)
     assert ledger.sources() == {"clinic": 400}
-    assert trained.model.privacy_spent_ == {"clinic": 4.0}
+    assert trained.model.privacy_spent == {"clinic": 4.0}
 
 
 def test_what_is_refused_is_not_charged(folder, private, frame):
@@ -245,7 +246,7 @@ def test_what_is_refused_is_not_charged(folder, private, frame):
     rows.loc[1199, "dose"] = np.nan  # the very last row
     rows.to_csv(folder / "crowd.csv", index=False)
     with pytest.raises(ValueError, match=r"column 'dose' has no value in row 1199"):
-        train(read_sources(private()), ledger=ledger)
+        train_files(read_sources(private()), ledger=ledger)
     assert ledger.sources() == {}
 
 

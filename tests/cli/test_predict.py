@@ -10,22 +10,23 @@ import pytest
 import uneven
 from uneven.io import read_sources
 from uneven.training import scoring
-from uneven.training.files import train
+from uneven.training.files import train_files
+from uneven.training.model_file import save
 
 FEATURES = ["age", "dose", "pulse"]
 
 
 @pytest.fixture
 def model(folder, described):
-    trained = train(read_sources(described()), seed=0).model
-    trained.save(folder / "model.json")
+    trained = train_files(read_sources(described()), seed=0).model
+    save(trained, folder / "model.json")
     return trained
 
 
 def expected(model, rows):
-    probabilities = model.predict_proba(rows[FEATURES])
-    columns = {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes_)}
-    return pd.DataFrame({"label": model.predict(rows[FEATURES]), **columns})
+    probabilities = model.predict_proba(rows[FEATURES].to_numpy())
+    columns = {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes)}
+    return pd.DataFrame({"label": model.predict(rows[FEATURES].to_numpy()), **columns})
 
 
 def test_every_output_says_the_same(folder, model, good):

@@ -80,7 +80,7 @@ def test_more_than_two_classes():
     assert clf.coef_.shape == (3, 2)
     assert clf.score(X, names) > 0.95
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
-    with pytest.raises(ValueError, match="y must have two classes where a source is private, got 3"):
+    with pytest.raises(ValueError, match="labels must be of two classes where a source is private, got 3"):
         UnevenClassifier(LocalPrivacy(1.0)).fit(X, names)
 
 
@@ -195,9 +195,9 @@ def test_many_levels_are_rounded_to_more_privacy_never_less():
     given = np.array(sorted(clf.privacy_spent_.values()))
     assert len(given) <= 256
     assert given.max() <= asked.max()
-    from uneven.training.grouping import _rounded_down
+    from uneven.training.grouping import _round_down
 
-    rounded = _rounded_down(asked)
+    rounded = _round_down(asked)
     assert (rounded <= asked * (1 + 1e-12)).all()
     assert (rounded >= asked * 0.98).all()
 
@@ -279,7 +279,7 @@ def test_the_charge_comes_before_the_release(monkeypatch):
         ran.append(ledger.max_spent("data"))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
     clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0)
     with pytest.raises(RuntimeError, match="power cut"):
         clf.fit(X, y)
@@ -308,7 +308,7 @@ def test_what_is_refused_is_not_charged(options):
     ledger = Ledger()
     with pytest.raises(ValueError, match=r"\w+"):
         UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0, **options).fit(X, y)
-    with pytest.raises(ValueError, match="X must be dense where a source is private"):
+    with pytest.raises(ValueError, match="rows must be dense where a source is private"):
         UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0).fit(sparse.csr_array(X), y)
     assert ledger.sources() == {}
 
@@ -333,7 +333,7 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
         seen.append(set(data))
         return real(plan, data, **options)
 
-    monkeypatch.setattr("uneven.estimator.classifier.fit", spy)
+    monkeypatch.setattr("uneven.training.trainer.fit", spy)
     monkeypatch.setattr("uneven.training.flips.fit", spy)
     UnevenClassifier(noise, random_state=0, row_norm=5.0).fit(X, observed, source=source)
     assert seen[-1] == {"expert", "crowd", "clinic"}
@@ -346,7 +346,7 @@ def test_what_was_charged_stays_on_the_account_of_a_call_that_broke(monkeypatch)
 
     X, y = blobs(400)
     clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0)
-    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
     with pytest.raises(RuntimeError, match="power cut"):
         clf.fit(X, y)
     assert clf.privacy_spent_ == {"data": 1.0}
@@ -461,14 +461,14 @@ def test_partial_fit_continues_the_clock():
     steps = []
     for start in range(0, 4_000, 500):
         clf.partial_fit(X[start : start + 500], y[start : start + 500], classes=[0, 1])
-        steps.append(clf._states[0].step)
+        steps.append(clf._progress.states[0].step)
     assert steps == list(range(10, 81, 10))
     assert clf.score(X, y) > 0.83
-    before = clf.coef_.copy(), clf._states[0]
+    before = clf.coef_.copy(), clf._progress.states[0]
     clf.partial_fit(X[:0], y[:0])
     UnevenClassifier().partial_fit(X[:0], y[:0]).partial_fit(100 * X, y)  # no rows, no norm taken from them
     np.testing.assert_array_equal(clf.coef_, before[0])
-    assert clf._states[0] is before[1]
+    assert clf._progress.states[0] is before[1]
 
 
 def test_partial_fit_from_sources_private_ones_among_them():
@@ -621,7 +621,7 @@ REFUSALS = {
     "lengths": (lambda c: c.fit(GOOD[0], GOOD[1][:-1]), "inconsistent"),
     "one class": (lambda c: c.fit(GOOD[0], np.zeros(100)), "y must have at least two classes, got one class"),
     "nan": (lambda c: c.fit(GOOD[0] * np.nan, GOOD[1]), "NaN"),
-    "source length": (lambda c: c.fit(*GOOD, source=["a"] * 9), r"source must have one name a row, shape \(100,\)"),
+    "source length": (lambda c: c.fit(*GOOD, source=["a"] * 9), r"source must have one name per row, shape \(100,\)"),
     "unknown source": (
         lambda c: c.fit(*GOOD, source=["z"] * 100),
         "source must be one of noise's names, 'a', 'b'; got 'z'",
@@ -653,7 +653,10 @@ REFUSALS = {
         "source must hold names that are all text or all whole numbers, got float64",
     ),
     "no source": (lambda c: c.fit(*GOOD), "source must name the source of each row where noise has several"),
-    "two ways": (lambda c: c.fit(*GOOD, source=["a"] * 100, epsilon=np.ones(100)), "source must be given alone"),
+    "two ways": (
+        lambda c: c.fit(*GOOD, flip_rate=np.zeros(100), epsilon=np.ones(100)),
+        "epsilon must be given alone, got epsilon and flip_rate",
+    ),
     "epsilon": (
         lambda _: UnevenClassifier().fit(*GOOD, epsilon=np.zeros(100)),
         "epsilon must be positive and finite in every row, got 0",
@@ -664,7 +667,7 @@ REFUSALS = {
     ),
     "row_id": (
         lambda c: c.fit(*GOOD, source=["a"] * 100, row_id=[1]),
-        r"row_id must have one number a row, shape \(100,\), got shape \(1,\)",
+        r"row_id must have one number per row, shape \(100,\), got shape \(1,\)",
     ),
 }
 
@@ -684,14 +687,14 @@ def test_refusals(call, message):
         ({"alpha": 0}, "alpha must be a positive finite number, got 0"),
         ({"passes": 0}, "passes must be a whole number of at least 1, got 0"),
         ({"row_norm": -1}, "row_norm must be a positive finite number, got -1"),
-        ({"random_state": "x"}, "random_state must be a whole number"),
+        ({"random_state": "x"}, "random_state must be None or a whole number"),
         ({"long_rows": "drop"}, "long_rows must be one of 'shrink', 'refuse'; got 'drop'"),
         ({"strategy": "magic"}, "strategy must be one of"),
         ({"moments": "middle"}, "moments must be one of"),
         ({"clip": "x"}, "clip must be 'auto', None or a positive number, got 'x'"),
         ({"clip": -1}, "clip must be a positive finite number, got -1"),
         ({"row_norm": "large"}, "row_norm must be 'auto' or a positive number, got 'large'"),
-        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"fit_intercept": "no"}, "fit_intercept must be true or false, got 'no'"),
         ({"mechanism": "gauss"}, "mechanism must be one of 'privunit', 'l2-laplace'; got 'gauss'"),
         ({"ledger": "book.db"}, "ledger must be an uneven.Ledger, got 'book.db'"),
         ({"line_search": 1.5}, "line_search must be a whole number of at least 0, got 1.5"),

@@ -20,10 +20,10 @@ def halves(n=8_000, **options):
 def test_after_a_fit_the_count_the_clock_and_the_weights_go_on():
     clf, first, second = halves()
     clf.fit(*first)
-    before = clf._states[0]
+    before = clf._progress.states[0]
     assert before.step == 80
     clf.partial_fit(*second)
-    after = clf._states[0]
+    after = clf._progress.states[0]
     assert (after.step, after.clock) == (160, pytest.approx(2 * before.clock))
     # One more pass over as many rows: half as far from the best as either half alone, or nearer.
     X, y = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
@@ -38,27 +38,27 @@ def test_a_fits_average_counts_for_the_clock_it_stands_for():
     """The growing average weighs by p·τ: what a fit leaves stands for the sum of those, τ²/2."""
     clf, first, second = halves()
     clf.fit(*first)
-    answer, clock = clf._states[0].average, clf._states[0].clock
-    assert clf._states[0].average_weight == clock**2 / 2
+    answer, clock = clf._progress.states[0].average, clf._progress.states[0].clock
+    assert clf._progress.states[0].average_weight == clock**2 / 2
     clf.partial_fit(second[0][:50], second[1][:50])
     p = 50.0  # of a batch of 50 exact rows
-    expected = answer + p * (clock + p) / (clock**2 / 2 + p * (clock + p)) * (clf._states[0].weights - answer)
-    np.testing.assert_allclose(clf._states[0].average, expected, rtol=1e-10)
+    expected = answer + p * (clock + p) / (clock**2 / 2 + p * (clock + p)) * (clf._progress.states[0].weights - answer)
+    np.testing.assert_allclose(clf._progress.states[0].average, expected, rtol=1e-10)
 
 
 def test_no_rows_after_a_fit_change_nothing():
     clf, first, second = halves()
     clf.fit(*first)
-    before = clf.coef_.copy(), clf._states[0]
+    before = clf.coef_.copy(), clf._progress.states[0]
     clf.partial_fit(second[0][:0], second[1][:0])
     np.testing.assert_array_equal(clf.coef_, before[0])
-    assert clf._states[0] is before[1]
+    assert clf._progress.states[0] is before[1]
 
 
 def test_passes_are_taken_and_paid():
     clf, first, _ = halves(noise=LocalPrivacy(1.0), row_norm=5.0, passes=3, ledger=Ledger())
     clf.partial_fit(*first)
-    assert clf._states[0].step == 240
+    assert clf._progress.states[0].step == 240
     assert clf.privacy_spent_ == {"data": 3.0}
     assert clf.ledger.max_spent("data") == 3.0
 
@@ -89,8 +89,9 @@ def test_rows_that_come_again_spend_again(ledger):
     assert clf.privacy_spent_ == {"data": 2.0}
     with pytest.raises(ValueError, match="row_id must be distinct among a source's private rows, got 3 more than once"):
         clf.partial_fit(X[:2], y[:2], row_id=[3, 3])
-    clf.fit(X, y, row_id=np.arange(400)) if ledger is None else None  # a count of its own
-    assert clf.privacy_spent_ == {"data": 1.0 if ledger is None else 2.0}
+    with pytest.raises(uneven.BudgetExceeded, match="would exceed the budget of 2"):
+        clf.fit(X, y, row_id=np.arange(400))  # a second fit goes on counting
+    assert clf.privacy_spent_ == {"data": 2.0}
 
 
 def test_rows_before_the_first_number_are_known_by_their_place():
@@ -133,10 +134,11 @@ def test_a_second_fit_that_breaks_adds_to_the_account_of_the_first(monkeypatch, 
     def breaking(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("uneven.estimator.classifier.fit", breaking)
+    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y, source=np.full(400, "a"), **options)
-    assert clf.privacy_spent_ == {"a": 2.0 if numbered else 1.0, "b": 2.0}
+    # Row 300 and those after it have spent 2 as rows of "b" and, by their number or their place, 1 as rows of "a".
+    assert clf.privacy_spent_ == {"a": 2.0, "b": 2.0}
 
 
 def test_estimated_rates_are_kept():
@@ -155,11 +157,14 @@ def test_estimated_rates_are_kept():
 def test_moments_estimated_on_the_way_go_on():
     clf, first, second = halves(moments="estimated")
     clf.fit(*first)
-    assert clf._states[0].estimates["data"][1] == 80
+    assert clf._progress.states[0].estimates["data"][1] == 80
     clf.partial_fit(*second)
-    assert clf._states[0].estimates["data"][1] == 160
+    assert clf._progress.states[0].estimates["data"][1] == 160
     told = UnevenClassifier(random_state=0).fit(*first)
-    assert (told._states[0].estimates, told._states[0].clock) != (clf._states[0].estimates, clf._states[0].clock)
+    assert (told._progress.states[0].estimates, told._progress.states[0].clock) != (
+        clf._progress.states[0].estimates,
+        clf._progress.states[0].clock,
+    )
 
 
 @pytest.mark.parametrize(

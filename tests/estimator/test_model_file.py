@@ -108,7 +108,7 @@ CHANGED = {
     "alpha": (("settings", "alpha"), "x", "settings: alpha must be a positive finite number, got 'x'"),
     "passes": (("settings", "passes"), 1.5, "settings: passes must be a whole number"),
     "clip": (("settings", "clip"), "x", "settings: clip must be 'auto', None or a positive number, got 'x'"),
-    "fit_intercept": (("settings", "fit_intercept"), 1, "settings: fit_intercept must be True or False, got 1"),
+    "fit_intercept": (("settings", "fit_intercept"), 1, "settings: fit_intercept must be true or false, got 1"),
     "unknown setting": (("settings", "speed"), 1, "settings has no key 'speed'"),
     "settings": (("settings",), [1], "settings must be a table of names and values"),
     "noise": (("settings", "noise"), 3, "noise must be a mapping with a kind, got 3"),

@@ -7,20 +7,25 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
-from uneven.training.grouping import grouped
-from uneven.training.scaling import largest_eigenvalue, scale_of, steepness
+from uneven.settings import Settings
+from uneven.training.grouping import group_rows
+from uneven.training.norms import choose_scale, largest_eigenvalue, steepness
+from uneven.training.rows import ArrayRows, Piece
+from uneven.training.scan import scan_rows
 
 
-def one_source(n):
-    return grouped(n, None, None, None, None, "privunit")
+def scale_of(X, noise=None, source=None, private=False, **settings):
+    """Scale that a fit would choose for these rows."""
+    scan = scan_rows(ArrayRows(Piece(X, np.arange(len(X)) % 2, source)))
+    groups = group_rows(len(X), noise, source)
+    return choose_scale(scan, groups, Settings(**settings), private)
 
 
 def test_without_privacy_rows_have_a_mean_square_of_1():
     """The largest of the sources', the constant feature included; a hair less for float32."""
     X, _, _, source = uneven_labels()
     X = X * np.where(source == "expert", 7.0, 1.0)[:, None]
-    groups = grouped(len(X), {"expert": Exact(), "crowd": FlippedLabels(0.1)}, source, None, None, "privunit")
-    scale = scale_of(X, groups, "auto", True, False, 50)
+    scale = scale_of(X, {"expert": Exact(), "crowd": FlippedLabels(0.1)}, source)
     unit = scale.rows(X)
     squares = (unit.astype(float) ** 2).sum(axis=1)
     assert squares[source == "expert"].mean() == pytest.approx(1.0, rel=1e-5)
@@ -56,11 +61,11 @@ def test_a_stated_norm_is_a_bound():
 @pytest.mark.parametrize("norm", [1.0, 6.0])
 def test_the_intercept_is_in_proportion_to_the_norm(private, constant, norm):
     X, _ = blobs(100)
-    scale = scale_of(X, one_source(100), norm, True, private, 50)
+    scale = scale_of(X, private=private, row_norm=norm)
     assert (scale.row_norm, scale.constant) == (norm, constant * norm)
     longest = np.eye(1, 4) * norm
     assert 1 - 1e-5 < np.linalg.norm(scale.rows(longest)) <= 1  # inside the unit ball, constant and all
-    assert scale_of(X, one_source(100), norm, False, private, 50).constant == 0.0
+    assert scale_of(X, private=private, row_norm=norm, fit_intercept=False).constant == 0.0
 
 
 @pytest.mark.parametrize("d", [3, 300])

@@ -11,8 +11,8 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
-    from uneven.io import SourcesFile
-    from uneven.training.files import Measure, Trained
+    from uneven.io import SourcesFile, Table
+    from uneven.training.files import FileFit, Measure
     from uneven.training.scaling import Scale
 
 PATH_POINTS = 80
@@ -24,8 +24,11 @@ def command(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Learn by this strategy instead of the file's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Rows without privacy to measure on; never learned from.")] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Rows without privacy to compare the runs of a line search on.")
+    ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Book to charge private rows in, before they are used; made if not there.")
+        Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
     seed: Annotated[
@@ -35,8 +38,8 @@ def command(
 ) -> None:
     """Learn a classifier from the files of a sources.toml, whatever their size.
 
-    Files are read twice, piece by piece: once to look for anything wrong, once to learn. Private rows are charged in
-    between.
+    Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
+    sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
@@ -49,22 +52,27 @@ def command(
     file = read_sources(sources)
     terminal.refuse_overwriting(
         {"--ledger": ledger, "--output": output, "--report": report},
-        {**terminal.described_files(file), "the test file": test},
+        {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
-    file = file if strategy is None else replace(file, strategy=strategy)
+    file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
     from uneven.ledger import Ledger
-    from uneven.training.files import train  # now only: what is wrong with the file was said without the compiler
+    from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
+    from uneven.training.model_file import save
 
-    trained = train(
+    def opened(path: Path | None) -> Table | None:
+        return None if path is None else open_table(path, n_features=file.n_features)
+
+    trained = train_files(
         file,
         seed=seed,
         ledger=None if ledger is None else Ledger(ledger),
         budget=budget,
-        test=None if test is None else open_table(test, n_features=file.problem.n_features),
+        test=opened(test),
+        validation=opened(validation),
         record=0 if report is None else PATH_POINTS,
         bar=terminal.bar,
     )
-    trained.model.save(output)
+    save(trained.model, output)
     if report is not None:
         _write_report(trained, file, report)
     _warn(trained)
@@ -75,7 +83,7 @@ def command(
         typer.echo("\n".join(_words(trained, written)))
 
 
-def _write_report(trained: Trained, file: SourcesFile, path: Path) -> None:
+def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
     from uneven.io import write_text_atomically
     from uneven.report import fit_report
 
@@ -83,20 +91,21 @@ def _write_report(trained: Trained, file: SourcesFile, path: Path) -> None:
     write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
 
 
-def _warn(trained: Trained) -> None:
-    rows = {source.name: source.rows for source in trained.plan.sources}
-    for name, count in trained.too_long.items():
+def _warn(trained: FileFit) -> None:
+    groups = trained.trained.groups
+    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    for name, count in trained.trained.too_long.items():
         terminal.note(
             f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
             "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
         )
 
 
-def _facts(trained: Trained) -> dict[str, Any]:
+def _facts(trained: FileFit) -> dict[str, Any]:
     model, plan = trained.model, trained.plan
     return {
-        "classes": model.classes_,
-        "n_features": model.n_features_in_,
+        "classes": model.classes,
+        "n_features": model.n_features,
         "row_norm": trained.scale.row_norm,
         "strategy": plan.strategy,
         "order": plan.order,
@@ -104,23 +113,24 @@ def _facts(trained: Trained) -> dict[str, Any]:
         "steps": plan.steps,
         "bound": plan.bound,
         "exchange": plan.exchange,
-        "privacy_spent": model.privacy_spent_,
+        "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
         "measures": [vars(one) for one in trained.measures],
     }
 
 
-def _words(trained: Trained, written: dict[str, Path | None]) -> list[str]:
+def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     plan, model = trained.plan, trained.model
     rows = {source.name: source.rows for source in plan.sources}
     used = [f"{rows[name]:,} rows of {name!r}" for name in plan.order]
     together = "all together" if plan.shuffled else "in this order"
+    passes = model.settings.passes
     lines = [
         f"Learned from {', then '.join(used) if not plan.shuffled else terminal.joined(used)}, {together}: "
         f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
-        f"each row used once ({plan.strategy}).",
-        f"It tells {terminal.listed(model.classes_.tolist())} apart by {model.n_features_in_} features"
+        f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy}).",
+        f"It tells {terminal.listed(model.classes.tolist())} apart by {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}; "
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
     ]
@@ -144,14 +154,13 @@ def _scale(scale: Scale) -> str:
     return "rows are taken to be no longer than"
 
 
-def _privacy(trained: Trained, ledger: Path | None) -> list[str]:
-    spent = trained.model.privacy_spent_
+def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
+    spent = trained.model.privacy_spent
     if not spent:
         return []
     each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
-    book = f", charged in {ledger} before the rows were used; what was there already is counted in"
-    book = book if ledger else "; no ledger keeps account of it"
-    lines = [f"Privacy spent: {each}{book}."]
+    recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
+    lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
     return lines

@@ -42,7 +42,9 @@ def command(
         terminal.refuse_output(path)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
-    plan, note = plan_ahead(described if strategy is None else replace(described, strategy=strategy))
+    if strategy is not None:
+        described = replace(described, settings=replace(described.settings, strategy=strategy))
+    plan, note = plan_ahead(described)
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)
     if report is not None:

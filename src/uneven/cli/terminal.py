@@ -70,8 +70,9 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
 
 def described_files(file: SourcesFile) -> dict[str, Path | None]:
     """The sources file and the files of rows that it names."""
-    data = {f"the data of {entry.source.name!r}": entry.data for entry in file.sources}
-    return {"the sources file": file.path, **data}
+    data = {f"the data of {entry.name!r}": entry.data for entry in file.sources}
+    shared = None if file.shared is None else file.shared.path
+    return {"the sources file": file.path, "the data of all sources": shared, **data}
 
 
 def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:

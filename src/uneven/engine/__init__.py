@@ -9,15 +9,18 @@ rows        arrays, memory maps and streams as chunks in random order
 randomness  independent generators for each run and source
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
+norms       squared norms of rows
 objective   f(w) for many w
 optimum     w* itself, and how many rows are on the right side of a plane
 progress    a progress bar
 """
 
+from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
-from uneven.engine.rows import Chunk, Stream, checked_chunk, from_record_batches
+from uneven.engine.randomness import generator
+from uneven.engine.rows import Chunk, Stream, checked_chunk, from_record_batches, limit_of
 from uneven.engine.run import Fit, Path, advance, fit
 from uneven.engine.state import Average, State, Task, initial_state
 from uneven.engine.sweep import Sweep, sweep
@@ -36,9 +39,12 @@ __all__ = [
     "checked_chunk",
     "fit",
     "from_record_batches",
+    "generator",
     "initial_state",
+    "limit_of",
     "objective",
     "optimum",
+    "squared_norms",
     "sweep",
     "tasks_of",
 ]

@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from uneven.engine.state import AVERAGES, Array, State, Task
+from uneven.engine.state import Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
 from uneven.noise import Coefficients, privunit
 from uneven.noise.privunit import TINY
-from uneven.schedules import Precision, Rate, Schedule
+from uneven.schedules import AVERAGES, Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}

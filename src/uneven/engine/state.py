@@ -11,19 +11,9 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Moment, Noise
 from uneven.problem import Problem
-from uneven.schedules import Averaged, Precision, Schedule
+from uneven.schedules import AVERAGES, Averaged, Precision, Schedule
 
 Array = NDArray[np.float64]
-
-AVERAGES = ("last", "late", "growing", "steps")
-"""Which iterates the answer is made of.
-
-last     the last one
-late     w_{t+1} weighted by precision, over the steps with τ_t > `after`: the last `LATE` of the clock, whose end
-         must be known
-growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
-steps    w_t weighted by step size (Theorem B)
-"""
 
 LATE = 0.25
 """Part of the clock that the late average is over. On MNIST and Covertype half of it gave the same objective, and up to

@@ -1,32 +1,35 @@
-"""`UnevenClassifier`: plan and engine behind scikit-learn's interface."""
+"""`UnevenClassifier`: the trainer behind scikit-learn's interface, for arrays and frames."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
-from uneven.engine import Fit, State, fit, initial_state, tasks_of
 from uneven.estimator.prediction import LinearPrediction
 from uneven.ledger import Ledger
-from uneven.matrices import is_sparse
-from uneven.noise import Exact, FlippedLabels, Noise
-from uneven.planner import Plan, Source, plan
-from uneven.problem import Problem
-from uneven.training import accounts, continuation, flips, labels, line_search, model_file, settings
-from uneven.training.grouping import Grouped, grouped
-from uneven.training.scaling import Scale, clip_of, fitting, scale_of
+from uneven.noise import Noise
+from uneven.settings import NAMES, Settings
+from uneven.training import model_file
+from uneven.training.charging import Account
+from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
+from uneven.training.grouping import Grouped, checked_noises
+from uneven.training.labels import refuse_missing, refuse_others
+from uneven.training.model import Model
+from uneven.training.rows import ArrayRows, Piece
+from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
-Data = dict[str, tuple[Any, Array]]
+READ_ONLY = "a model that was loaded from a file: it can predict but not go on learning"
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,10 +41,25 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except BaseException:
-            self.__dict__ = before | accounts.after_a_break(before, self.__dict__)
+            account = self.__dict__.get("_account")
+            self.__dict__ = before
+            if account is not None and account.spent:
+                self._account, self.privacy_spent_ = account, dict(account.spent)
             raise
 
     return guarded
+
+
+def _warn_long(too_long: Mapping[str, int], groups: Grouped, bound: float) -> None:
+    """Tell the rows' owner that some were shrunk."""
+    if too_long:
+        whose = " (private rows among them)" if any(groups.noises[name].private for name in too_long) else ""
+        warnings.warn(
+            f"{sum(too_long.values()):,} of {groups.rows:,} rows{whose} are longer than row_norm = {bound:.6g} and "
+            "were shrunk to it",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
@@ -115,11 +133,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     True
     """
 
-    _states: list[State]
-    _course: continuation.Course
-    _ended: str
-    _rows_seen: dict[str, int]
-    _book: Ledger | None
+    _account: Account
+    _progress: Progress | str
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -190,28 +205,24 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
-        labels.refuse_missing("y", y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        for kept in ("_states", "_course", "_ended", "_book"):
-            self.__dict__.pop(kept, None)
-        settings.refuse_bad(self.get_params(deep=False))
-        self.classes_ = labels.classes_of(y)
-        signs = labels.signs(y, self.classes_)
-        groups = grouped(X.shape[0], self.noise, source, epsilon, flip_rate, self.mechanism)
-        settings.refuse_unfit(self.loss, groups, len(signs))
-        scale = scale_of(X, groups, self.row_norm, self.fit_intercept, bool(groups.private.any()), self.batch_size)
-        unit = scale.rows(fitting(X, scale, self.long_rows, groups))
-        groups = self._known(groups, unit, signs, scale)
-        self.plan_ = self._plan(groups, unit.shape[1], scale)
-        data = [self._data(unit, sign, groups) for sign in signs]
-        compared = self._comparison(data[0], groups, scale, validation) if self.line_search else None
-        tasks_of(self.plan_, self.average, self.moments == "estimated")  # refuses what no run could do
-        self._refuse_run(unit, groups, scale)
-        times = self.passes * max(self.line_search, 1)
-        self.privacy_spent_ = self._charged(groups, row_id, {}, {}, times, self.plan_.order)
-        fits = [self._searched(data[0], *compared)] if compared else [self._run(one) for one in data]
-        self._keep([one.state for one in fits], scale)
-        self._leave_open(groups)
+        settings = self._settings()
+        X, y = self._checked(X, y, reset=True)
+        check_classification_targets(y)
+        account = self._opened_account()
+        account.start(self.ledger)
+        rows = ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id))
+        trained = train(
+            rows,
+            self.noise,
+            settings,
+            account=account,
+            validation=self._checked_validation(validation),
+            feature_names=self._names(),
+            held_bytes=2**62,  # they are in memory already
+        )
+        _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
+        self._take(trained.model)
+        self._progress = keep_progress(trained, self.noise)
         return self
 
     @_all_or_nothing
@@ -226,192 +237,103 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         used `passes` times. No rows is no step. Only the precision strategy can go on without knowing how much is to
         come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
         """
-        if hasattr(self, "_ended"):
-            raise ValueError(f"partial_fit cannot go on from {self._ended}")
-        first = not hasattr(self, "_states")
-        labels.refuse_missing("y", y)
-        labels.refuse_missing("classes", classes)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, ensure_min_samples=0
-        )
-        settings.refuse_bad(self.get_params(deep=False))
-        continuation.refuse_settings(self.get_params(deep=False))
-        if not first:
-            labels.refuse_others(classes, self.classes_)
+        before = getattr(self, "_progress", None)
+        if isinstance(before, str):
+            raise ValueError(f"partial_fit cannot go on from {before}")
+        settings = self._settings()
+        refuse_settings(settings)
+        refuse_missing("classes", classes)
+        X, y = self._checked(X, y, reset=before is None, ensure_min_samples=0)
+        if before is not None:
+            refuse_others(classes, self.classes_)
         if X.shape[0] == 0:
             return self
-        if first:
-            self.classes_ = labels.classes_of(np.asarray(y if classes is None else classes))
-        signs = labels.signs(y, self.classes_)
-        groups = grouped(X.shape[0], self.noise, source, None, None, self.mechanism)
-        rates = {} if first else getattr(self, "flip_rates_", {})
-        groups = replace(groups, noises=continuation.with_known_rates(groups.noises, rates))
-        settings.refuse_unfit(self.loss, groups, len(signs))
-        if first:
-            self._open(X, groups)
-        self._course.refuse_changes(self.get_params(deep=False))
-        unit = self.scale_.rows(fitting(X, self.scale_, self.long_rows, groups))
-        self._refuse_run(unit, groups, self.scale_)
-        spent = self._charged(groups, row_id, self._rows_seen, self.privacy_spent_, self.passes)
-        self.privacy_spent_ = accounts.most(self.privacy_spent_, spent)
-        self._rows_seen = accounts.counted(groups, self._rows_seen)
-        states = [
-            continuation.continued(state, self._course, groups, unit, sign, self.passes, self.random_state)
-            for state, sign in zip(self._states, signs, strict=True)
-        ]
-        self._keep(states, self.scale_)
+        check_classification_targets(y)
+        account = self._opened_account()
+        if before is None:
+            account.start(self.ledger)
+        rows = ArrayRows(Piece(X, y, source, row_id=row_id))
+        progress, groups, too_long = continue_training(before, rows, self.noise, settings, account, classes)
+        _warn_long(too_long, groups, progress.scale.row_norm)
+        self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
+        coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
+        self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
+        self.privacy_spent_ = dict(account.spent)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a readable JSON file: whole or not at all."""
         check_is_fitted(self, "coef_")
-        model_file.save(self, path)
+        model_file.save(self._model(), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
-        """Model that `save` wrote, to predict with; refused if it is not one, is cut short or is of a newer kind."""
-        return model_file.load(cls, path)  # type: ignore[no-any-return]
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        book = state.get("_book")
-        return state if book is None else {**state, "_book": accounts.written(book)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        entries = state.get("_book")
-        super().__setstate__(state if entries is None else {**state, "_book": accounts.with_written(Ledger(), entries)})
+        """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
+        model = model_file.load(path)
+        made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
+        made._take(model)
+        made.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            made.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        made._progress = READ_ONLY
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    # Plans and runs.
+    def _settings(self) -> Settings:
+        """The constructor's arguments, checked."""
+        settings = Settings(**{name: getattr(self, name) for name in NAMES})
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise ValueError(f"ledger must be an uneven.Ledger, got {checks.shown(self.ledger)}")
+        if self.noise is not None and not isinstance(self.noise, Noise):
+            checked_noises(self.noise)
+        return settings
 
-    def _refuse_run(self, unit: Any, groups: Grouped, scale: Scale) -> None:
-        """What a run would refuse, before anything is charged for it."""
-        if not groups.private.any():
-            return
-        if is_sparse(unit):
-            raise ValueError("X must be dense where a source is private: its noise fills every coordinate")
-        if scale.norms != "largest":
-            raise ValueError(
-                "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
-            )
+    def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:
+        refuse_missing("y", y)
+        kinds = [np.float64, np.float32]
+        return validate_data(self, X, y, accept_sparse="csr", dtype=kinds, order="C", reset=reset, **options)  # type: ignore[no-any-return]
 
-    def _data(self, unit: Any, sign: Array, groups: Grouped) -> Data:
-        return {name: (unit[i], sign[i]) for k, name in enumerate(groups.names) if len(i := groups.rows_of(k))}
-
-    def _problem(self, private: bool, d: int, scale: Scale) -> Problem:
-        return Problem(
-            d,
-            scale.alpha(self.alpha),
-            self.batch_size,
-            self.loss,
-            self.radius,
-            clip_of(self.clip, self.strategy, private),
-            scale.norms,
-            scale.eigenvalue,
-        )
-
-    def _plan(self, groups: Grouped, d: int, scale: Scale) -> Plan:
-        counts = np.bincount(groups.index, minlength=len(groups.names)) * self.passes
-        pairs = zip(groups.noises.items(), counts, strict=True)
-        sources = [Source(name, int(n), one) for (name, one), n in pairs if n]
-        problem = self._problem(bool(groups.private.any()), d, scale)
-        moments = "auto" if self.moments == "estimated" else self.moments
-        return plan(sources, **problem.to_dict(), strategy=self.strategy, moments=moments)
-
-    def _run(self, data: Data, chosen: Plan | None = None) -> Fit:
-        return fit(
-            self.plan_ if chosen is None else chosen,
-            data,
-            seed=self.random_state,
-            average=self.average,
-            estimate=self.moments == "estimated",
-            passes=self.passes,
-        )
-
-    def _known(self, groups: Grouped, unit: Any, signs: list[Array], scale: Scale) -> Grouped:
-        """Sources of the rows, with flip rates estimated where that was asked for."""
-        if flips.unknown(groups.noises):
-            if len(signs) > 1:
-                raise ValueError(f"y must have two classes to estimate flip rates, got {len(signs)}")
-            like = self._problem(False, unit.shape[1], scale)
-            fitted = flips.fitted_to(unit, signs[0], groups, like, self.random_state)
-            groups = replace(groups, noises=flips.estimated(groups.noises, fitted))
-        self.flip_rates_ = {name: one.rate for name, one in groups.noises.items() if isinstance(one, FlippedLabels)}
-        return groups
-
-    def _comparison(self, data: Data, groups: Grouped, scale: Scale, validation: Any) -> tuple[list[Plan], Any]:
-        """Plans of a line search and rows without privacy to compare them on; or a refusal, before any charge."""
-        if len(self.classes_) > 2:
-            raise ValueError(f"line_search needs two classes, got {len(self.classes_)}")
-        names = line_search.comparable(groups.noises)
-        compared = names if validation is None else ["validation"]
-        line_search.refuse_unfit(self.plan_, self.line_search, self.passes, self.budget, compared)
-        plans = line_search.candidates(self.plan_, self.line_search)
+    def _checked_validation(self, validation: Any) -> Any:
         if validation is None:
-            return plans, (*data[names[0]], groups.noises[names[0]])
+            return None
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise ValueError(f"validation must be (X, y), got {checks.shown(validation)}")
-        X, y = validate_data(self, *validation, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return plans, (scale.rows(X), labels.signs(y, self.classes_)[0], Exact())
+        X, y = validation
+        return self._checked(X, y, reset=False)
 
-    def _searched(self, data: Data, plans: list[Plan], rows: Any) -> Fit:
-        fits = [self._run(data, one) for one in plans]
-        best = line_search.best(self.plan_, [one.weights for one in fits], *rows)
-        self.plan_ = plans[best]
-        return fits[best]
+    def _opened_account(self) -> Account:
+        if not hasattr(self, "_account"):
+            self._account = Account()
+        return self._account
 
-    def _charged(
-        self,
-        groups: Grouped,
-        row_id: Any,
-        seen: Mapping[str, int],
-        spent: Mapping[str, float],
-        times: int,
-        names: list[str] | None = None,
-    ) -> dict[str, float]:
-        ids, book = accounts.row_ids(groups, row_id, seen), self.ledger
-        if book is None and groups.private.any():
-            book = self._book = accounts.own_book(getattr(self, "_book", None), row_id, spent, seen)
-        return accounts.charge(book, self.budget, groups, ids, times, names)
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
 
-    def _keep(self, states: list[State], scale: Scale) -> None:
-        """States and scale of a run, and its answer for the rows as given."""
-        self._states, self.scale_ = states, scale
-        coefs, intercepts = zip(*(scale.coefficients(state.answer) for state in states), strict=True)
-        self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
+    def _take(self, model: Model) -> None:
+        """Fitted attributes from a model."""
+        self.classes_, self.coef_, self.intercept_ = model.classes, model.coef, model.intercept
+        if model.scale is not None:
+            self.scale_ = model.scale
+        if model.plan is not None:
+            self.plan_ = model.plan
+        self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
 
-    # Going on.
-
-    def _open(self, X: Any, groups: Grouped) -> None:
-        """Begin with `partial_fit`, for all sources that may come."""
-        noises = continuation.with_known_rates(self._declared(groups), {})
-        private = any(one.private for one in noises.values())
-        scale = scale_of(X, groups, self.row_norm, self.fit_intercept, private, self.batch_size)
-        problem = self._problem(private, X.shape[1] + bool(self.fit_intercept), scale)
-        self._course = continuation.course(problem, noises, self.get_params(deep=False))
-        count = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._keep([initial_state(problem.n_features) for _ in range(count)], scale)
-        self._rows_seen = {}
-        self.privacy_spent_ = getattr(self, "privacy_spent_", {})
-
-    def _leave_open(self, groups: Grouped) -> None:
-        """End `fit` so that `partial_fit` can go on from it, or will say why not."""
-        self._rows_seen = accounts.counted(groups, {})
-        if self.strategy != "precision":
-            self._ended = f"a fit with strategy {self.strategy!r}: its steps were for these rows alone; clone the model"
-        elif groups.by_row:
-            self._ended = "a fit to rows that told their own noise: it takes sources; clone the model"
-        else:
-            noises = continuation.usable(self._declared(groups), self.flip_rates_, self.plan_.problem)
-            self._course = continuation.course(self.plan_.problem, noises, self.get_params(deep=False))
-            kind = tasks_of(self.plan_, self.average, self._course.estimate)[-1].average.kind
-            self._states = [continuation.grown(state, kind) for state in self._states]
-
-    def _declared(self, groups: Grouped) -> dict[str, Noise]:
-        """All sources that may come: those of `noise`, and of these rows."""
-        named = self.noise if isinstance(self.noise, Mapping) else {}
-        return {**{str(name): one for name, one in named.items()}, **groups.noises}
+    def _model(self) -> Model:
+        """Model of the fitted attributes."""
+        return Model(
+            self.classes_,
+            self.coef_,
+            self.intercept_,
+            self._settings(),
+            self.noise,
+            self.scale_,
+            getattr(self, "plan_", None),
+            self.privacy_spent_,
+            getattr(self, "flip_rates_", {}),
+            self._names(),
+        )

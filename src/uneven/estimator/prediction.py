@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from uneven.training.model import choose_classes, class_probabilities, linear_scores
 
 Array = NDArray[np.float64]
 
@@ -30,19 +31,13 @@ class LinearPrediction:
         """Signed distance to the hyperplane, in units of the margin."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_.T + self.intercept_)
-        return scores.ravel() if scores.shape[1] == 1 else scores
+        return linear_scores(X, self.coef_, self.intercept_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row."""
-        scores = self.decision_function(X)
-        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[places])
+        return choose_classes(self.decision_function(X), self.classes_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class; for more than two, one-vs-rest ones made to add up."""
-        positive = expit(self.decision_function(X))
-        if positive.ndim == 1:
-            return np.column_stack([1.0 - positive, positive])
-        return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))
+        """Probability of each class; for more than two, one-vs-rest ones scaled to sum to 1."""
+        return class_probabilities(self.decision_function(X))

@@ -157,7 +157,7 @@ def write_files(folder: FilePath, seed: int = 0) -> FilePath:
     for name, (X, y) in parts.items():
         _write_rows(folder / f"{name}.parquet", X, y)
         source = Source(name, len(y), LocalPrivacy(SITES[name][1]))
-        entries.append(SourceEntry(source, (folder / f"{name}.parquet").absolute()))
+        entries.append(SourceEntry.of(source, (folder / f"{name}.parquet").absolute()))
     _write_rows(folder / "test.parquet", data.X_test, data.y_test)
     path = folder / "sources.toml"
     settings: dict[str, Any] = {"alpha": ALPHA, "batch_size": BATCH, "clip": CLIP, "row_norm": 1.0}

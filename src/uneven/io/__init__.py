@@ -5,15 +5,17 @@ delimited      CSV and TSV
 arrow          Parquet, Arrow and Feather
 arrays         NumPy and libsvm
 sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
+source_entry   one source of it
 agreement      what the files of several sources must agree on
 sources_text   its text, parsed and written
 files          files that are written whole or not at all, or that are one
+proposal       a first ``sources.toml`` for files of rows
 refusals       one-line errors about files
 """
 
 from uneven.io.files import same_file, write_text_atomically, written_atomically
+from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_file import (
-    SourceEntry,
     SourcesFile,
     read_sources,
     sources_from_text,

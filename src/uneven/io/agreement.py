@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from uneven.io.refusals import located, shortened
 from uneven.io.tables import Table
 
 
 def agreed_features(
-    file: str, tables: Mapping[str, Table], label: str | int | None, features: tuple[str, ...] | None
+    file: str,
+    tables: Mapping[str, Table],
+    label: str | int | None,
+    features: tuple[str, ...] | None,
+    told: Collection[str] = (),
 ) -> tuple[str, ...] | None:
-    """Columns to learn from that all sources' files have, in the order of the first one's; None without files."""
+    """Columns to learn from that all sources' files have, in the order of the first one's; None without files.
+
+    Columns in `told`, in which rows say something of themselves, are not learned from.
+    """
     first: tuple[Table, tuple[str, ...]] | None = None
     for source, table in tables.items():
         with located(f"{file}: source {source!r}, data"):
-            names = _features(table, label, features)
+            names = _features(table, label, features, told)
         if first is None:
             first = table, names
         with located(file):
@@ -23,8 +30,12 @@ def agreed_features(
     return features if first is None else first[1]
 
 
-def _features(table: Table, label: str | int | None, features: tuple[str, ...] | None) -> tuple[str, ...]:
+def _features(
+    table: Table, label: str | int | None, features: tuple[str, ...] | None, told: Collection[str]
+) -> tuple[str, ...]:
     name, names = table.select(label, features)
+    if features is None:
+        names = tuple(column for column in names if column not in told)
     if name is None:
         raise ValueError(f"label must be given: which column of {table.path}? There are {shortened(table.columns)}")
     return names

@@ -48,16 +48,20 @@ class MatrixFile:
         """Whether there are no rows."""
         return self.count() == 0
 
-    def pieces(self, label: str | None, features: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        """Features and labels of neighbouring rows."""
+    def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Features of neighbouring rows, and columns as they are written."""
         place = {name: j for j, name in enumerate(self.columns)}
         chosen = [place[name] for name in features]
         everything = chosen == list(range(self.X.shape[1]))
         for rows in _slices(self.count()):
-            part, y = self.X[rows], None
-            if label is not None:
-                y = part[:, place[label]] if self.own_label is None else self.y[rows]
-            yield part if everything else part[:, chosen], y
+            part = self.X[rows]
+            said = {name: self._column(part, rows, name, place[name]) for name in as_written}
+            yield part if everything else part[:, chosen], said
+
+    def _column(self, part: Any, rows: slice, name: str, place: int) -> Any:
+        if name == self.own_label:
+            return self.y[rows]
+        return part[:, [place]].toarray().ravel() if is_sparse(part) else part[:, place]
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,13 @@ class RecordsFile:
         """Whether there are no rows."""
         return self.count() == 0
 
-    def pieces(self, label: str | None, features: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        """Features and labels of neighbouring rows."""
+    def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Features of neighbouring rows, and columns as they are written."""
         for name in features:
             _refuse_kind(self.path, name, self.records[name])
         for rows in _slices(self.count()):
             part = self.records[rows]
-            yield np.column_stack([part[name] for name in features]), None if label is None else part[label]
+            yield np.column_stack([part[name] for name in features]), {name: part[name] for name in as_written}
 
 
 def _slices(rows: int) -> Iterator[slice]:

@@ -28,8 +28,8 @@ class ArrowFile(ABC):
     numbered: ClassVar[bool] = False
 
     @abstractmethod
-    def batches(self, names: Sequence[str], label: str | None) -> Iterator[Any]:
-        """Record batches that have these columns, the label among them; perhaps others too."""
+    def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
+        """Record batches that have these columns, some of them as they are written; perhaps others too."""
 
     def count(self) -> int:
         """Number of rows."""
@@ -39,20 +39,20 @@ class ArrowFile(ABC):
         """Whether there are no rows; reads no further than to the first."""
         return not any(batch.num_rows for batch in self._guarded(self.first_column()))
 
-    def pieces(self, label: str | None, features: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        """Features and labels of each batch; a missing value is NaN or None."""
-        names = [*features] if label is None else [*features, label]
-        filled = (batch for batch in self._guarded(self.batches(names, label)) if batch.num_rows)
+    def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Features of each batch, and columns as they are written; a missing value is NaN or None."""
+        names = [*features, *as_written]
+        filled = (batch for batch in self._guarded(self.batches(names, as_written)) if batch.num_rows)
         for number, batch in enumerate(filled):
             if number == 0:
                 _refuse_types(self.path, batch, features)
             with self.explained():  # damage inside a value shows only now
-                piece = feature_matrix(batch, features), _labels(batch, label)
+                piece = feature_matrix(batch, features), {name: _values(batch, name) for name in as_written}
             yield piece
 
     def first_column(self) -> Iterator[Any]:
         """Batches of one column, to count rows by."""
-        return self.batches(self.columns[:1], None)
+        return self.batches(self.columns[:1])
 
     def explained(self) -> AbstractContextManager[None]:
         """Context that says in one line what is wrong where Arrow cannot go on."""
@@ -67,8 +67,8 @@ class ArrowFile(ABC):
             yield batch
 
 
-def _labels(batch: Any, label: str | None) -> Any:
-    return None if label is None else batch.column(label).to_numpy(zero_copy_only=False)
+def _values(batch: Any, name: str) -> Any:
+    return batch.column(name).to_numpy(zero_copy_only=False)
 
 
 def _refuse_types(path: Path, batch: Any, features: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ class ParquetFile(ArrowFile):
 
     kind: ClassVar[str] = "Parquet"
 
-    def batches(self, names: Sequence[str], label: str | None) -> Iterator[Any]:
+    def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
         """Batches of the columns asked for; no others are read."""
         with _parquet(self.path) as file:
             left = file.metadata.num_rows
@@ -144,7 +144,7 @@ class IpcFile(ArrowFile):
     kind: ClassVar[str] = "Arrow"
     positions: Mapping[str, int]
 
-    def batches(self, names: Sequence[str], label: str | None) -> Iterator[Any]:
+    def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
         """Batches of the columns asked for, cut where they are large."""
         with _ipc(self.path, [self.positions[name] for name in names]) as reader:
             stored = (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(self.path) else reader

@@ -36,11 +36,10 @@ class CsvFile(ArrowFile):
     delimiter: str
     types: Mapping[str, Any]
 
-    def batches(self, names: Sequence[str], label: str | None) -> Iterator[Any]:
+    def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
         """Batches of the columns asked for, each of one type from beginning to end."""
         types = {name: _feature_type(self.types[name]) for name in names}
-        if label is not None:
-            types[label] = _label_type(self.types[label])
+        types |= {name: _label_type(self.types[name]) for name in as_written}
         with _opened(self.path, self.delimiter, types) as reader:
             yield from at_most(BLOCK_ROWS, reader)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
 from uneven.io.refusals import shortened
-from uneven.planner import Source
+from uneven.noise import Exact
 
 LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "response")
 """Names that a label's column often has, the likeliest first."""
@@ -69,7 +69,7 @@ def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str],
     written = None if own else label
     write_sources(path, entries, label=written, features=usable if left_out else None, note=NOTE)
     read_sources(path)
-    names, headless = (entry.source.name for entry in entries), (str(t.path) for t in tables if _headless(t))
+    names, headless = (entry.name for entry in entries), (str(t.path) for t in tables if _headless(t))
     return Start(label, reason, tuple(dict.fromkeys(left_out)), tuple(names), tuple(headless))
 
 
@@ -80,7 +80,7 @@ def _refuse_twice(tables: Sequence[Table]) -> None:
 
 
 def _entry(name: str, table: Table) -> SourceEntry:
-    return SourceEntry(Source(name, table.rows), table.path.absolute(), table)
+    return SourceEntry(name, Exact(), None, None, table.path.absolute(), table)
 
 
 def _names(tables: Iterable[Table]) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _is_number(word: str) -> bool:
 
 def _numeric(table: Table, column: str) -> bool:
     """Whether the first rows of a column are numbers; a missing value is for a fit to refuse, by its row."""
-    pieces = table.reader.pieces(None, [column])
+    pieces = table.reader.pieces([], [column])
     try:
         return next(pieces)[0].dtype.kind in "biuf"
     except ValueError:
@@ -139,7 +139,7 @@ def _different(table: Table, column: str) -> int:
     other = next(c for c in table.columns if c != column) if len(table.columns) > 1 else column
     features = [c for c in table.columns if c != column and _numeric(table, c)][:1] or [other]
     try:
-        _, y = next(table.reader.pieces(column, features))
+        _, said = next(table.reader.pieces([column], features))
     except ValueError:
         return 0
-    return len(set(np.asarray(y).tolist()))
+    return len(set(np.asarray(said[column]).tolist()))

@@ -18,15 +18,25 @@ MEANING = {
     "batch_size": "rows per step",
     "loss": '"logistic", "hinge" or "linear"',
     "strategy": 'how steps are sized: "precision", or one that it is compared with',
-    "moments": 'what stands for the noise of a step: "auto", "upper", "lower" or "variance"',
+    "moments": 'what stands for the noise of a step: "auto", "upper", "lower", "variance" or "estimated"',
     "radius": 'the ball that the weights stay in: "tight" or "paper"',
-    "clip": "norm that rows' gradients are shrunk to",
+    "clip": 'norm that rows\' gradients are shrunk to; "none" for none',
     "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",
+    "long_rows": 'what to do with longer ones: "shrink" or "refuse"',
     "fit_intercept": "whether to fit an intercept",
+    "average": 'which iterates the answer is made of: "auto", "last", "late", "growing" or "steps"',
+    "passes": "how often each row is used; private rows pay for each",
+    "budget": "the most epsilon that a row may have spent",
+    "line_search": 'with strategy "two-rates": how many second rates to try',
+    "mechanism": "private mechanism for rows with an epsilon of their own",
     "label": "column of the labels",
     "features": "columns to learn from",
     "n_features": "how many columns there are to learn from",
+    "data": "file with the rows of all sources",
+    "source_column": "its column that names each row's source",
 }
+"""Every key above the sources, in the order of the file."""
+
 LEFT_OUT = {
     "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not, or 0.5 in private fits\n",
     "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else no bound\n",

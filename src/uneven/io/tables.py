@@ -41,8 +41,8 @@ class Reader(Protocol):
     def empty(self) -> bool:
         """Whether there are no rows."""
 
-    def pieces(self, label: str | None, features: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        """Features and labels, not yet checked; a missing value is NaN or None."""
+    def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Features, and columns as they are written, not yet checked; a missing value is NaN or None."""
 
 
 OPENERS: dict[str, Callable[[Path], Reader]] = {
@@ -123,8 +123,52 @@ class Table:
         y : array of shape (n,) or None
             Labels as they are in the file.
         """
+        self.select(label, features)  # refused now, not when the first piece is asked for
+        return ((X, y) for X, y, _ in self.read(label, features))
+
+    def read(
+        self,
+        label: str | int | None = None,
+        features: Sequence[str] | None = None,
+        columns: Sequence[str] = (),
+        checked: bool = True,
+    ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+        """Rows in pieces as `stream` has them, and more columns as they are written.
+
+        Parameters
+        ----------
+        label, features
+            As in `stream`.
+        columns : sequence of str
+            Columns to read beside them.
+        checked : bool
+            Whether to refuse missing and infinite values; a second reading need not.
+
+        Yields
+        ------
+        X, y
+            As in `stream`.
+        said : dict of arrays of shape (n,)
+            Values of `columns`.
+        """
         name, chosen = self.select(label, features)
-        return _checked_pieces(self.path, self.reader.pieces(name, chosen), name, chosen)
+        as_written = list(dict.fromkeys([*([] if name is None else [name]), *columns]))
+        for column in columns:
+            self._refuse_unknown(column)
+        first = 0
+        for part, said in self.reader.pieces(as_written, chosen):
+            X, y = _as_rows(part), None if name is None else said[name]
+            if checked:
+                _refuse_values(self.path, X, chosen, first)
+                for column in as_written:
+                    _refuse_no_value(self.path, said[column], column, first)
+            first += X.shape[0]
+            yield X, y, {column: said[column] for column in columns}
+
+    def _refuse_unknown(self, column: str) -> None:
+        if column not in self.columns:
+            names = refusals.shortened(self.columns)
+            raise ValueError(f"{self.path} must have a column {column!r}; there are {names}")
 
     def arrays(self, label: str | int | None = None, features: Sequence[str] | None = None) -> tuple[Any, Any]:
         """All rows: X and y of `stream`, joined."""
@@ -234,19 +278,6 @@ def _checked_features(table: Table, features: Sequence[str], label: str | None) 
     return tuple(features)
 
 
-def _checked_pieces(
-    path: Path, pieces: Iterator[tuple[Any, Any]], label: str | None, features: Sequence[str]
-) -> Iterator[tuple[Any, Any]]:
-    first = 0
-    for part, y in pieces:
-        X = _as_rows(part)
-        _refuse_values(path, X, features, first)
-        if label is not None:
-            _refuse_no_label(path, y, label, first)
-        first += X.shape[0]
-        yield X, y
-
-
 def _as_rows(X: Any) -> Any:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
@@ -262,7 +293,7 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
     raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers, got {value} in row {first + row}")
 
 
-def _refuse_no_label(path: Path, y: Any, label: str, first: int) -> None:
+def _refuse_no_value(path: Path, y: Any, label: str, first: int) -> None:
     missing = np.asarray(y != y, dtype=bool)  # NaN and NaT differ from themselves
     if y.dtype.kind == "O":
         missing |= np.array([value is None for value in y], dtype=bool)

@@ -19,7 +19,7 @@ from uneven.noise.additive import AdditiveNoise
 from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.exact import Exact
 from uneven.noise.labels import FlippedLabels
-from uneven.noise.privacy import LocalPrivacy
+from uneven.noise.privacy import MECHANISMS, LocalPrivacy
 
 NOISES: dict[str, type[Noise]] = {noise.kind: noise for noise in (Exact, LocalPrivacy, FlippedLabels, AdditiveNoise)}
 
@@ -42,6 +42,7 @@ def noise_from_dict(values: Mapping[str, Any]) -> Noise:
 
 
 __all__ = [
+    "MECHANISMS",
     "MOMENTS",
     "NOISES",
     "AdditiveNoise",

@@ -11,7 +11,7 @@ from uneven.schedules import Precision
 
 if TYPE_CHECKING:
     from uneven.experiments.demo import Demo
-    from uneven.training.files import Trained
+    from uneven.training.files import FileFit
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
@@ -65,13 +65,13 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     return markup.page("A plan for data of uneven quality", QUESTION, parts, FOOT)
 
 
-def fit_report(trained: Trained, command: str, settings: str = "") -> str:
+def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
     """Report of a fit, as one HTML file; it tells nothing about private rows beyond what was released.
 
     Parameters
     ----------
     trained : Trained
-        What `uneven.training.files.train` returned.
+        What `uneven.training.files.train_files` returned.
     command, settings : str
         See `plan_report`.
     """
@@ -84,10 +84,10 @@ def fit_report(trained: Trained, command: str, settings: str = "") -> str:
         sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
-        *([] if trained.path is None else [sections.path(plan, trained.path, trained.followed)]),
+        *([] if trained.trained.path is None else [sections.path(plan, trained.trained.path, trained.followed)]),
         sections.contributed(plan),
         sections.exchange(plan),
-        sections.privacy(trained.model.privacy_spent_, trained.simulated),
+        sections.privacy(trained.model.privacy_spent, trained.simulated),
         sections.caveats([*_of_bound(plan), scaled, UNIT_BALL, DESCRIBED, *_of_measures(trained)]),
         sections.repeat(command, settings),
     ]
@@ -117,7 +117,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
     return markup.page("Two sites, two privacy rules: the demo of uneven", QUESTION, parts, FOOT)
 
 
-def _of_measures(trained: Trained) -> list[str]:
+def _of_measures(trained: FileFit) -> list[str]:
     if any(one.which.startswith("rows learned from") for one in trained.measures):
         return ["Rows learned from flatter a model: rows that it has not seen are the test."]
     return []

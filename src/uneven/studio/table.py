@@ -128,7 +128,7 @@ def sources_of(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Source], list[st
 
 def settings_of(file: SourcesFile) -> dict[str, Any]:
     """Settings of a ``sources.toml``, by the names of `SETTINGS`."""
-    return {**file.problem.to_dict(), "strategy": file.strategy, "moments": file.moments}
+    return {**file.problem.to_dict(), "strategy": file.settings.strategy, "moments": file.settings.planned_moments}
 
 
 def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:

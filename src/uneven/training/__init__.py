@@ -1,16 +1,19 @@
-"""From rows and settings to a model: labels, scale, checks, charging, plan, run, result.
+"""From rows and settings to a model: the one way to train, behind the classifier and behind the command line.
 
-files          a classifier from a ``sources.toml``, its files streamed
-scan           one reading of the files: what is wrong with them, which classes there are, how long the rows are
-planning       the plan that a fit runs, before it is run
-scoring        labels and probabilities for a file of rows, streamed
-settings       settings of a fit, checked
+rows           rows in pieces, from arrays or files
+scan           the first reading: classes, counts, norms, a sample, and the rows themselves if they are few
 labels         labels of any kind to -1 and 1
 grouping       which source each row is of
+norms          how long the rows are, and what scale follows from it
 scaling        rows to norm 1, by a public constant or by their root mean square
-accounts       what private rows are charged
 flips          flip rates estimated from the labels themselves
-continuation   more rows later
+planning       the plan that a fit runs
+charging       what private rows are charged, before anything is computed from them
+trainer        all of it in turn: `train`
 line_search    the paper's search for a better second learning rate
-model_file     a fitted model as a readable file
+continuation   more rows later
+model          a fitted model as plain values
+model_file     the same as a readable file
+files          the door for files: `train_files` a ``sources.toml``
+scoring        labels and probabilities for a file of rows, in pieces
 """

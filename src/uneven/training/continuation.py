@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,102 +11,238 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.engine import State, Task, advance, checked_chunk
-from uneven.engine.randomness import generator
-from uneven.engine.rows import limit_of
-from uneven.engine.state import Average
+from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
+from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, plan
 from uneven.problem import Problem
 from uneven.schedules import Schedule
-from uneven.training.flips import unknown
-from uneven.training.grouping import Grouped
+from uneven.settings import Settings
+from uneven.training import flips
+from uneven.training.charging import Account
+from uneven.training.grouping import Grouped, group_rows
+from uneven.training.labels import as_signs, classes_of, positive_classes
+from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms, multiply_rows, shorten_rows
+from uneven.training.planning import scaled_problem
+from uneven.training.rows import ArrayRows
+from uneven.training.scaling import Scale
+from uneven.training.scan import Scan, scan_rows
+from uneven.training.trainer import Trained, refuse_unfit
 
-KEPT = ("noise", "alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
+KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
 
 @dataclass(frozen=True)
-class Course:
-    """What all calls agree on: the problem, the clock, what stands for a step's noise, and the settings behind them."""
+class Progress:
+    """Where learning stands, and what all later calls agree on.
 
+    Attributes
+    ----------
+    classes : array
+    scale : Scale
+    states : tuple of State
+        One for two classes, else one per class.
+    problem : Problem
+    schedule : Schedule
+        The clock, its offset that of the cleanest source that may come.
+    moments : str
+        What stands for a step's noise.
+    settings : Settings
+    noise : Noise, dict or None
+        As given at the first call.
+    flip_rates : dict
+        Rates known by now.
+    """
+
+    classes: NDArray[Any]
+    scale: Scale
+    states: tuple[State, ...]
     problem: Problem
     schedule: Schedule
     moments: str
-    estimate: bool
-    settings: Mapping[str, Any]
+    settings: Settings
+    noise: Any
+    flip_rates: Mapping[str, float]
 
-    def refuse_changes(self, settings: Mapping[str, Any]) -> None:
+    def refuse_changes(self, settings: Settings, noise: Any) -> None:
         """Refuse to go on under another setting: it would be ignored, or break what was promised."""
-        for name in KEPT:
-            if settings[name] != self.settings[name]:
-                was, now = checks.shown(self.settings[name]), checks.shown(settings[name])
-                raise ValueError(f"{name} must stay {was} for partial_fit to go on, got {now}; fit starts anew")
+        pairs = {"noise": (self.noise, noise)} | {n: (getattr(self.settings, n), getattr(settings, n)) for n in KEPT}
+        for name, (was, now) in pairs.items():
+            if was != now:
+                raise ValueError(
+                    f"{name} must stay {checks.shown(was)} for partial_fit to go on, got {checks.shown(now)}; "
+                    "fit starts anew"
+                )
 
 
-def course(problem: Problem, noises: Mapping[str, Noise], settings: Mapping[str, Any]) -> Course:
-    """Course for sources of these noises, whichever of them come and when: the clock's offset is the cleanest's."""
-    estimate = settings["moments"] == "estimated"
-    moments = "auto" if estimate else settings["moments"]
-    sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
-    planned = plan(sources, **problem.to_dict(), strategy="precision", moments=moments)
-    kept = {name: settings[name] for name in KEPT}
-    kept["noise"] = dict(kept["noise"]) if isinstance(kept["noise"], Mapping) else kept["noise"]
-    return Course(problem, planned.segments[0].schedule, "upper" if estimate else planned.moments, estimate, kept)
-
-
-def refuse_settings(settings: Mapping[str, Any]) -> None:
+def refuse_settings(settings: Settings) -> None:
     """Refuse what `partial_fit` could only ignore."""
-    if settings["strategy"] != "precision":
-        raise ValueError(f"strategy must be 'precision' for partial_fit, got {settings['strategy']!r}")
-    if settings["average"] not in ("auto", "growing"):
+    if settings.strategy != "precision":
+        raise ValueError(f"strategy must be 'precision' for partial_fit, got {settings.strategy!r}")
+    if settings.average not in ("auto", "growing"):
         raise ValueError(
             f"average must be 'auto' or 'growing' for partial_fit: nobody knows how much is to come; got "
-            f"{settings['average']!r}"
+            f"{settings.average!r}"
         )
-    if settings["line_search"]:
-        raise ValueError(f"line_search must be 0 for partial_fit, got {settings['line_search']}")
+    if settings.line_search:
+        raise ValueError(f"line_search must be 0 for partial_fit, got {settings.line_search}")
 
 
-def with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> dict[str, Noise]:
+def keep_progress(trained: Trained, noise: Any) -> Progress | str:
+    """What `partial_fit` goes on from after a fit, or in words why it cannot."""
+    model, settings = trained.model, trained.model.settings
+    if settings.strategy != "precision":
+        return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
+    if trained.groups.by_row:
+        return "a fit to rows that told their own noise: it takes sources; clone the model"
+    problem, rates = trained.plan.problem, dict(model.flip_rates)
+    noises = _usable_noises(_declared_noises(noise, trained.groups), rates, problem)
+    kind = tasks_of(trained.plan, settings.average, settings.estimate)[-1].average.kind
+    states = tuple(extend_average(state, kind) for state in trained.states)
+    return _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
+
+
+def extend_average(state: State, kind: str) -> State:
+    """State whose average goes on growing: one over the late clock stands for all of it, ∫τ dτ = τ²/2."""
+    return replace(state, average_weight=state.clock**2 / 2.0) if kind == "late" else state
+
+
+def continue_training(
+    before: Progress | None, rows: ArrayRows, noise: Any, settings: Settings, account: Account, classes: Any = None
+) -> tuple[Progress, Grouped, Mapping[str, int]]:
+    """Learn from more rows: the step count and the precision clock continue.
+
+    Parameters
+    ----------
+    before : Progress or None
+        Where learning stands; None for the first rows.
+    rows : ArrayRows
+    noise : Noise, dict of str to Noise, or None
+    settings : Settings
+    account : Account
+        What private rows are charged to before they are used.
+    classes : array or None
+        All classes that will come, at the first call; None takes those of its rows.
+
+    Returns
+    -------
+    progress : Progress
+    groups : Grouped
+        Which source each of the rows is of.
+    too_long : dict
+        How many rows of each source were shrunk to a stated bound: for the rows' owner only.
+    """
+    piece = rows.piece
+    bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
+    if before is not None:
+        bound = before.scale.row_norm
+    groups = group_rows(len(piece.y), noise, piece.source)
+    groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
+    found = before.classes if before is not None else classes_of(np.asarray(piece.y if classes is None else classes))
+    refuse_unfit(groups, len(positive_classes(found)), is_sparse(piece.X))
+    scan = scan_rows(rows, bound, classes=found)
+    now = _begin(found, scan, groups, settings, noise) if before is None else before
+    now.refuse_changes(settings, noise)
+    if groups.any_private and now.scale.norms != "largest":
+        raise ValueError(
+            "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
+        )
+    too_long = count_long(scan, groups, now.scale.row_norm) if now.scale.norms == "largest" else {}
+    unit = now.scale.rows(_shorten(piece.X, scan, groups, now.scale, settings))
+    account.charge(groups, piece.row_id, settings.budget, settings.passes, groups.names, again=False)
+    signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
+    states = [_advance(s, now, groups, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
+    return replace(now, states=tuple(states)), groups, too_long
+
+
+def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings, noise: Any) -> Progress:
+    """Begin with `partial_fit`, for all sources that may come."""
+    noises = _with_known_rates(_declared_noises(noise, groups), {})
+    private = any(one.private for one in noises.values())
+    scale = choose_scale(scan, groups, settings, private)
+    problem = scaled_problem(settings, scale, scan.n_features, private)
+    states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
+    return _progress(found, scale, states, problem, noises, settings, noise, {})
+
+
+def _progress(
+    classes: NDArray[Any],
+    scale: Scale,
+    states: tuple[State, ...],
+    problem: Problem,
+    noises: Mapping[str, Noise],
+    settings: Settings,
+    noise: Any,
+    rates: Mapping[str, float],
+) -> Progress:
+    """Progress for sources of these noises, whichever of them come and when."""
+    sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
+    planned = plan(sources, **problem.to_dict(), strategy="precision", moments=settings.planned_moments)
+    moments = "upper" if settings.estimate else planned.moments
+    as_given = dict(noise) if isinstance(noise, Mapping) else noise
+    return Progress(
+        classes, scale, states, problem, planned.segments[0].schedule, moments, settings, as_given, dict(rates)
+    )
+
+
+def _declared_noises(noise: Any, groups: Grouped) -> dict[str, Noise]:
+    """All sources that may come: those of `noise`, and of these rows."""
+    named = noise if isinstance(noise, Mapping) else {}
+    return {**{str(name): one for name, one in named.items()}, **groups.noises}
+
+
+def _with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> dict[str, Noise]:
     """Noises with flip rates that a fit before has estimated."""
     known: dict[str, Noise] = {}
-    for name in unknown(noises):
+    for name in flips.unknown(noises):
         if name not in rates:
             raise ValueError(f"rate of {name!r} must be known for partial_fit, got 'estimate': fit can estimate it")
         known[name] = FlippedLabels(rates[name])
     return {**noises, **known}
 
 
-def usable(noises: Mapping[str, Noise], rates: Mapping[str, Any], problem: Problem) -> dict[str, Noise]:
+def _usable_noises(noises: Mapping[str, Noise], rates: Mapping[str, Any], problem: Problem) -> dict[str, Noise]:
     """Noises that may come after a fit to this problem: private ones only if rows have a bound, known rates only."""
     bounded = problem.norms == "largest"
-    fit_for = {name: one for name, one in noises.items() if bounded or not one.private}
-    return with_known_rates({n: one for n, one in fit_for.items() if n in rates or not unknown({n: one})}, rates)
+    usable = {name: one for name, one in noises.items() if bounded or not one.private}
+    return _with_known_rates({n: one for n, one in usable.items() if n in rates or not flips.unknown({n: one})}, rates)
 
 
-def grown(state: State, kind: str) -> State:
-    """State whose average goes on growing: one over the late clock stands for all of it, ∫τ dτ = τ²/2."""
-    return replace(state, average_weight=state.clock**2 / 2.0) if kind == "late" else state
+def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settings) -> Any:
+    """X with rows that are too long for the scale shrunk to it; or a refusal."""
+    if scale.norms == "largest":
+        return shorten_rows(X, scale.row_norm)
+    norms, most = np.array(mean_square_norms(scan, groups)), LATER * scale.row_norm
+    if norms.max() <= most:
+        return X
+    name, norm = groups.names[int(norms.argmax())], norms.max()
+    if settings.long_rows == "refuse":
+        raise ValueError(
+            f"rows of source {name!r} must have a root-mean-square norm of at most {most:.6g}, twice that of earlier "
+            f"ones, with long_rows='refuse'; got {norm:.6g}"
+        )
+    warnings.warn(
+        f"rows were shrunk to {most:.6g}, twice the root-mean-square norm of earlier ones; got {norm:.6g} in source "
+        f"{name!r}",
+        UserWarning,
+        stacklevel=5,
+    )
+    factors = np.minimum(1.0, most / np.maximum(norms, 1e-300))
+    return multiply_rows(X, factors[groups.index] if groups.index is not None else np.full(X.shape[0], factors[0]))
 
 
-def continued(
-    state: State,
-    on: Course,
-    groups: Grouped,
-    unit: Any,
-    sign: NDArray[np.float64],
-    passes: int,
-    seed: int | None,
+def _advance(
+    state: State, on: Progress, groups: Grouped, unit: Any, sign: NDArray[np.float64], settings: Settings
 ) -> State:
     """State after these rows, each as often as there are passes, the noisiest source's first."""
-    problem = on.problem
+    problem, seed = on.problem, settings.random_state
     levels = {name: one.moment(on.moments, problem) for name, one in groups.noises.items()}
     for name in sorted(levels, key=lambda name: -levels[name].at(problem.batch_size)):
         mine = groups.rows_of(groups.names.index(name))
-        noise = groups.noises[name]
-        task = Task(problem, (name,), (noise,), (levels[name],), on.schedule, Average("growing"), on.estimate)
-        for _ in range(passes if len(mine) else 0):
+        noises, moments = (groups.noises[name],), (levels[name],)
+        task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
+        for _ in range(settings.passes if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
             chunk = checked_chunk((name,), unit[rows], sign[rows], rows, limit=limit_of(problem))
             state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))

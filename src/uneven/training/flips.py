@@ -22,7 +22,6 @@ from uneven.engine import fit
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, plan
 from uneven.problem import Problem
-from uneven.training.grouping import Grouped
 
 Array = NDArray[np.float64]
 
@@ -100,17 +99,15 @@ def estimated(
     return {name: rates.get(name, noise) for name, noise in noises.items()}
 
 
-def fitted_to(unit: Any, sign: Array, groups: Grouped, like: Problem, seed: int | None) -> Any:
-    """What `estimated` asks for, from these rows; `like` has their norms and the batch size."""
+def fitted_to(data: Mapping[str, tuple[Any, Array]], like: Problem, seed: int | None) -> Any:
+    """What `estimated` asks for, from each source's scaled rows and signs; `like` has their norms and batch size."""
 
     def fitted(noises: Mapping[str, Noise]) -> Callable[[str], Array]:
-        rows = {name: groups.rows_of(k) for k, name in enumerate(groups.names)}
-        visited = sum(len(rows[name]) for name in noises)
+        visited = sum(len(data[name][1]) for name in noises)
         passes = min(MOST_PASSES, -(-ROW_VISITS // visited))
-        sources = [Source(name, len(rows[name]) * passes, one) for name, one in noises.items()]
-        ours = {**like.to_dict(), "alpha": STRENGTH / visited, "clip": None}
-        data = {name: (unit[rows[name]], sign[rows[name]]) for name in noises}
-        w = fit(plan(sources, **ours), data, seed=seed, passes=passes).weights
-        return lambda name: np.asarray(expit(sign[rows[name]] * np.asarray(unit[rows[name]] @ w)))
+        sources = [Source(name, len(data[name][1]) * passes, one) for name, one in noises.items()]
+        planned = plan(sources, **{**like.to_dict(), "alpha": STRENGTH / visited})
+        w = fit(planned, {name: data[name] for name in noises}, seed=seed, passes=passes).weights
+        return lambda name: np.asarray(expit(data[name][1] * np.asarray(data[name][0] @ w)))
 
     return fitted

@@ -1,9 +1,9 @@
-"""Which source each row is of: by name, by one noise level a row, or all of one."""
+"""Which source each row is of: by name, by a noise level of its own, or all of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,16 +16,32 @@ from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
 Array = NDArray[np.float64]
 
 LEVELS = 256
-"""More different noise levels than this, one a row, are rounded to this many."""
+"""More different noise levels than this, one per row, are rounded to this many."""
+
+ONE = "data"
+"""Name of the only source, where none is given."""
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Which source each row is of, and each source's noise; `by_row` if rows told their levels themselves."""
+    """Which source each row is of, and each source's noise.
+
+    Attributes
+    ----------
+    noises : dict of str to Noise
+        Of the sources that have rows, in the order of their numbers.
+    counts : array of shape (sources,)
+        Rows of each.
+    index : array of shape (rows,) or None
+        Number of each row's source; None if the rows of each source follow one another, in order.
+    charged_to : tuple of str
+        Under which name the ledger knows each source's rows: rows that told their own noise keep their place.
+    """
 
     noises: Mapping[str, Noise]
-    index: NDArray[np.int64]
-    by_row: bool = False
+    counts: NDArray[np.int64]
+    index: NDArray[np.int64] | None
+    charged_to: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -33,65 +49,109 @@ class Grouped:
         return tuple(self.noises)
 
     @property
-    def private(self) -> NDArray[np.bool_]:
-        """Whether each row is private."""
-        kinds = np.array([noise.private for noise in self.noises.values()])
-        return kinds[self.index]
+    def by_row(self) -> bool:
+        """Whether some rows told their noise themselves."""
+        return self.charged_to != self.names
+
+    @property
+    def any_private(self) -> bool:
+        """Whether a source is private."""
+        return any(noise.private for noise in self.noises.values())
+
+    @property
+    def rows(self) -> int:
+        """Number of all rows."""
+        return int(self.counts.sum())
 
     def rows_of(self, k: int) -> NDArray[np.int64]:
         """Numbers of source k's rows."""
-        return np.flatnonzero(self.index == k)
+        if self.index is not None:
+            return np.flatnonzero(self.index == k)
+        start = int(self.counts[:k].sum())
+        return np.arange(start, start + int(self.counts[k]))
+
+    def with_noises(self, noises: Mapping[str, Noise]) -> Grouped:
+        """The same rows with other noises of the same names."""
+        return replace(self, noises={name: noises[name] for name in self.names})
 
 
-def grouped(n: int, noise: Any, source: Any, epsilon: Any, flip_rate: Any, mechanism: str) -> Grouped:
-    """Rows by source: from names, from one noise level a row, or all of one."""
-    given = [
-        name
-        for name, value in [("source", source), ("epsilon", epsilon), ("flip_rate", flip_rate)]
-        if value is not None
-    ]
-    if len(given) > 1:
-        raise ValueError(f"{given[0]} must be given alone, got {' and '.join(given)}")
-    if noise is not None and (epsilon is not None or flip_rate is not None):
-        raise ValueError(f"noise must be None where rows tell their own {given[0]}, got {checks.shown(noise)}")
-    if epsilon is not None:
-        levels = _levels("epsilon", epsilon, n)
-        return _by_level(_rounded_down(levels), lambda e: LocalPrivacy(e, mechanism), "epsilon")
-    if flip_rate is not None:
-        levels = _levels("flip_rate", flip_rate, n)
-        return _by_level(_rounded(levels), FlippedLabels, "flip_rate")
-    if source is None:
-        return _one_source(n, noise)
-    return _by_name(n, noise, source)
+def group_rows(
+    n: int, noise: Any, source: Any = None, epsilon: Any = None, flip_rate: Any = None, mechanism: str = "privunit"
+) -> Grouped:
+    """Rows by source: from names, from noise levels of their own, or all of one.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    noise : Noise, dict of str to Noise, or None
+        Of all rows, or of each source by name.
+    source : array of shape (n,) or None
+        Name of each row's source.
+    epsilon, flip_rate : array of shape (n,) or None
+        Each row's own noise, at most one of the two. With `source`, NaN leaves a row the noise of its source.
+    mechanism : str
+        Private mechanism for rows with their own ε.
+    """
+    if epsilon is not None and flip_rate is not None:
+        raise ValueError("epsilon must be given alone, got epsilon and flip_rate")
+    if epsilon is None and flip_rate is None:
+        return _one_source(n, noise) if source is None else _by_name(n, noise, source)
+    what, values = ("epsilon", epsilon) if flip_rate is None else ("flip_rate", flip_rate)
+    if noise is not None and source is None:
+        raise ValueError(f"noise must be None where rows tell their own {what}, got {checks.shown(noise)}")
+    levels = _checked_levels(what, values, n, gaps=source is not None)
+    if what == "epsilon":
+        return _by_level(n, _round_down(levels), lambda e: LocalPrivacy(e, mechanism), what, noise, source)
+    return _by_level(n, _round_to_grid(levels), FlippedLabels, what, noise, source)
+
+
+def group_pieces(counts: Mapping[Any, int], noise: Any) -> Grouped:
+    """Rows that come source after source, known by name alone."""
+    known = checked_noises(noise)
+    return _grouped({name: known[name] for name in counts}, None, np.array(list(counts.values()), dtype=np.int64))
+
+
+def _grouped(noises: Mapping[str, Noise], index: Any, counts: Any = None, charged_to: Any = None) -> Grouped:
+    if counts is None:
+        counts = np.bincount(index, minlength=len(noises))
+    return Grouped(noises, counts, index, tuple(noises) if charged_to is None else tuple(charged_to))
 
 
 def _one_source(n: int, noise: Any) -> Grouped:
     if noise is None or isinstance(noise, Noise):
-        return Grouped({"data": noise or Exact()}, np.zeros(n, dtype=np.int64))
+        return _grouped({ONE: noise or Exact()}, None, np.array([n]))
     if isinstance(noise, Mapping) and len(noise) == 1:
-        return Grouped(checked_noises(noise), np.zeros(n, dtype=np.int64))
+        return _grouped(checked_noises(noise), None, np.array([n]))
     raise ValueError(
         f"source must name the source of each row where noise has several, got None ({checks.shown(noise)})"
     )
 
 
 def _by_name(n: int, noise: Any, source: Any) -> Grouped:
-    found, inverse = np.unique(_names(n, source), return_inverse=True)
+    found, inverse = np.unique(_checked_names(n, source), return_inverse=True)
     if isinstance(noise, Noise) or noise is None:
         noise = {str(name): noise or Exact() for name in found}
-    known = checked_noises(noise)
-    if unknown := [name for name in found if name not in known]:
-        accepted = ", ".join(map(repr, known))
-        raise ValueError(f"source must be one of noise's names, {accepted}; got {str(unknown[0])!r}")
-    used = {name: known[name] for name in map(str, found)}
-    return Grouped(used, inverse.astype(np.int64))
+    used = _noises_of(map(str, found), noise)
+    return _grouped(used, inverse.astype(np.int64))
 
 
-def _names(n: int, source: Any) -> NDArray[Any]:
+def _noises_of(names: Any, noise: Any) -> dict[str, Noise]:
+    """Noise of each of these sources, or a refusal of a name that has none."""
+    known, used = checked_noises(noise), {}
+    for name in names:
+        if name not in known:
+            accepted = ", ".join(map(repr, known))
+            raise ValueError(f"source must be one of noise's names, {accepted}; got {name!r}")
+        used[name] = known[name]
+    return used
+
+
+def _checked_names(n: int, source: Any) -> NDArray[Any]:
     """Name of each row's source, as text; refused where they are not all text or all whole numbers."""
     given = source if isinstance(source, np.ndarray) else np.asarray(source, dtype=object)
     if given.shape != (n,):
-        raise ValueError(f"source must have one name a row, shape ({n},), got shape {given.shape}")
+        raise ValueError(f"source must have one name per row, shape ({n},), got shape {given.shape}")
     if given.dtype.kind == "O":
         kinds = [str if isinstance(one, str) else int if isinstance(one, Integral) else None for one in given]
         wrong = [i for i, kind in enumerate(kinds) if kind is None or kind is not kinds[0]]
@@ -115,38 +175,59 @@ def checked_noises(noise: Any) -> dict[str, Noise]:
     return {str(name): one for name, one in noise.items()}
 
 
-def _levels(name: str, values: Any, n: int) -> Array:
+def _checked_levels(name: str, values: Any, n: int, gaps: bool) -> Array:
     try:
         levels = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number in every row, got {checks.shown(values)}") from None
     if levels.shape != (n,):
-        raise ValueError(f"{name} must have one value a row, shape ({n},), got shape {levels.shape}")
-    wrong = ~(levels > 0) if name == "epsilon" else ~((levels >= 0) & (levels < 0.5))
-    if (wrong | ~np.isfinite(levels)).any():
-        i = int(np.argmax(wrong | ~np.isfinite(levels)))
+        raise ValueError(f"{name} must have one value per row, shape ({n},), got shape {levels.shape}")
+    right = (levels > 0) & np.isfinite(levels) if name == "epsilon" else (levels >= 0) & (levels < 0.5)
+    wrong = ~(right | (gaps & np.isnan(levels)))
+    if wrong.any():
+        i = int(np.argmax(wrong))
         accepted = "positive and finite" if name == "epsilon" else "in [0, 0.5)"
         raise ValueError(f"{name} must be {accepted} in every row, got {levels[i]:g} in row {i}")
     return levels
 
 
-def _rounded_down(epsilon: Array) -> Array:
+def _round_down(epsilon: Array) -> Array:
     """At most `LEVELS` values, none larger than it was: a row may get more privacy than it asked for, never less."""
-    if len(np.unique(epsilon)) <= LEVELS:
+    given = np.unique(epsilon[~np.isnan(epsilon)])
+    if len(given) <= LEVELS:
         return epsilon
-    grid = np.geomspace(epsilon.min(), epsilon.max(), LEVELS)
-    return np.asarray(grid[np.searchsorted(grid, epsilon * (1 + 1e-12), side="right") - 1])
+    grid = np.geomspace(given[0], given[-1], LEVELS)
+    rounded = grid[np.searchsorted(grid, epsilon * (1 + 1e-12), side="right") - 1]
+    return np.where(np.isnan(epsilon), np.nan, rounded)
 
 
-def _rounded(rate: Array) -> Array:
+def _round_to_grid(rate: Array) -> Array:
     """At most `LEVELS` values, each within half a step of what it was."""
-    if len(np.unique(rate)) <= LEVELS:
+    given = np.unique(rate[~np.isnan(rate)])
+    if len(given) <= LEVELS:
         return rate
-    grid = np.linspace(rate.min(), rate.max(), LEVELS)
-    return np.asarray(grid[np.rint((rate - grid[0]) / (grid[1] - grid[0])).astype(int)])
+    step = (given[-1] - given[0]) / (LEVELS - 1)
+    return np.asarray(given[0] + step * np.rint((rate - given[0]) / step))
 
 
-def _by_level(levels: Array, make: Any, what: str) -> Grouped:
-    values, inverse = np.unique(levels, return_inverse=True)
-    noises = {f"{what}={value:.6g}#{i}": make(float(value)) for i, value in enumerate(values)}
-    return Grouped(noises, inverse.astype(np.int64), by_row=True)
+def _by_level(n: int, levels: Array, make: Callable[[float], Noise], what: str, noise: Any, source: Any) -> Grouped:
+    """One source per level, or per name and level; rows without a level are of the source they name."""
+    sources = np.zeros(n, dtype=np.int64)
+    names = [""]
+    if source is not None:
+        found, sources = np.unique(_checked_names(n, source), return_inverse=True)
+        names = [str(name) for name in found]
+    own = np.where(np.isnan(levels), -1.0, levels)  # a NaN differs from itself: no level is negative
+    pairs, index = np.unique(np.column_stack([sources, own]), axis=0, return_inverse=True)
+    bare = [names[int(k)] for k, level in pairs if level < 0]
+    declared = _noises_of(bare, noise) if bare else {}
+    noises: dict[str, Noise] = {}
+    charged_to = []
+    for i, (k, level) in enumerate(pairs):
+        name = names[int(k)]
+        if level < 0:
+            noises[name] = declared[name]
+        else:
+            noises[f"{name + ', ' if name else ''}{what}={level:.6g}#{i}"] = make(float(level))
+        charged_to.append(name or ONE)
+    return _grouped(noises, index.ravel().astype(np.int64), None, charged_to)

@@ -1,4 +1,4 @@
-"""Labels of any kind as -1 and 1: once for two classes, once a class for more."""
+"""Labels of any kind as -1 and 1: once for two classes, once per class for more."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from uneven import checks
+
+MOST_CLASSES = 1000
+"""More different labels than this are not classes."""
+
+KINDS = {"text": (str,), "booleans": (bool, np.bool_), "numbers": (int, float, np.number)}
 
 
 def refuse_missing(name: str, labels: Any) -> None:
@@ -28,27 +32,72 @@ def _is_missing(one: Any) -> bool:
     return one is None or type(one).__name__ in ("NAType", "NaTType") or (isinstance(one, float) and one != one)
 
 
-def classes_of(y: Any) -> NDArray[Any]:
-    """Classes in order; at least two."""
-    check_classification_targets(y)
-    classes = np.unique(y)
+class ClassFinder:
+    """The different labels of all rows, which must be of one kind."""
+
+    def __init__(self) -> None:
+        self._found: list[NDArray[Any]] = []
+        self._kind: tuple[str, str] | None = None
+
+    def see(self, y: NDArray[Any], where: str) -> None:
+        """Take in the labels of some rows; `where` they are from is for messages."""
+        found = np.unique(y) if y.dtype.kind != "O" else np.array(sorted(set(y.tolist()), key=str), dtype=object)
+        for kind in {_kind_of(value, where) for value in found.tolist()}:
+            self._kind = self._kind or (kind, where)
+            if kind != self._kind[0]:
+                raise ValueError(
+                    f"labels must be of one kind, got {self._kind[0]} in {self._kind[1]} and {kind} in {where}"
+                )
+        self._found = [np.unique(np.concatenate([*self._found, found]))]
+        if len(self._found[0]) > MOST_CLASSES:
+            raise ValueError(
+                f"{where}: label must be a column of classes, got more than {MOST_CLASSES:,} different values"
+            )
+
+    def classes(self) -> NDArray[Any]:
+        """Classes in order; at least two."""
+        return classes_of(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
+
+
+def _kind_of(value: Any, where: str) -> str:
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{where}: label must be a column of classes, got the number {value:g}")
+    for kind, types in KINDS.items():
+        if isinstance(value, types):
+            return kind
+    raise ValueError(f"{where}: labels must be text, numbers or booleans, got {type(value).__name__}")
+
+
+def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
+    """Different labels in order; refused if there is only one."""
+    classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(f"y must have at least two classes, got one class: {checks.shown(classes[0])}")
+        raise ValueError(f"{what} must have at least two classes, got one class: {checks.shown(classes[0])}")
     return classes
 
 
 def refuse_others(given: Any, known: NDArray[Any]) -> None:
-    """Refuse classes other than those that a model knows already; None is no matter."""
+    """Refuse classes other than those that a model knows already; None passes."""
     if given is not None and set(np.unique(np.asarray(given)).tolist()) != set(known.tolist()):
         raise ValueError(f"classes must stay {checks.shown(known.tolist())} for partial_fit, got {checks.shown(given)}")
 
 
-def signs(y: Any, classes: NDArray[Any]) -> list[NDArray[np.float64]]:
-    """For each problem (one, or one a class) each row's label: 1 if it is of the problem's class, else -1.
+def refuse_unknown(y: Any, classes: NDArray[Any], where: str = "y") -> None:
+    """Refuse a label that is none of the classes."""
+    if unknown := sorted(set(np.unique(y).tolist()) - set(classes.tolist()), key=str):
+        held = "y must hold the classes" if where == "y" else f"{where}: labels must be of the classes"
+        raise ValueError(f"{held} {checks.shown(classes.tolist())}, got {checks.shown(unknown[0])}")
 
-    >>> [s.tolist() for s in signs(np.array(["b", "a"]), np.array(["a", "b"]))]
-    [[1.0, -1.0]]
+
+def positive_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Classes to tell from the rest, one problem each: the second of two, each of more."""
+    return classes[1:] if len(classes) == 2 else classes
+
+
+def as_signs(y: Any, positive: Any) -> NDArray[np.float64]:
+    """1 for rows of the positive class, -1 for the others.
+
+    >>> as_signs(np.array(["b", "a"]), "b").tolist()
+    [1.0, -1.0]
     """
-    if unknown := sorted(set(np.unique(y)) - set(classes)):
-        raise ValueError(f"y must hold the classes {checks.shown(list(classes))}, got {checks.shown(unknown[0])}")
-    return [np.where(y == one, 1.0, -1.0) for one in (classes[1:] if len(classes) == 2 else classes)]
+    return np.where(np.asarray(y == positive, dtype=bool), 1.0, -1.0)

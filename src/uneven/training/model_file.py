@@ -19,8 +19,9 @@ from uneven.io.refusals import located, one_line
 from uneven.noise import Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
+from uneven.settings import NAMES, Settings
 from uneven.training import line_search
-from uneven.training import settings as setting
+from uneven.training.model import Model
 from uneven.training.scaling import Scale
 
 KIND, VERSION = "uneven-model", 1
@@ -43,25 +44,31 @@ CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
 """NumPy's kinds of labels that a file can hold, and what their values are in it; "O" is text of any length."""
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model, whole or not at all."""
-    plan: Any = getattr(model, "plan_", None)
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model, whole or not at all.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    """
+    plan = model.plan
     planned = None if plan is None else line_search.as_planned(plan)
-    searched = planned is not None and planned.segments != plan.segments
+    searched = plan is not None and planned is not None and planned.segments != plan.segments
     values = {
         "kind": KIND,
         "version": VERSION,
-        "classes": _plain_classes(model.classes_),
-        "class_type": model.classes_.dtype.str,
-        "coef": model.coef_.tolist(),
-        "intercept": model.intercept_.tolist(),
-        "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
-        "settings": _plain_settings(model),
-        "scale": asdict(model.scale_) if hasattr(model, "scale_") else None,
+        "classes": _plain_classes(model.classes),
+        "class_type": model.classes.dtype.str,
+        "coef": model.coef.tolist(),
+        "intercept": model.intercept.tolist(),
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "settings": {"noise": _plain_noise(model.noise), **asdict(model.settings)},
+        "scale": None if model.scale is None else asdict(model.scale),
         "plan": None if planned is None else planned.to_dict(),
-        "searched_rate": plan.rates[plan.order[-1]] if searched else None,
-        "privacy_spent": dict(getattr(model, "privacy_spent_", {})),
-        "flip_rates": dict(getattr(model, "flip_rates_", {})),
+        "searched_rate": plan.rates[plan.order[-1]] if searched else None,  # type: ignore[union-attr, index]
+        "privacy_spent": dict(model.privacy_spent),
+        "flip_rates": dict(model.flip_rates),
     }
     write_text_atomically(Path(path), json.dumps(values, indent=1, allow_nan=False) + "\n")
 
@@ -73,19 +80,24 @@ def _plain_classes(classes: NDArray[Any]) -> list[Any]:
     return values
 
 
-def _plain_settings(model: Any) -> dict[str, Any]:
-    """Constructor arguments as plain values; the ledger stays behind, it is the site's."""
-    settings = {key: value for key, value in model.get_params(deep=False).items() if key != "ledger"}
-    noise = settings["noise"]
-    if isinstance(noise, Noise):
-        settings["noise"] = noise.to_dict()
-    elif noise is not None:
-        settings["noise"] = {"by source": {str(name): one.to_dict() for name, one in noise.items()}}
-    return {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
+def _plain_noise(noise: Any) -> Any:
+    """Noise as plain values: of all rows, or by source."""
+    if noise is None or isinstance(noise, Noise):
+        return None if noise is None else noise.to_dict()
+    return {"by source": {str(name): one.to_dict() for name, one in noise.items()}}
 
 
-def load(make: Any, path: str | os.PathLike[str]) -> Any:
-    """Model of the class `make` from a file, or one line that says what is wrong with it."""
+def load(path: str | os.PathLike[str]) -> Model:
+    """Model from a file, or one line that says what is wrong with it.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Model
+    """
     name = os.fspath(path)
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -98,27 +110,29 @@ def load(make: Any, path: str | os.PathLike[str]) -> Any:
     _expect_keys(name, values, KEYS)
     try:
         with located(name):
-            return _model(make, values)
+            return _model(values)
     except (TypeError, KeyError, AttributeError, OverflowError) as error:
         what = one_line(error)
         raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
 
 
-def _model(make: Any, values: Mapping[str, Any]) -> Any:
-    model = make(**_settings(values["settings"]))
-    model.classes_ = _classes(values["classes"], values["class_type"])
-    model.coef_, model.intercept_ = _weights(values, len(model.classes_))
-    model.n_features_in_ = model.coef_.shape[1]
-    if values["feature_names"] is not None:
-        model.feature_names_in_ = _names(values["feature_names"], model.n_features_in_)
-    if values["scale"] is not None:
-        model.scale_ = _scale(values["scale"])
-    if values["plan"] is not None:
-        model.plan_ = _plan(values["plan"], values["searched_rate"])
-    model.privacy_spent_ = _numbers("privacy_spent", values["privacy_spent"], math.inf)
-    model.flip_rates_ = _numbers("flip_rates", values["flip_rates"], 0.5)
-    model._ended = "a model that was loaded from a file: it can predict but not go on learning"
-    return model
+def _model(values: Mapping[str, Any]) -> Model:
+    settings, noise = _settings(values["settings"])
+    classes = _classes(values["classes"], values["class_type"])
+    coef, intercept = _weights(values, len(classes))
+    names, scale, plan = values["feature_names"], values["scale"], values["plan"]
+    return Model(
+        classes,
+        coef,
+        intercept,
+        settings,
+        noise,
+        None if scale is None else _scale(scale),
+        None if plan is None else _plan(plan, values["searched_rate"]),
+        _numbers("privacy_spent", values["privacy_spent"], math.inf),
+        _numbers("flip_rates", values["flip_rates"], 0.5),
+        None if names is None else _names(names, coef.shape[1]),
+    )
 
 
 def _expect_keys(what: str, values: Any, keys: tuple[str, ...]) -> None:
@@ -129,12 +143,11 @@ def _expect_keys(what: str, values: Any, keys: tuple[str, ...]) -> None:
         raise ValueError(f"{what} must have {missing[0]!r}; it is not there")
 
 
-def _settings(values: Any) -> dict[str, Any]:
-    _expect_keys("settings", values, tuple(key for key in setting.CHECKS if key != "ledger"))
-    settings = {**values, "noise": _noise(values["noise"])}
+def _settings(values: Any) -> tuple[Settings, Any]:
+    _expect_keys("settings", values, ("noise", *NAMES))
+    noise = _noise(values["noise"])
     with located("settings"):
-        setting.refuse_bad({**settings, "ledger": None})
-    return settings
+        return Settings(**{name: values[name] for name in NAMES}), noise
 
 
 def _noise(values: Any) -> Any:
@@ -170,12 +183,12 @@ def _weights(values: Mapping[str, Any], classes: int) -> tuple[Any, Any]:
     return coef, intercept
 
 
-def _names(values: Any, count: int) -> NDArray[Any]:
+def _names(values: Any, count: int) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
         raise ValueError(f"must have a list of feature names, got {checks.shown(values)}")
     if len(values) != count:
         raise ValueError(f"must name {count} features, got {len(values)}")
-    return np.array(values, dtype=object)
+    return tuple(values)
 
 
 def _scale(values: Any) -> Scale:

@@ -1,11 +1,16 @@
-"""The plan that a fit of a ``sources.toml`` runs: with its scale, its intercept and its clip."""
+"""The plan that a fit runs, for rows as scaled; it needs no compiler, so that planning need not wait for one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
-from uneven.planner import Plan, plan
-from uneven.training.scaling import Scale, clip_of, stated_scale
+from uneven.noise import Noise
+from uneven.planner import Plan, Source, plan
+from uneven.problem import Problem
+from uneven.settings import Settings
+from uneven.training.scaling import Scale, stated_scale
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -13,41 +18,66 @@ UNKNOWN = (
 )
 
 
-def is_private(file: SourcesFile) -> bool:
-    """Whether a source is private: then nothing is scaled by the data."""
-    return any(entry.source.noise.private for entry in file.sources)
+def choose_clip(settings: Settings, private: bool) -> float | None:
+    """Norm that rows' gradients are shrunk to; "auto" is a half for private rows and the precision clock."""
+    if isinstance(settings.clip, str):
+        return 0.5 if private and settings.strategy == "precision" else None
+    return None if settings.clip is None else float(settings.clip)
+
+
+def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    return Problem(
+        n_features + scale.intercept,
+        scale.alpha(settings.alpha),
+        settings.batch_size,
+        settings.loss,
+        settings.radius,
+        choose_clip(settings, private),
+        scale.norms,
+        scale.eigenvalue,
+    )
+
+
+def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
+    """Sources that have rows, as many as all passes over them use."""
+    pairs = zip(noises.items(), counts, strict=True)
+    return [Source(name, int(n) * passes, noise) for (name, noise), n in pairs if n]
+
+
+def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
+    """Plan for these sources, with the strategy and the moments of the settings."""
+    return plan(sources, **problem.to_dict(), strategy=settings.strategy, moments=settings.planned_moments)
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """The plan that a fit would run, where no row need be read for it, and a note on what was planned for.
 
-    That is where a public ``row_norm`` is stated, or there is private data, whose rows are taken to be no longer than
-    1. Else the scale is unknown until rows are read, and the plan is for rows in the unit ball.
+    Parameters
+    ----------
+    file : SourcesFile
+
+    Returns
+    -------
+    plan : Plan
+    note : str
+        What it was planned for: the fit itself where a public ``row_norm`` is stated or there is private data, whose
+        rows are taken to be no longer than 1. Else the scale is unknown until rows are read.
     """
-    stated = file.row_norm is not None
-    if not stated and not (is_private(file) and any(entry.data is not None for entry in file.sources)):
-        return file.plan(), UNKNOWN
-    scale = stated_scale("auto" if file.row_norm is None else file.row_norm, file.fit_intercept, is_private(file))
+    problem, note = problem_ahead(file)
+    with located(str(file.path)):
+        return plan_fit([entry.source for entry in file.sources], problem, file.settings), note
+
+
+def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
+    """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
+    settings = file.settings
+    private = any(entry.noise is None or entry.noise.private for entry in file.sources)
+    has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
+    if isinstance(settings.row_norm, str) and not (private and has_data):
+        return file.problem, UNKNOWN
+    scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    return plan_scaled(file, scale), note
-
-
-def plan_scaled(file: SourcesFile, scale: Scale) -> Plan:
-    """Plan for the rows of these files as scaled."""
-    problem, clip = file.problem, "auto" if file.problem.clip is None else file.problem.clip
-    with located(str(file.path)):
-        return plan(
-            [entry.source for entry in file.sources],
-            problem.n_features + scale.intercept,
-            scale.alpha(problem.alpha),
-            problem.batch_size,
-            problem.loss,
-            file.strategy,
-            file.moments,
-            problem.radius,
-            clip_of(clip, file.strategy, is_private(file)),
-            scale.norms,
-            scale.eigenvalue,
-        )
+    return scaled_problem(settings, scale, file.n_features, private), note

@@ -1,165 +1,222 @@
-"""One reading of all files before anything is charged or learned: a run that would be refused is refused here."""
+"""The first reading of the rows, before anything is charged or learned: a run that would be refused is refused here.
+
+Memory stays bounded: values are held while they are few (`HELD_BYTES`); of more rows only sums, a sample and, where
+rows say their own source, noise or id, those columns are kept, and the values are read a second time to learn from.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from uneven import checks
-from uneven.io import SourcesFile, Table
+from uneven.engine import squared_norms
 from uneven.matrices import is_sparse
-from uneven.training.scaling import row_norms, sample_stride, too_long
+from uneven.training.labels import ClassFinder, refuse_unknown
+from uneven.training.rows import Piece, Rows, join_rows
 
-Rows = tuple[Any, NDArray[Any]]
+HELD_BYTES = 1 << 25
+"""Rows from files are held in memory, and read only once, up to this size of all values together."""
+
+SAMPLE_ROWS, SAMPLE_CELLS = 50_000, 5_000_000
+"""Rows of a sample at most, and numbers in them."""
+
+Array = NDArray[np.float64]
 Tick = Callable[[int], None]
-
-MOST_CLASSES = 1000
-"""More different labels than this are no classes."""
-
-SAMPLE_ROWS = 10_000
-"""Rows kept to follow the objective on."""
-
-KINDS = {"text": (str,), "booleans": (bool, np.bool_), "numbers": (int, float, np.number)}
+XY = tuple[Any, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one reading of the files found.
+class Scan:
+    """What the first reading found.
 
     Attributes
     ----------
+    n_features : int
     classes : array
         Labels there are, in order.
-    norm : float
-        Root-mean-square norm of the rows of a source, the largest there is.
-    spread : array or None
-        Some rows of all sources, spread evenly, to take the scale from; None if it is known already.
-    too_long : dict
-        How many rows of each source are longer than the stated bound: for the rows' owner only.
+    counts : dict
+        Rows of each piece's source, in order of appearance; a piece whose rows name their own counts under None.
+    source, epsilon, flip_rate, row_id : arrays of shape (n,), or None
+        What rows say of themselves, all pieces together.
+    squares : array of shape (n,), or None
+        Squared norm of each row, kept where rows say something of themselves.
+    totals : dict
+        Sum of squared norms of each source in `counts`.
+    long : dict
+        How many rows of each source in `counts` are longer than the bound: for the rows' owner only.
+    longest : float
+        Largest squared norm.
     sparse : bool
-    samples : dict of (X, y)
-        Some rows, spread evenly, of each source that may be looked at again after learning.
+    sample : dict of (X, y)
+        Rows at even distances of each source that may be looked at.
+    held : (X, y) or None
+        All rows, if they are few.
     """
 
+    n_features: int
     classes: NDArray[Any]
-    norm: float
-    spread: Any
-    too_long: dict[str, int]
+    counts: dict[str | None, int]
+    source: NDArray[Any] | None
+    epsilon: NDArray[Any] | None
+    flip_rate: NDArray[Any] | None
+    row_id: NDArray[Any] | None
+    squares: Array | None
+    totals: dict[str | None, float]
+    long: dict[str | None, int]
+    longest: float
     sparse: bool
-    samples: dict[str, Rows]
+    sample: dict[str | None, XY]
+    held: XY | None
 
-    def sample(self, names: Collection[str]) -> Rows | None:
-        """Some rows of these sources together; None where none of them may be looked at."""
-        return _joined([rows for name, rows in self.samples.items() if name in names])
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(self.counts.values())
 
 
-def look_through(
-    file: SourcesFile, tables: Mapping[str, Table], bound: float | None, sampled: Collection[str], tick: Tick
-) -> Look:
-    """Read every row of every source once: values, labels and norms; keep a sample of the sources in `sampled`.
+def scan_rows(
+    rows: Rows,
+    bound: float = 1.0,
+    classes: NDArray[Any] | None = None,
+    open_sources: Collection[str] | None = None,
+    held_bytes: int = HELD_BYTES,
+    tick: Tick = lambda _: None,
+) -> Scan:
+    """Read all rows once: classes, counts, norms, a sample, and the rows themselves if they are few.
 
-    `bound` is the norm that rows are shrunk to, or None if their scale is to be taken from themselves.
+    Parameters
+    ----------
+    rows : Rows
+    bound : float
+        Norm above which rows are counted as long.
+    classes : array or None
+        Classes that labels must be of; None finds them.
+    open_sources : collection of str or None
+        Sources whose rows may be sampled; None is all of them.
+    held_bytes : int
+        Size up to which rows are held.
+    tick : callable
+        Told how many rows were read.
     """
-    total = sum(table.rows for name, table in tables.items() if name in sampled)
-    labels, samples = _Labels(), {name: _Sample(max(1, math.ceil(total / SAMPLE_ROWS))) for name in sampled}
-    spread = _Sample(sample_stride(sum(table.rows for table in tables.values()), file.problem.n_features))
-    squares, long_rows, any_sparse = dict.fromkeys(tables, 0.0), dict.fromkeys(tables, 0), False
-    for name, table in tables.items():
-        for X, y in table.stream(file.label, file.feature_names):
-            labels.see(table, y)
-            norms = row_norms(X)
-            squares[name] += float((norms**2).sum())
-            if bound is None:
-                spread.see(X, y)
-            else:
-                long_rows[name] += int(too_long(norms, bound).sum())
-            any_sparse = any_sparse or is_sparse(X)
-            if name in samples:
-                samples[name].see(X, y)
-            tick(len(y))
-    norm = max(math.sqrt(squares[name] / table.rows) for name, table in tables.items())
-    kept, long = spread.rows(), {name: count for name, count in long_rows.items() if count}
-    seen = {name: rows for name, sample in samples.items() if (rows := sample.rows()) is not None}
-    return Look(labels.classes(), norm, None if kept is None else kept[0], long, any_sparse, seen)
+    found, held, sample = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features)
+    said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
+    counts: dict[str | None, int] = {}
+    totals: dict[str | None, float] = {}
+    long: dict[str | None, int] = {}
+    squares: list[Array] = []
+    longest, any_sparse = 0.0, False
+    for piece in rows.pieces():
+        found.see(piece.y, piece.where) if classes is None else refuse_unknown(piece.y, classes, piece.where)
+        own, count = squared_norms(piece.X), len(piece.y)
+        name = piece.source if isinstance(piece.source, str) else None
+        for column in said.values():
+            column.see(piece)
+        # A running sum, row after row: however the rows are cut into pieces, it rounds the same way.
+        totals[name] = float(np.cumsum(np.concatenate([[totals.get(name, 0.0)], own]))[-1])
+        long[name] = long.get(name, 0) + int(too_long(own, bound).sum())
+        longest = max(longest, float(own.max(initial=0.0)))
+        if any(column.found for column in said.values()):
+            squares.append(own)
+        sample.see(name, piece, open_sources is None or name in open_sources)
+        counts[name] = counts.get(name, 0) + count
+        any_sparse = any_sparse or is_sparse(piece.X)
+        held.see(piece)
+        tick(count)
+    whole = {name: column.joined() for name, column in said.items()}
+    return Scan(
+        rows.n_features,
+        found.classes() if classes is None else classes,
+        counts,
+        **whole,
+        squares=np.concatenate(squares) if squares else None,
+        totals=totals,
+        long=long,
+        longest=longest,
+        sparse=any_sparse,
+        sample=sample.rows(),
+        held=held.joined(),
+    )
 
 
-class _Labels:
-    """The different labels of all files, which must be of one kind."""
-
-    def __init__(self) -> None:
-        self.seen: set[Any] = set()
-        self.kind: tuple[str, Table] | None = None
-
-    def see(self, table: Table, y: NDArray[Any]) -> None:
-        found = [value.item() if isinstance(value, np.generic) else value for value in set(y.tolist())]
-        for kind in {_kind(table, value) for value in found}:
-            self.kind = self.kind or (kind, table)
-            if kind != self.kind[0]:
-                raise ValueError(
-                    f"labels must be of one kind, got {self.kind[0]} in {self.kind[1].path} and {kind} in {table.path}"
-                )
-        self.seen.update(found)
-        if len(self.seen) > MOST_CLASSES:
-            raise ValueError(
-                f"{table.path}: label must be a column of classes, got more than {MOST_CLASSES:,} different values"
-            )
-
-    def classes(self) -> NDArray[Any]:
-        classes = np.array(sorted(self.seen))
-        if len(classes) < 2:
-            raise ValueError(f"labels must have at least two classes, got one class: {checks.shown(classes[0].item())}")
-        return classes
+def too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
+    """Which rows are longer than the bound by more than rounding, from their squared norms."""
+    return np.asarray(squares > (bound * (1.0 + 1e-6)) ** 2)
 
 
-def _kind(table: Table, value: Any) -> str:
-    if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{table.path}: label must be a column of classes, got the number {value:g}")
-    for kind, types in KINDS.items():
-        if isinstance(value, types):
-            return kind
-    raise ValueError(f"{table.path}: labels must be text, numbers or booleans, got {type(value).__name__}")
+class _Column:
+    """What rows say of themselves under one name, all pieces together."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.parts, self.found = name, list[Any](), False
+
+    def see(self, piece: Piece) -> None:
+        values = getattr(piece, self.name)
+        self.found = self.found or (values is not None and not isinstance(values, str))
+        self.parts.append((values, len(piece.y)))
+
+    def joined(self) -> NDArray[Any] | None:
+        """One value per row; a name for all rows of a piece is repeated, a missing level is NaN, a missing id -1."""
+        if not self.found:
+            return None
+        if len(self.parts) == 1:
+            return self.parts[0][0]  # type: ignore[no-any-return]
+        missing = -1 if self.name == "row_id" else np.nan
+        whole = [(missing if values is None else values, count) for values, count in self.parts]
+        return np.concatenate([np.asarray(v) if np.ndim(v) else np.full(count, v) for v, count in whole])
+
+
+class _Held:
+    """All rows, until they are too many; rows that are in memory already, as one piece, are never too many."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.parts, self.size = most, list[Piece](), 0
+
+    def see(self, piece: Piece) -> None:
+        self.size += piece.X.data.nbytes if is_sparse(piece.X) else piece.X.nbytes
+        if self.size <= self.most:
+            self.parts.append(piece)
+        else:
+            self.parts = []
+
+    def joined(self) -> XY | None:
+        if not self.parts:
+            return None
+        return join_rows([piece.X for piece in self.parts]), join_rows([piece.y for piece in self.parts])
 
 
 class _Sample:
-    """Every `stride`-th row of those seen."""
+    """Rows at even distances: row i of all is in it if `stride` divides i; the stride doubles as rows come."""
 
-    def __init__(self, stride: int) -> None:
-        self.stride, self.count = stride, 0
-        self.parts: list[Rows] = []
+    def __init__(self, n_features: int) -> None:
+        self.most = min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // max(n_features, 1)))
+        self.stride, self.count, self.kept = 1, 0, 0
+        self.parts: list[tuple[str | None, Any, NDArray[Any], NDArray[np.int64]]] = []
 
-    def see(self, X: Any, y: NDArray[Any]) -> None:
-        first = -self.count % self.stride
-        self.parts.append((X[first :: self.stride].copy(), y[first :: self.stride].copy()))
-        self.count += len(y)
+    def see(self, name: str | None, piece: Piece, is_open: bool) -> None:
+        at = np.arange(-self.count % self.stride, len(piece.y), self.stride)
+        if is_open and len(at):
+            all_of_it = len(at) == len(piece.y)  # not copied: it may be all there is
+            X, y = (piece.X, piece.y) if all_of_it else (piece.X[at], piece.y[at])
+            self.parts.append((name, X, y, self.count + at))
+            self.kept += len(at)
+        self.count += len(piece.y)
+        while self.kept > self.most:
+            self._thin()
 
-    def rows(self) -> Rows | None:
-        return _joined([(X, y) for X, y in self.parts if len(y)])
+    def _thin(self) -> None:
+        self.stride *= 2
+        marked = [(name, X, y, at, at % self.stride == 0) for name, X, y, at in self.parts]
+        self.parts = [(name, X[mask], y[mask], at[mask]) for name, X, y, at, mask in marked if mask.any()]
+        self.kept = sum(len(y) for _, _, y, _ in self.parts)
 
-
-def _joined(parts: Sequence[Rows]) -> Rows | None:
-    """All these rows, one part after the other; None for no part."""
-    if not parts:
-        return None
-    X = [X for X, _ in parts]
-    joined = sparse.csr_array(sparse.vstack(X)) if any(map(is_sparse, X)) else np.concatenate(X)
-    return joined, np.concatenate([y for _, y in parts])
-
-
-def look_at_test(file: SourcesFile, table: Table, classes: NDArray[Any]) -> Rows | None:
-    """Read rows to test on once, refuse labels that nothing was learned about, and return a sample."""
-    labels, sample = _Labels(), _Sample(max(1, math.ceil(table.rows / SAMPLE_ROWS)))
-    for X, y in table.stream(file.label, file.feature_names):
-        labels.see(table, y)
-        sample.see(X, y)
-    if unknown := sorted(labels.seen - set(classes.tolist()), key=str):
-        raise ValueError(
-            f"{table.path}: labels must be of the classes {checks.shown(classes.tolist())}, "
-            f"got {checks.shown(unknown[0])}"
-        )
-    return sample.rows()
+    def rows(self) -> dict[str | None, XY]:
+        names = dict.fromkeys(name for name, *_ in self.parts)
+        mine = {name: [part for part in self.parts if part[0] == name] for name in names}
+        return {
+            name: (join_rows([X for _, X, _, _ in parts]), join_rows([y for _, _, y, _ in parts]))
+            for name, parts in mine.items()
+        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,67 +11,60 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.estimator import UnevenClassifier
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
+from uneven.training.model import Model, choose_classes, class_probabilities, linear_scores
+from uneven.training.model_file import load
 
 Columns = dict[str, NDArray[Any]]
 FORMATS = (".csv", ".parquet")
 
 
-def load_model(path: str | os.PathLike[str]) -> UnevenClassifier:
+def load_model(path: str | os.PathLike[str]) -> Model:
     """Model that ``uneven fit`` or `UnevenClassifier.save` wrote."""
     if not Path(path).exists():
         raise FileNotFoundError(f"{os.fspath(path)} does not exist; 'uneven fit' writes models")
     if not Path(path).is_file():
         raise ValueError(f"{os.fspath(path)} must be a model that 'uneven fit' wrote, got no file")
-    return UnevenClassifier.load(path)
+    return load(path)
 
 
-def without_names(model: UnevenClassifier) -> UnevenClassifier:
-    """The same model for arrays whose columns are in its order already."""
-    plain = copy.copy(model)
-    plain.__dict__.pop("feature_names_in_", None)
-    return plain
-
-
-def open_rows(model: UnevenClassifier, path: str | os.PathLike[str]) -> tuple[Table, tuple[str, ...]]:
+def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[str, ...]]:
     """File of rows, and the columns that the model learned from; others may be there too."""
-    table = open_table(path, n_features=model.n_features_in_)
-    names = getattr(model, "feature_names_in_", None)
+    table = open_table(path, n_features=model.n_features)
+    names = model.feature_names
     if names is None:
         _, own = table.select()
-        if len(own) != model.n_features_in_:
+        if len(own) != model.n_features:
             raise ValueError(
-                f"{table.path} must have {model.n_features_in_} columns for a model that does not know their names, "
+                f"{table.path} must have {model.n_features} columns for a model that does not know their names, "
                 f"got {len(own)}"
             )
         return table, own
-    missing = [name for name in map(str, names) if name not in table.columns]
+    missing = [name for name in names if name not in table.columns]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
             f"{table.path} must have the columns the model learned from; {missing[0]!r}{more} missing, "
             f"there are {shortened(table.columns)}"
         )
-    return table, tuple(map(str, names))
+    return table, names
 
 
-def predictions(model: UnevenClassifier, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
+def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
     """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities."""
-    plain = without_names(model)
     for X, _ in table.stream(None, features):
-        yield {"label": plain.predict(X), **_confidence(plain, X)}
+        scores = linear_scores(X, model.coef, model.intercept)
+        yield {"label": choose_classes(scores, model.classes), **_confidence(model, scores)}
 
 
-def _confidence(model: UnevenClassifier, X: Any) -> Columns:
-    if model.loss == "logistic":
-        probabilities = model.predict_proba(X)
-        return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes_.tolist())}
-    scores = model.decision_function(X)
+def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
+    if model.settings.loss == "logistic":
+        probabilities = class_probabilities(scores)
+        return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes.tolist())}
     if scores.ndim == 1:
         return {"score": scores}
-    return {f"score_{one}": scores[:, k] for k, one in enumerate(model.classes_.tolist())}
+    return {f"score_{one}": scores[:, k] for k, one in enumerate(model.classes.tolist())}
 
 
 def count_labels(pieces: Iterator[Columns], counts: dict[Any, int]) -> Iterator[Columns]:

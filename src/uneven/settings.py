@@ -1,0 +1,123 @@
+"""The settings of a fit: the same names, defaults and checks for the classifier, ``sources.toml`` and model files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from uneven import checks
+from uneven.losses import LOSSES
+from uneven.noise import MECHANISMS, MOMENTS
+from uneven.planner import STRATEGIES
+from uneven.problem import RADII
+from uneven.schedules import AVERAGES
+
+LONG_ROWS = ("shrink", "refuse")
+
+Check = Callable[[str, Any], object]
+
+
+def _one_of(*accepted: str) -> Check:
+    return lambda name, value: checks.one_of(name, value, accepted)
+
+
+def _or(usual: str | None, accepted: str, check: Check) -> Check:
+    """Accept `usual` (a word or None) as it is; any other word is refused with what is accepted."""
+
+    def checked(name: str, value: Any) -> object:
+        if (value is None and usual is None) or (isinstance(value, str) and value == usual):
+            return value
+        if isinstance(value, str):
+            raise ValueError(f"{name} must be {accepted}, got {checks.shown(value)}")
+        return check(name, value)
+
+    return checked
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be true or false, got {checks.shown(value)}")
+    return bool(value)
+
+
+def _clip(name: str, value: Any) -> float | None:
+    return None if value is None else checks.positive(name, value, 1e-6, 1e6)
+
+
+def _budget(name: str, value: Any) -> float:
+    return checks.positive(name, value, 1e-6, 1e6)
+
+
+def _count(name: str, value: Any) -> int:
+    return checks.whole(name, value, least=0)
+
+
+CHECKS: Mapping[str, Check] = {
+    "alpha": checks.positive,
+    "batch_size": checks.whole,
+    "loss": _one_of(*LOSSES),
+    "strategy": _one_of(*STRATEGIES),
+    "moments": _one_of("auto", *MOMENTS, "estimated"),
+    "radius": _one_of(*RADII),
+    "fit_intercept": _boolean,
+    "clip": _or("auto", "'auto', None or a positive number", _clip),
+    "average": _one_of("auto", *AVERAGES),
+    "row_norm": _or("auto", "'auto' or a positive number", checks.positive),
+    "long_rows": _one_of(*LONG_ROWS),
+    "passes": checks.whole,
+    "budget": _or(None, "None or a positive number", _budget),
+    "line_search": _count,
+    "mechanism": _one_of(*MECHANISMS),
+    "random_state": _or(None, "None or a whole number", _count),
+}
+"""How each setting is checked; a check returns the value to use."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a fit can be told besides its rows, their noise and the ledger; see `uneven.UnevenClassifier`.
+
+    >>> Settings(alpha=0.01).alpha
+    0.01
+    >>> Settings(passes=0)
+    Traceback (most recent call last):
+    ValueError: passes must be a whole number of at least 1, got 0
+    """
+
+    alpha: float = 1e-3
+    batch_size: int = 50
+    loss: str = "logistic"
+    strategy: str = "precision"
+    moments: str = "auto"
+    radius: str = "tight"
+    fit_intercept: bool = True
+    clip: Any = "auto"
+    average: str = "auto"
+    row_norm: Any = "auto"
+    long_rows: str = "shrink"
+    passes: int = 1
+    budget: float | None = None
+    line_search: int = 0
+    mechanism: str = "privunit"
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, check in CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    @property
+    def estimate(self) -> bool:
+        """Whether moments are learned on the way."""
+        return self.moments == "estimated"
+
+    @property
+    def planned_moments(self) -> str:
+        """Moments to plan with; where they are learned on the way, the strategy's own."""
+        return "auto" if self.estimate else self.moments
+
+
+NAMES = tuple(field.name for field in fields(Settings))
+"""Names of all settings, in order."""

@@ -1,0 +1,85 @@
+"""A fitted linear classifier as plain values: what predictions, files and reports need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from uneven.planner import Plan
+from uneven.settings import Settings
+from uneven.training.scaling import Scale
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear classifier, and how it was made.
+
+    Attributes
+    ----------
+    classes : array
+        In order.
+    coef, intercept : arrays of shape (k, d) and (k,)
+        k is 1 for two classes, else the number of classes.
+    settings : Settings
+    noise : Noise, dict of str to Noise, or None
+        As given.
+    scale : Scale or None
+    plan : Plan or None
+        For the rows as scaled, the intercept's feature included.
+    privacy_spent : dict
+        The most ε that a row of each private source has spent.
+    flip_rates : dict
+        Flip rate of each source with flipped labels.
+    feature_names : tuple of str or None
+    """
+
+    classes: NDArray[Any]
+    coef: Array
+    intercept: Array
+    settings: Settings
+    noise: Any = None
+    scale: Scale | None = None
+    plan: Plan | None = None
+    privacy_spent: Mapping[str, float] = field(default_factory=dict)
+    flip_rates: Mapping[str, float] = field(default_factory=dict)
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that rows must have."""
+        return int(self.coef.shape[1])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of each row."""
+        return choose_classes(linear_scores(X, self.coef, self.intercept), self.classes)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class of each row."""
+        return class_probabilities(linear_scores(X, self.coef, self.intercept))
+
+
+def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:
+    """Signed distance of rows to each hyperplane, in units of the margin: shape (n,) for one, else (n, k)."""
+    scores = np.asarray(X @ coef.T + intercept)
+    return scores.ravel() if scores.shape[1] == 1 else scores
+
+
+def choose_classes(scores: Array, classes: NDArray[Any]) -> NDArray[Any]:
+    """Most likely class from scores."""
+    places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[places])
+
+
+def class_probabilities(scores: Array) -> Array:
+    """Probability of each class from scores; for more than two, one-vs-rest ones scaled to sum to 1."""
+    positive = expit(scores)
+    if positive.ndim == 1:
+        return np.column_stack([1.0 - positive, positive])
+    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))

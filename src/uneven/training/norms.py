@@ -1,0 +1,115 @@
+"""How long the rows are: what their scale is taken from, which are too long for it, and how steep the loss can be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from uneven.engine import squared_norms
+from uneven.matrices import is_sparse
+from uneven.settings import Settings
+from uneven.training.grouping import Grouped
+from uneven.training.rows import join_rows
+from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale
+from uneven.training.scan import Scan, too_long
+
+Array = NDArray[np.float64]
+
+DENSE = 256
+"""Up to this many features, by the matrix itself; above, by Lanczos iterations."""
+
+LATER = 2.0
+"""How much longer rows that come later may be, in root mean square, than those that the scale was taken from."""
+
+
+def mean_square_norms(scan: Scan, groups: Grouped) -> list[float]:
+    """Root-mean-square norm of each source's rows."""
+    totals = list(scan.totals.values())
+    if groups.index is not None and scan.squares is not None:
+        # Adds row after row, as the running sums of the scan do: both round the same way.
+        totals = np.bincount(groups.index, scan.squares, minlength=len(groups.names)).tolist()
+    return [math.sqrt(total / count) for total, count in zip(totals, groups.counts.tolist(), strict=True)]
+
+
+def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool) -> Scale:
+    """Scale for the scanned rows: by a stated bound; "auto" is 1 under privacy, else taken from the rows.
+
+    `private` is whether any source that may come is, now or in later calls.
+    """
+    if (stated := stated_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
+        return stated
+    sample = join_rows([X for X, _ in scan.sample.values()])
+    norm = max(mean_square_norms(scan, groups))
+    return measured_scale(norm, sample, settings.fit_intercept, settings.batch_size)
+
+
+def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
+    """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced."""
+    norm = norm or 1.0
+    if not SHORTEST <= norm <= 1.0 / SHORTEST:
+        raise ValueError(f"X has rows with a root-mean-square norm of {norm:.4g}, {BEYOND}; {ADVICE}")
+    scale = Scale(norm, INTERCEPT * norm if intercept else 0.0, "rms")
+    return replace(scale, eigenvalue=steepness(scale.rows(sample), batch_size))
+
+
+def row_norms(X: Any) -> Array:
+    """Norm of each row."""
+    return np.asarray(np.sqrt(squared_norms(X)))
+
+
+def steepness(unit: Any, batch_size: int) -> float:
+    """Largest eigenvalue of E xxᵀ, and E‖x‖⁴/(b·E‖x‖²) for what the sampling of b rows adds: at most 1, and not 0.
+
+    A larger bound than the eigenvalue alone costs no promise, and keeps steps on few rows in hand: it is the expected
+    smoothness of Gower et al. (SGD: General Analysis and Improved Rates, 2019) with a mean in place of a maximum.
+    """
+    squares = row_norms(unit) ** 2
+    sampling = (squares**2).mean() / max(batch_size * squares.mean(), 1e-300)
+    return float(np.clip(largest_eigenvalue(unit) + sampling, 1e-9, 1.0))
+
+
+def largest_eigenvalue(unit: Any) -> float:
+    """Largest eigenvalue of the rows' mean outer product.
+
+    >>> round(largest_eigenvalue(np.array([[1.0, 0.0], [0.0, 0.5]])), 6)
+    0.5
+    """
+    n, d = unit.shape
+    if not row_norms(unit).any():
+        return 0.0  # Lanczos iterations have nowhere to go
+    if d <= DENSE:
+        product = unit.T @ unit
+        dense = product.toarray() if is_sparse(product) else product
+        largest = np.linalg.eigvalsh(dense.astype(np.float64))[-1] / n
+    else:
+        outer = LinearOperator((d, d), matvec=lambda v: unit.T @ (unit @ v) / n, dtype=np.float64)
+        largest = eigsh(outer, k=1, v0=np.random.default_rng(0).normal(size=d), tol=1e-3)[0][0]
+    return float(largest)
+
+
+def shorten_rows(X: Any, bound: float | None) -> Any:
+    """X with rows longer than `bound` shrunk to it; X itself where there are none or no bound."""
+    if bound is None or not (long := too_long(squares := squared_norms(X), bound)).any():
+        return X
+    return multiply_rows(X, np.where(long, bound / np.sqrt(np.where(long, squares, 1.0)), 1.0))
+
+
+def multiply_rows(X: Any, factors: Array) -> Any:
+    """Each row times its own factor."""
+    return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]
+
+
+def count_long(scan: Scan, groups: Grouped, bound: float) -> dict[str, int]:
+    """How many rows of each source are longer than the bound, of those that have any: for the rows' owner only."""
+    if groups.index is None:
+        counts = list(scan.long.values())
+    else:
+        assert scan.squares is not None  # kept where rows name their sources
+        counts = np.bincount(groups.index[too_long(scan.squares, bound)], minlength=len(groups.names)).tolist()
+    return {name: int(count) for name, count in zip(groups.names, counts, strict=True) if count}

@@ -1,0 +1,78 @@
+"""Rows in pieces: what both doors hand to the trainer, arrays on one side and files on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from uneven.matrices import is_sparse
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Neighbouring rows, and what is said of each.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Finite numbers.
+    y : array of shape (n,)
+        Labels as given.
+    source : str, array of shape (n,) or None
+        Name of the source: of all rows, or of each.
+    epsilon, flip_rate : array of shape (n,) or None
+        Each row's own noise, instead of its source's; NaN where it has none of its own.
+    row_id : array of shape (n,) or None
+        How the ledger knows the rows.
+    where : str
+        What to call the rows in messages: an argument's name or a file's.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    source: Any = None
+    epsilon: Any = None
+    flip_rate: Any = None
+    row_id: Any = None
+    where: str = "y"
+
+
+class Rows(Protocol):
+    """Rows that can be read again and come in the same order each time."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+
+    def pieces(self, checked: bool = True) -> Iterator[Piece]:
+        """All rows, piece by piece; `checked` asks for values and labels to be checked on the way."""
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows in memory, as one piece that was checked by whoever made it."""
+
+    piece: Piece
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.piece.X.shape[1])
+
+    def pieces(self, checked: bool = True) -> Iterator[Piece]:
+        """The one piece."""
+        yield self.piece
+
+
+def join_rows(parts: Sequence[Any]) -> Any:
+    """Matrices or arrays one below the other; one alone is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(map(is_sparse, parts)):
+        return sparse.csr_array(sparse.vstack(parts))
+    return np.concatenate(parts)
