@@ -26,16 +26,16 @@ def command(
     """
     from uneven.io import read_sources
     from uneven.io.refusals import located
-    from uneven.valuation import value
+    from uneven.valuation import value_sources
 
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
     with located(str(described.path)):
-        found = value(
+        found = value_sources(
             [entry.source for entry in described.sources],
-            **described.problem.to_dict(),
-            moments=described.moments,
+            described.problem,
+            described.moments,
             budget=budget,
             prices={entry.source.name: entry.prices for entry in described.sources if entry.prices is not None},
             more=more,

@@ -17,8 +17,7 @@ from uneven.io.refusals import located
 from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
 from uneven.noise import MOMENTS, Exact, LocalPrivacy, Noise, noise_from_dict
-from uneven.planner import STRATEGIES, Plan, Source, plan
-from uneven.planner.source import checked_sources
+from uneven.planner import STRATEGIES, Plan, Source, checked_sources, make_plan, plan
 from uneven.problem import Problem
 
 DEFAULTS: dict[str, Any] = {
@@ -92,9 +91,8 @@ class SourcesFile:
 
     def plan(self) -> Plan:
         """Plan for these sources and settings, rows in the unit ball."""
-        settings = {**self.problem.to_dict(), "strategy": self.strategy, "moments": self.moments}
         with located(str(self.path)):
-            return plan([entry.source for entry in self.sources], **settings)
+            return make_plan([entry.source for entry in self.sources], self.problem, self.strategy, self.moments)
 
 
 def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
