@@ -455,5 +455,5 @@ def test_rates_too_slow_for_theorem_3_have_the_recursions_bound():
 def test_other_rates_are_for_rates():
     with pytest.raises(ValueError, match="planned must have step sizes c/t, got strategy 'precision'"):
         at_rates(uneven.plan(THREE, 25), [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="rates must be 2, one a segment, got 1"):
+    with pytest.raises(ValueError, match="rates must be 2, one per segment, got 1"):
         at_rates(uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates"), [1.0])
