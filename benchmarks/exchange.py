@@ -82,9 +82,7 @@ def measured(one, other, alpha, repeats=40, rows=MOST):
 
 
 def name(noise):
-    from uneven.planner.text import noise_words
-
-    return noise_words(noise).replace(" (privunit)", "").replace("private, ", "").replace("gradient noise, ", "")
+    return noise.describe().replace(" (privunit)", "").replace("private, ", "").replace("gradient noise, ", "")
 
 
 def draw(found, path):

@@ -80,6 +80,12 @@ def only_keys(what: str, given: Collection[str], accepted: Collection[str]) -> N
         raise ValueError(f"{what} has no key {unknown[0]!r}; accepted: {', '.join(map(repr, accepted))}")
 
 
+def needed_keys(what: str, given: Collection[str], needed: Collection[str]) -> None:
+    """Refuse a mapping that lacks one of the keys it must have."""
+    if missing := [key for key in needed if key not in given]:
+        raise ValueError(f"{what} needs {missing[0]!r}; it is missing")
+
+
 def _number(value: Any) -> float | None:
     if not isinstance(value, Real) or isinstance(value, bool):
         return None

@@ -1,8 +1,9 @@
-"""The learning problem: what every noise, plan and run must agree on."""
+"""The learning problem that noises, plans and runs share."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +30,13 @@ class Problem:
     radius : {"tight", "paper"}
         The ball: ``"paper"`` is ‖w‖ ≤ 1/λ; ``"tight"`` is the smallest ball known to hold the optimum.
     clip : float or None
-        Shrink each row's gradient to this norm: SGD on the loss with capped slope.
+        Norm that each row's gradient is clipped to: SGD on the loss with capped slope. None disables clipping.
     norms : {"largest", "rms"}
         Which norm of the rows is at most 1: the largest, so that every row lies in the unit ball; or the root of
         the mean square, source by source, so that single rows may be longer. Every bound here is one on E‖g‖² or
         on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
     eigenvalue : float
-        Bound on the largest eigenvalue of E xxᵀ, how much the rows agree on one direction; 1 is always true.
+        Bound on the largest eigenvalue of E xxᵀ; 1 always holds.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class Problem:
 
     @property
     def loss_function(self) -> Loss:
-        """The loss itself."""
+        """The loss as an object."""
         return get_loss(self.loss)
 
     @property
@@ -76,7 +77,7 @@ class Problem:
 
     @property
     def row_limit(self) -> float:
-        """Norm that a row's gradient is shrunk to: C, or the clip alone where single rows may be longer than 1."""
+        """Norm that a row's gradient is clipped to: C, or the clip alone where single rows may be longer than 1."""
         if self.norms == "largest":
             return self.gradient_norm
         return math.inf if self.clip is None else self.clip
@@ -107,7 +108,16 @@ class Problem:
         loss = self.loss_function
         return min(loss.curvature * self.eigenvalue, loss.clipped_curvature(self.gradient_norm)) + self.alpha
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Problem:
+        """Problem that `to_dict` described."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"problem must be a mapping, got {checks.shown(values)}")
+        checks.only_keys("problem", values, tuple(cls.__dataclass_fields__))
+        checks.needed_keys("problem", values, ("n_features", "alpha", "batch_size"))
+        return cls(**values)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if they are not the usual."""
+        """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if not at their defaults."""
         usual = {"norms": "largest", "eigenvalue": 1.0}
         return {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}

@@ -245,7 +245,7 @@ def test_caveats():
     vacuous = uneven.plan([EXPERT], 25, strategy="clean-only")
     assert any("promises nothing" in caveat for caveat in vacuous.caveats)
     many = [uneven.Source(f"s{i}", 100 + i, uneven.AdditiveNoise(1.0 + i)) for i in range(13)]
-    assert any("groups of like noise" in c for c in uneven.plan(many, 3, strategy="two-rates").caveats)
+    assert any("groups of similar noise" in c for c in uneven.plan(many, 3, strategy="two-rates").caveats)
     assert not uneven.plan([uneven.Source("s", 10**7)], 3, alpha=0.1).caveats
 
 
@@ -415,7 +415,7 @@ def test_a_plan_is_frozen_and_plain():
         (lambda d: d["sources"].append(3), "a source must be a mapping, got 3"),
         (lambda d: d["sources"][0].update(noise=3), "noise must be a mapping with a kind, got 3"),
         (lambda d: d["problem"].update(beta=1), "problem has no key 'beta'"),
-        (lambda d: d["problem"].pop("alpha"), "problem is incomplete: .*alpha"),
+        (lambda d: d["problem"].pop("alpha"), "problem needs 'alpha'"),
         (lambda d: d.update(problem=3), "problem must be a mapping, got 3"),
         (lambda d: d.pop("sources"), "a plan needs 'sources'"),
         (lambda d: d["sources"][0]["noise"].update(kind="fog"), "noise kind must be one of 'exact'"),
@@ -455,5 +455,5 @@ def test_rates_too_slow_for_theorem_3_have_the_recursions_bound():
 def test_other_rates_are_for_rates():
     with pytest.raises(ValueError, match="planned must have step sizes c/t, got strategy 'precision'"):
         at_rates(uneven.plan(THREE, 25), [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="rates must be 2, one a segment, got 1"):
+    with pytest.raises(ValueError, match="rates must be 2, one per segment, got 1"):
         at_rates(uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates"), [1.0])

@@ -42,7 +42,7 @@ def with_rows(app, *rows):
 
 
 def promised(plan):
-    return "\n".join(f"- {line}" for line in [*text.words(plan), *text.promise(plan)]).split("\n")
+    return "\n".join(f"- {line}" for line in [*text.describe_use(plan), *text.describe_guarantee(plan)]).split("\n")
 
 
 def test_it_opens_with_two_hospitals(app):

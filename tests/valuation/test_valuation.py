@@ -16,8 +16,8 @@ from scipy.optimize import linprog, minimize_scalar
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem, Source
-from uneven.valuation.buying import buy, steps_of
-from uneven.valuation.offers import Offer, efficient
+from uneven.valuation.buying import buy, rank_steps
+from uneven.valuation.offers import Offer, keep_efficient
 
 CLINIC = Source("clinic", 6_000, LocalPrivacy(10), price=0.5)
 CROWD = Source("crowd", 20_000, FlippedLabels(0.2), price=0.05)
@@ -61,7 +61,7 @@ def brute_force(described, money):
 @settings(max_examples=200)
 @given(described=menus, money=st.integers(0, 60))
 def test_buying_is_within_a_row_of_the_best(described, money):
-    steps = steps_of(as_offers(described))
+    steps = rank_steps(as_offers(described))
     basket, best = buy(steps, float(money)), brute_force(described, money)
     assert basket.spent <= money
     assert basket.precision <= best
@@ -76,11 +76,11 @@ def test_buying_is_within_a_row_of_the_best(described, money):
 @given(described=st.lists(st.tuples(st.integers(1, 4), precisions), min_size=1, max_size=3), money=st.integers(0, 40))
 def test_at_one_price_buying_is_the_best(described, money):
     menus = [(rows, [(3, precision)]) for rows, precision in described]
-    assert buy(steps_of(as_offers(menus)), float(money)).precision == brute_force(menus, money)
+    assert buy(rank_steps(as_offers(menus)), float(money)).precision == brute_force(menus, money)
 
 
 def test_what_cannot_be_paid_is_passed_over_and_small_change_is_kept():
-    steps = steps_of([[offer("dear", 5, 10.0, 100.0)], [offer("cheap", 50, 1.0, 1.0)]])
+    steps = rank_steps([[offer("dear", 5, 10.0, 100.0)], [offer("cheap", 50, 1.0, 1.0)]])
     for money, bought in ((9.5, {"cheap": 9}), (24.5, {"dear": 2}), (52.5, {"dear": 5, "cheap": 2})):
         assert {o.name: count for o, count in buy(steps, money).rows} == bought
 
@@ -104,14 +104,17 @@ def test_with_many_rows_buying_is_the_linear_program(described, money):
         A_ub=[[price for _, price, _ in flat], *limits],
         b_ub=[money, *(rows for rows, _ in described)],
     )
-    assert buy(steps_of(fine), money).precision == pytest.approx(-best.fun, abs=1e-4)
+    assert buy(rank_steps(fine), money).precision == pytest.approx(-best.fun, abs=1e-4)
 
 
 def test_efficient_offers_are_the_corners_of_the_hull():
     points = {"dear": (4, 4), "best": (1, 3), "worse": (2, 2), "under": (2, 3.2), "top": (5, 5), "past": (6, 5)}
-    kept = efficient([offer(name, 1, float(price), precision) for name, (price, precision) in points.items()])
+    kept = keep_efficient([offer(name, 1, float(price), precision) for name, (price, precision) in points.items()])
     assert [o.name for o in kept] == ["best", "top"]
-    assert [o.name for o in efficient([offer("free", 1, 0.0, 1.0), offer("paid", 1, 1.0, 2.0)])] == ["free", "paid"]
+    assert [o.name for o in keep_efficient([offer("free", 1, 0.0, 1.0), offer("paid", 1, 1.0, 2.0)])] == [
+        "free",
+        "paid",
+    ]
 
 
 noises = st.one_of(

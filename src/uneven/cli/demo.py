@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uneven.cli import terminal
+from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.experiments.demo import Demo, Entry
@@ -92,8 +93,8 @@ def _reading(demo: Demo) -> list[str]:
         f"no noise at all would reach {demo.optimum[0]:.3f}. It runs without the intercept that 'uneven fit' adds.",
         f"The paper's strategy with the least objective here, '{theirs.strategy}' with its own mechanism and rates by "
         f"its formulas, reaches {theirs.accuracy.mean():.3f}. No row spends more than its site allows.",
-        "privunit goes with the tight ball, l2-laplace with the paper's. The answer of precision is the average over "
-        "the last quarter of its clock; its bound is of the last iterate.",
+        "privunit goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
+        f"{LATE_AVERAGE}; its bound is of the last iterate.",
         "The objective is the plain logistic one on the rows learned from: only a simulation may look at it.",
     ]
 

@@ -27,17 +27,17 @@ def command(
     from uneven.io import read_sources
     from uneven.io.refusals import located
     from uneven.training.planning import problem_ahead
-    from uneven.valuation import value
+    from uneven.valuation import value_sources
 
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
     problem, _ = problem_ahead(described)  # the one that a fit solves, where that is known without reading rows
     with located(str(described.path)):
-        found = value(
+        found = value_sources(
             [entry.source for entry in described.sources],
-            **problem.to_dict(),
-            moments=described.settings.planned_moments,
+            problem,
+            described.settings.planned_moments,
             budget=budget,
             prices={entry.name: entry.prices for entry in described.sources if entry.prices is not None},
             more=more,

@@ -43,6 +43,8 @@ class PlanLike(Protocol):
     @property
     def moments(self) -> str: ...
     @property
+    def average(self) -> str: ...
+    @property
     def sources(self) -> Sequence[SourceLike]: ...
     @property
     def segments(self) -> Sequence[SegmentLike]: ...
@@ -63,7 +65,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(segment.schedule, average, end),
+            average=average_for(average, plan.average, end),
             estimate=estimate,
         )
         for segment in plan.segments

@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Moment, Noise
 from uneven.problem import Problem
-from uneven.schedules import AVERAGES, Averaged, Precision, Schedule
+from uneven.schedules import AVERAGES, LATE, Schedule
 
 Array = NDArray[np.float64]
-
-LATE = 0.25
-"""Part of the clock that the late average is over. On MNIST and Covertype half of it gave the same objective, and up to
-0.2 points less accuracy where noise is high: earlier iterates have not got far enough yet."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +27,11 @@ class Average:
         checks.one_of("average", self.kind, AVERAGES)
 
 
-def average_for(schedule: Schedule, kind: str, clock_end: float | None) -> Average:
-    """Average that was asked for; ``"auto"`` is what suits the schedule.
-
-    The last quarter of the clock (or, where its end is unknown, the growing average) for the precision schedule, the
-    average of Theorem B for its own schedule, and the last iterate for c/t.
-    """
+def average_for(kind: str, usual: str, clock_end: float | None) -> Average:
+    """Average that was asked for; ``"auto"`` is the plan's usual one, growing if it is late and the end is unknown."""
     checks.one_of("average", kind, ("auto", *AVERAGES))
     if kind == "auto":
-        kind = {Precision: "late", Averaged: "steps"}.get(type(schedule), "last")
-        if kind == "late" and clock_end is None:
-            kind = "growing"
+        kind = "growing" if usual == "late" and clock_end is None else usual
     if kind == "late":
         if clock_end is None:
             raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")

@@ -27,10 +27,10 @@ from uneven.experiments.panel import (
 )
 from uneven.experiments.two_rates import EPSILONS
 from uneven.noise import LocalPrivacy
-from uneven.planner import Plan, Source, plan
+from uneven.planner import STRATEGIES, Plan, Source, plan
 
-CLIP = 0.5
-"""The classifier's own default under privacy."""
+CLIP = STRATEGIES["precision"].private_clip
+"""The usual clip under privacy."""
 
 OURS: dict[str, Any] = {
     "strategy": "precision",

@@ -24,7 +24,7 @@ from uneven.problem import Problem
 Array = NDArray[np.float64]
 Rows = tuple[NDArray[np.float32], Array]
 
-ALPHA, BATCH, CLIP = 1e-3, 50, 0.5
+ALPHA, BATCH = 1e-3, 50
 SITES = {"station": (0.1, 10.0), "survey": (0.9, 1.0)}
 """Share of the rows and ε of each site."""
 
@@ -86,7 +86,7 @@ class Demo:
         return min(theirs, key=lambda one: float(one.objective.mean()))
 
 
-PAPERS = tuple(name for name in STRATEGIES if name not in ("precision", "averaged"))
+PAPERS = tuple(name for name, strategy in STRATEGIES.items() if strategy.from_paper)
 FOLLOWED = (("precision", OURS), ("two-rates", PAPER), ("clean-only", PAPER))
 
 
@@ -97,9 +97,9 @@ def plans(rows: dict[str, int], d: int) -> list[tuple[str, Plan]]:
 
 def _plans(rows: dict[str, int], d: int, mechanism: str, radius: str) -> Iterator[tuple[str, Plan]]:
     sites = [Source(name, rows[name], LocalPrivacy(epsilon, mechanism)) for name, (_, epsilon) in SITES.items()]
-    for strategy in STRATEGIES:
-        clip = CLIP if (strategy, mechanism) == ("precision", OURS) else None
-        yield mechanism, plan(sites, d, ALPHA, BATCH, strategy=strategy, radius=radius, clip=clip)
+    for name, strategy in STRATEGIES.items():
+        clip = strategy.usual_clip(private=mechanism == OURS)
+        yield mechanism, plan(sites, d, ALPHA, BATCH, strategy=name, radius=radius, clip=clip)
 
 
 def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
@@ -160,7 +160,12 @@ def write_files(folder: FilePath, seed: int = 0) -> FilePath:
         entries.append(SourceEntry.of(source, (folder / f"{name}.parquet").absolute()))
     _write_rows(folder / "test.parquet", data.X_test, data.y_test)
     path = folder / "sources.toml"
-    settings: dict[str, Any] = {"alpha": ALPHA, "batch_size": BATCH, "clip": CLIP, "row_norm": 1.0}
+    settings: dict[str, Any] = {
+        "alpha": ALPHA,
+        "batch_size": BATCH,
+        "clip": STRATEGIES["precision"].private_clip,
+        "row_norm": 1.0,
+    }
     write_sources(path, entries, label=LABEL, n_features=data.X.shape[1], counted=True, **settings)
     return path
 

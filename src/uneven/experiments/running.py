@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, objective, optimum, sweep
-from uneven.engine.state import LATE
 from uneven.experiments.panel import Case, Panel
 from uneven.experiments.results import parts, read_part, write_part
 from uneven.problem import Problem
+from uneven.schedules import LATE
 
 Array = NDArray[np.float64]
 

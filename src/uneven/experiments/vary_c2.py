@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from uneven.experiments.panel import ALPHA, SHARES, Case, Counts, Panel, as_published
-from uneven.planner import at_rates, rate_interval
+from uneven.planner import at_rates, find_rate_intervals
 
 EPSILON_NOISY = {"mnist": 2.0, "covertype": 1.0}
 OUTSIDE, INSIDE = 8, 7
@@ -18,7 +18,7 @@ def panel(dataset: str, counts: Counts, n_features: int) -> Panel:
     """Panel for a data set of these rows and features: c₂ from a tenth of c₂'s interval to ten times it."""
     rows = counts(SHARES)
     planned = as_published(rows, n_features, "two-rates", EPSILON_NOISY[dataset])
-    low, high = rate_interval(planned.sources, **planned.problem.to_dict())[planned.order[-1]]
+    low, high = find_rate_intervals(planned.sources, planned.problem)[planned.order[-1]]
     cases = [Case("TwoRates", c, at_rates(planned, [1.0 / ALPHA, c])) for c in grid(low, high)]
     alone = as_published(rows, n_features, "clean-only", EPSILON_NOISY[dataset])
     cases.append(Case("CleanOnly", math.nan, alone))

@@ -16,8 +16,7 @@ from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, entry_tables, parse_entry
 from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
-from uneven.planner import Plan, Source, plan
-from uneven.planner.source import checked_sources
+from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
 from uneven.settings import NAMES, Settings
 
@@ -75,8 +74,7 @@ class SourcesFile:
         """Plan for these sources and settings, rows in the unit ball."""
         s = self.settings
         with located(str(self.path)):
-            sources = [entry.source for entry in self.sources]
-            return plan(sources, **self.problem.to_dict(), strategy=s.strategy, moments=s.planned_moments)
+            return make_plan([entry.source for entry in self.sources], self.problem, s.strategy, s.planned_moments)
 
 
 def read_sources(path: str | os.PathLike[str]) -> SourcesFile:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from uneven.planner import STRATEGIES
+
+CLIP = STRATEGIES["precision"].private_clip
 HEADER = """\
 # Sources of data of uneven quality, for uneven: settings of the whole run first, then a [[source]] for each.
 """
@@ -38,7 +41,7 @@ MEANING = {
 """Every key above the sources, in the order of the file."""
 
 LEFT_OUT = {
-    "clip": "# clip = 0.5  # norm that rows' gradients are shrunk to; left out: they are not, or 0.5 in private fits\n",
+    "clip": f"# clip = {CLIP}  # norm that gradients are clipped to; left out: none, or {CLIP} in private fits\n",
     "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else no bound\n",
     "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",
 }

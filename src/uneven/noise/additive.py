@@ -30,6 +30,10 @@ class AdditiveNoise(Noise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", checks.not_negative("variance", self.variance))
 
+    def describe(self) -> str:
+        """Variance of the noise."""
+        return f"gradient noise, variance {self.variance:g}"
+
     def row_energy(self, problem: Problem) -> float:
         """C² + V²."""
         return problem.gradient_norm**2 + self.variance
@@ -45,7 +49,7 @@ class AdditiveNoise(Noise):
 
     @property
     def is_mixture(self) -> bool:
-        """Yes."""
+        """True: one Gaussian."""
         return True
 
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
@@ -53,5 +57,5 @@ class AdditiveNoise(Noise):
         return rows * self.variance / n_features
 
     def coefficients(self, problem: Problem) -> Coefficients:
-        """V²/d a row."""
+        """V²/d per row."""
         return Coefficients(gaussian=self.variance / problem.n_features)

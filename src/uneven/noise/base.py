@@ -1,9 +1,9 @@
-"""What every noise must say and do.
+"""The protocol of a noise.
 
-A noise stands between a source's rows and the learner. Subclass `Noise`, say how much energy it puts into a
-row (`row_energy`, `added_energy`), and do one of two things to a gradient: change its slope, because the labels
-are unreliable (`slope`), or disturb it on release (`release`). Everything else follows. The
-contract suite in ``tests/noise/test_contract.py`` then checks the new noise against its own statements.
+A noise describes how the learner sees a source's rows. Subclass `Noise`, state how much energy it adds to a row
+(`row_energy`, `added_energy`), and do one of two things to a gradient: change its slope, because the labels are
+unreliable (`slope`), or perturb it on release (`release`). Everything else follows. The contract suite in
+``tests/noise/test_contract.py`` then checks the new noise against its own statements.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Coefficients(NamedTuple):
     """A noise as numbers, for compiled loops.
 
     flip : rate σ of the label surrogate
-    gamma : scale of the gamma, of shape (d+1)/2 a row, that the variance of `spread` has
-    gaussian : variance a row that is always there
+    gamma : scale of the gamma distribution of `spread`, of shape (d+1)/2 per row
+    gaussian : fixed variance per row
     height, mean, chance, share : the cap of a release by direction (`privunit`); mean 0 for none
     """
 
@@ -73,7 +73,7 @@ class Noise(ABC):
 
     @property
     def epsilon_per_row(self) -> float | None:
-        """ε that one release of a row costs; None if nothing is promised."""
+        """ε that one release of a row costs; None without a privacy guarantee."""
         return None
 
     @property
@@ -81,12 +81,21 @@ class Noise(ABC):
         """Whether rows are released with a privacy guarantee."""
         return self.epsilon_per_row is not None
 
+    def describe(self) -> str:
+        """Noise in a few words, for tables.
+
+        >>> from uneven import FlippedLabels
+        >>> FlippedLabels(rate=0.2).describe()
+        '20% of labels flipped'
+        """
+        return self.kind
+
     @abstractmethod
     def row_energy(self, problem: Problem) -> float:
         """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""
 
     def added_energy(self, problem: Problem) -> float:
-        """A lower bound on E‖g̃ - g‖² that holds whatever the row: the noise that is there for certain."""
+        """A lower bound on E‖g̃ - g‖² that holds for every row: the noise that is certain to be present."""
         return 0.0
 
     def moment(self, which: str, problem: Problem) -> Moment:
@@ -148,7 +157,7 @@ class Noise(ABC):
         return None
 
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
-        """Labels (-1 or 1) as this noise would have them: for simulations only."""
+        """Labels (-1 or 1) with this noise applied: for simulations only."""
         return np.asarray(y, dtype=np.float64)
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:

@@ -29,11 +29,11 @@ class Exact(Noise):
 
     @property
     def is_mixture(self) -> bool:
-        """Yes, with nothing in it."""
+        """True: a mixture of variance 0."""
         return True
 
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
-        """0: nothing is added."""
+        """Zero."""
         return 0.0
 
     def coefficients(self, problem: Problem) -> Coefficients:

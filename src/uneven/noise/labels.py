@@ -1,4 +1,4 @@
-"""Labels that may be wrong: random classification noise."""
+"""Random classification noise: labels flipped at a known rate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FlippedLabels(Noise):
 
     @property
     def known_rate(self) -> float:
-        """The rate, or a refusal if it is still to be estimated."""
+        """The rate; an error if it is still to be estimated."""
         if isinstance(self.rate, str):
             raise ValueError("rate must be a number here, got 'estimate': UnevenClassifier estimates it, a plan cannot")
         return self.rate
@@ -46,6 +46,12 @@ class FlippedLabels(Noise):
     def amplification(self) -> float:
         """1/(1-2σ): how much longer the surrogate's gradient can be."""
         return 1.0 / (1.0 - 2.0 * self.known_rate)
+
+    def describe(self) -> str:
+        """Flip rate in percent."""
+        if isinstance(self.rate, str):
+            return "labels flipped, rate to be estimated"
+        return f"{100 * self.rate:.3g}% of labels flipped"
 
     def row_energy(self, problem: Problem) -> float:
         """C²/(1-2σ)²."""
@@ -63,11 +69,11 @@ class FlippedLabels(Noise):
 
     @property
     def is_mixture(self) -> bool:
-        """Yes, with nothing added."""
+        """True: a mixture of variance 0, since the gradient itself is released."""
         return True
 
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
-        """0: nothing is added."""
+        """Zero."""
         return 0.0
 
     def coefficients(self, problem: Problem) -> Coefficients:

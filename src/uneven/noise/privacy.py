@@ -58,6 +58,10 @@ class LocalPrivacy(Noise):
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
 
+    def describe(self) -> str:
+        """ε and the mechanism."""
+        return f"private, ε = {self.epsilon:g} ({self.mechanism})"
+
     @property
     def epsilon_per_row(self) -> float:
         """ε."""

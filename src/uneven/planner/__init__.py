@@ -1,18 +1,34 @@
 """Sources and a problem in, a plan out.
 
 source       a source of data, described
-segments     stretches of a run: rows, and how noisy a step on them is
+segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
-strategies   one function per strategy
+strategies   strategies and theorems as values
+guarantees   what a draft guarantees, and its caveats
 text         a plan in words
-picture      a plan in pictures
-decision     what a plan is made of
-planning     `plan`, `at_rates`, `rate_interval` and the plan itself
+picture      a plan in charts
+planning     `Plan`, `make_plan` and its wrapper with keywords, `plan`
+rates        a plan at other learning rates, and the interval to search for them
 """
 
-from uneven.planner.planning import Plan, at_rates, plan, rate_interval
+from uneven.planner.planning import Plan, make_plan, plan
+from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
-from uneven.planner.source import Source
-from uneven.planner.strategies import STRATEGIES
+from uneven.planner.source import Source, checked_sources
+from uneven.planner.strategies import STRATEGIES, Strategy, Theorem, get_strategy
 
-__all__ = ["STRATEGIES", "Plan", "Segment", "Source", "at_rates", "plan", "rate_interval"]
+__all__ = [
+    "STRATEGIES",
+    "Plan",
+    "Segment",
+    "Source",
+    "Strategy",
+    "Theorem",
+    "at_rates",
+    "checked_sources",
+    "find_rate_intervals",
+    "get_strategy",
+    "make_plan",
+    "plan",
+    "rate_interval",
+]

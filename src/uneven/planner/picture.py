@@ -1,83 +1,112 @@
-"""The plan in pictures."""
+"""A plan in charts, and the parts that charts of other rooms share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.planner.decision import Decision
-from uneven.planner.text import number, shortened
+from uneven.planner.segments import compute_step_sizes
+from uneven.planner.text import number, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by people who do not see all colours.
+    from uneven.planner.planning import Plan
+
+# Okabe and Ito's colours, which people with colour blindness can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 STYLES = ("-", "--", ":")
 MIXED = "#555555"
 MARKED = "#0072B2"
 PLAIN = "#6b7785"
-LEGEND = 12  # more segments than this, and a legend would hide the picture
+LEGEND = 12  # more segments than this, and a legend would hide the chart
 
 
-def picture(plan: Decision, others: Mapping[str, Decision]) -> Figure:
+def draw_plan(plan: Plan, others: Mapping[str, Plan]) -> Figure:
     """Step sizes over time, coloured by source; and the bound of every strategy side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, left, right = make_panels()
     draw_steps(left, plan)
     draw_bounds(right, plan, others)
     return figure
 
 
-def draw_steps(axes: Axes, plan: Decision) -> None:
+def make_panels() -> tuple[Figure, Axes, Axes]:
+    """Figure with a wide chart beside a narrow one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    return figure, left, right
+
+
+def line_style(place: int, points: int) -> dict[str, Any]:
+    """Style of the line of the source at this place: no two alike among the first 24; a dot for a single point."""
+    colour, style = COLOURS[place % len(COLOURS)], STYLES[place // len(COLOURS) % len(STYLES)]
+    return {"color": colour, "ls": style, "marker": "o" if points == 1 else None, "lw": 2.2}
+
+
+def label_source(name: str) -> str:
+    """Name of a source for a chart: shortened, and without Matplotlib's mathematics."""
+    return shorten(name, 28).replace("$", r"\$")
+
+
+def draw_legend(axes: Axes, centre: float, columns: int, **options: Any) -> None:
+    """Legend below a chart."""
+    place: Any = {"loc": "upper center", "bbox_to_anchor": (centre, -0.16), "ncols": columns}
+    axes.legend(frameon=False, fontsize=8.5, **place, **options)
+
+
+def mark_start(axes: Axes, squared_radius: float, horizontal: bool = False) -> None:
+    """Dashed line at R², the squared distance known before the first step."""
+    draw = axes.axhline if horizontal else axes.axvline
+    draw(squared_radius, color="#D55E00", ls="--", lw=1.2, label="no step at all")
+
+
+def finish_rows(axes: Axes, labels: list[str], title: str) -> None:
+    """Label the rows of a chart, the first on top, and give it a title and a light grid."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_title(title, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="x", alpha=0.25)
+
+
+def draw_steps(axes: Axes, plan: Plan) -> None:
     """Step sizes over time, coloured by source."""
     from matplotlib.ticker import MaxNLocator
 
-    eta, start = plan.step_sizes(), 0
-    place = {source.name: i for i, source in enumerate(plan.sources)}
-    for segment in plan.segments:
-        stop = start + segment.steps
-        t = thinned(start + 1, stop)
-        mixed = len(segment.sources) > 1
-        i = place[segment.sources[0]]
-        name = "all sources together" if mixed else shortened(segment.sources[0], 28)
-        label = f"{segment.rows:,} rows of {name}".replace("$", r"\$")
-        axes.plot(
-            t,
-            eta[t - 1],
-            color=MIXED if mixed else COLOURS[i % len(COLOURS)],
-            ls="-" if mixed else STYLES[i // len(COLOURS) % len(STYLES)],
-            marker="o" if len(t) == 1 else None,
-            label=label,
-            lw=2.2,
-        )
-        start = stop
+    place, start = {source.name: i for i, source in enumerate(plan.sources)}, 0
+    for segment, eta in zip(plan.segments, compute_step_sizes(plan.segments), strict=True):
+        t = thin_steps(start + 1, start + segment.steps)
+        style, name = line_style(place[segment.sources[0]], len(t)), label_source(segment.sources[0])
+        if len(segment.sources) > 1:
+            style, name = {**style, "color": MIXED, "ls": "-"}, "all sources together"
+        axes.plot(t, eta[t - 1 - start], label=f"{segment.rows:,} rows of {name}", **style)
+        start += segment.steps
     axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02 + 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(f"Step sizes of '{plan.strategy}'", loc="left")
     axes.grid(alpha=0.25)
     if len(plan.segments) <= LEGEND:
-        axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        draw_legend(axes, centre=0.5, columns=2)
 
 
-def thinned(first: int, last: int) -> NDArray[np.int64]:
+def thin_steps(first: int, last: int) -> NDArray[np.int64]:
     """Steps between two that draw the same line as all of them.
 
-    >>> thinned(3, 7).tolist()
+    >>> thin_steps(3, 7).tolist()
     [3, 4, 5, 6, 7]
     """
     both = np.geomspace(first, last, 200), np.linspace(first, last, 200)
     return np.unique(np.rint(np.concatenate(both)).astype(np.int64))
 
 
-def draw_bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> None:
+def draw_bounds(axes: Axes, plan: Plan, others: Mapping[str, Plan]) -> None:
     """Bound of every strategy, one below the other."""
     for row, (name, other) in enumerate(others.items()):
         shade = MARKED if name == plan.strategy else PLAIN
@@ -89,13 +118,9 @@ def draw_bounds(axes: Axes, plan: Decision, others: Mapping[str, Decision]) -> N
         axes.annotate(number(other.bound), (other.bound, row), (8, -3), textcoords="offset points", fontsize=8.5)
     axes.plot([], [], marker="o", ms=8, color=PLAIN, ls="none", label="as the theorem states it")
     axes.plot([], [], marker="D", ms=6, color=PLAIN, mfc="white", mew=1.5, ls="none", label="evaluated step by step")
-    axes.axvline(plan.problem.ball**2, color="#D55E00", ls="--", lw=1.2, label="no step at all")
+    mark_start(axes, plan.problem.ball**2)
     axes.set(xscale="log", xlabel="bound on the mean of ‖w - w*‖² (smaller is better)")
-    axes.set_yticks(range(len(others)), list(others))
-    axes.invert_yaxis()
     low, high = axes.get_xlim()
     axes.set_xlim(low, high * (high / low) ** 0.18)  # room for the figures
-    axes.set_title("Bound of every strategy", loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", alpha=0.25)
-    axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)
+    finish_rows(axes, list(others), "Bound of every strategy")
+    draw_legend(axes, centre=0.4, columns=3)

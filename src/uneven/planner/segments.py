@@ -1,4 +1,4 @@
-"""What a run is fed: rows, and how noisy a step on them is."""
+"""Rows in mini-batches, how noisy a step on them is, and the stretches of a run made of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from uneven.schedules import Schedule
 
 
 @dataclass(frozen=True)
-class Feed:
-    """Rows of one source (or of several, shuffled together) and how noisy a step on them is.
+class Batches:
+    """Rows of one source (or of several, shuffled together) in mini-batches.
 
     Attributes
     ----------
     sources : tuple of str
     rows : int
     batch_size : int
-        Rows of a step; the last step takes what is left.
+        Rows per step; the last step takes what is left.
     moment : Moment
         γ² of a step, as a function of its rows.
     """
@@ -45,63 +45,80 @@ class Feed:
 
     @property
     def step_moment(self) -> float:
-        """γ² of its full mini-batches, or of its only one if it has fewer rows than that."""
+        """γ² of the full mini-batches, or of the only one if there are fewer rows than that."""
         return float(self.moment.at(min(self.batch_size, self.rows)))
 
     @property
     def last_moment(self) -> float:
-        """γ² of its last mini-batch, which may be short."""
+        """γ² of the last mini-batch, which may be short."""
         return self.counted_moments()[-1][0]
 
     @property
     def precision(self) -> float:
-        """Σ 1/γ² over its steps: how far it moves the clock."""
+        """Σ 1/γ² over the steps: how far they advance the clock."""
         return sum(count / moment for moment, count in self.counted_moments())
 
     def counted_moments(self) -> list[tuple[float, int]]:
-        """Each γ² that occurs, and how many steps have it: full batches, and a last one of what is left."""
+        """Each γ² that occurs, and the number of steps that have it: full batches, and a last one of what is left."""
         full, left = divmod(self.rows, self.batch_size)
         sizes = [(self.batch_size, full), (left, 1)]
         return [(self.moment.at(rows), count) for rows, count in sizes if rows and count]
 
     def moments(self) -> NDArray[np.float64]:
-        """γ² of each of its steps, shape (steps,)."""
+        """γ² of each step, shape (steps,)."""
         moments, counts = zip(*self.counted_moments(), strict=True)
         return np.repeat(moments, counts)
 
 
 @dataclass(frozen=True)
-class Segment(Feed):
-    """A stretch of the run: a feed, each of its rows once, and the schedule of its step sizes."""
+class Segment(Batches):
+    """A stretch of the run: mini-batches, each row once, and the schedule of their step sizes."""
 
     schedule: Schedule
 
+    @property
+    def full_steps(self) -> int:
+        """Number of steps on full mini-batches; 1 if the only one is short."""
+        return max(self.rows // self.batch_size, 1)
 
-def feeds_of(sources: Sequence[Source], problem: Problem, which: str) -> list[Feed]:
-    """One feed a source, with the moments asked for."""
-    feeds = []
+
+def split_into_batches(sources: Sequence[Source], problem: Problem, moments: str) -> list[Batches]:
+    """Mini-batches of each source, with the moments asked for ("upper", "lower" or "variance")."""
+    batches = []
     for source in sources:
-        moment = source.noise.moment(which, problem)
+        moment = source.noise.moment(moments, problem)
         if not moment.at(1) > 0:
             raise ValueError(
-                f"lower moments need noise that is there for certain; source {source.name!r} ({source.noise!r}) has "
-                "a lower moment of 0"
+                f"lower moments need noise that is certain to be present; source {source.name!r} ({source.noise!r}) "
+                "has a lower moment of 0"
             )
-        feeds.append(Feed((source.name,), source.rows, problem.batch_size, moment))
-    return feeds
+        batches.append(Batches((source.name,), source.rows, problem.batch_size, moment))
+    return batches
 
 
-def exchange(feeds: Sequence[Feed]) -> dict[str, float]:
+def exchange_rates(batches: Sequence[Batches]) -> dict[str, float]:
     """Worth of one row of each source, in rows of the cleanest: γ² of the cleanest over its own."""
-    cleanest = min(feed.noise_level for feed in feeds)
-    return {feed.sources[0]: cleanest / feed.noise_level for feed in feeds}
+    cleanest = min(one.noise_level for one in batches)
+    return {one.sources[0]: cleanest / one.noise_level for one in batches}
 
 
-def clean_first(feeds: Sequence[Feed]) -> list[Feed]:
-    """Cleanest first; sources alike stay as given."""
-    return sorted(feeds, key=lambda feed: feed.noise_level)
+def sort_clean_first(batches: Sequence[Batches]) -> list[Batches]:
+    """Cleanest first; ties keep their order."""
+    return sorted(batches, key=lambda one: one.noise_level)
 
 
-def noisy_first(feeds: Sequence[Feed]) -> list[Feed]:
-    """Noisiest first; sources alike stay as given."""
-    return sorted(feeds, key=lambda feed: -feed.noise_level)
+def sort_noisy_first(batches: Sequence[Batches]) -> list[Batches]:
+    """Noisiest first; ties keep their order."""
+    return sorted(batches, key=lambda one: -one.noise_level)
+
+
+def compute_step_sizes(segments: Sequence[Segment]) -> list[NDArray[np.float64]]:
+    """η_t of the steps of each segment; t and the clock run on from one segment to the next."""
+    moments = [segment.moments() for segment in segments]
+    clock = np.cumsum(1.0 / np.concatenate(moments))
+    sizes, start = [], 0
+    for segment, own in zip(segments, moments, strict=True):
+        stop = start + len(own)
+        sizes.append(segment.schedule(np.arange(start + 1, stop + 1), own, clock[start:stop]))
+        start = stop
+    return sizes

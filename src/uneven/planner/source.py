@@ -18,11 +18,11 @@ class Source:
     ----------
     name : str
     rows : int
-        How many rows it has; each is used once.
+        Number of rows; each is used once.
     noise : Noise
-        What stands between its rows and the learner; `Exact` if nothing does.
+        Noise or protection of its rows; `Exact` if there is none.
     price : float or None
-        Price of one row, if the rows are on offer; None if they are owned. Only `uneven.value` asks.
+        Price of one row, if the rows are for sale; None if they are owned. Only `uneven.value` uses it.
 
     Examples
     --------
@@ -57,13 +57,12 @@ class Source:
         if not isinstance(values, Mapping):
             raise ValueError(f"a source must be a mapping, got {checks.shown(values)}")
         checks.only_keys("a source", values, tuple(cls.__dataclass_fields__))
-        if missing := [key for key in ("name", "rows", "noise") if key not in values]:
-            raise ValueError(f"a source needs {missing[0]!r}; it is not there")
+        checks.needed_keys("a source", values, ("name", "rows", "noise"))
         return cls(**{**values, "noise": noise_from_dict(values["noise"])})
 
 
 def checked_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
-    """Sources as a tuple, refused if there are none, if one is something else or if two share a name."""
+    """Sources as a tuple; an error if there are none, if one is not a `Source` or if two share a name."""
     if isinstance(sources, Source) or not isinstance(sources, Iterable):
         raise ValueError(f"sources must be a list of uneven.Source, got {checks.shown(sources)}")
     checked = tuple(sources)

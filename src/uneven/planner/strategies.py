@@ -1,4 +1,4 @@
-"""One function per strategy: described sources in, segments in order of use and their promise out."""
+"""Strategies as values: how each orders the sources and sizes the steps, and the theorem its bound rests on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,39 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven import theory
-from uneven.noise import Moment
+from uneven import checks, theory
+from uneven.noise import MOMENTS, Moment
 from uneven.planner import search
-from uneven.planner.segments import Feed, Segment, clean_first, noisy_first
+from uneven.planner.segments import Batches, Segment, sort_clean_first, sort_noisy_first
 from uneven.problem import Problem
 from uneven.schedules import Averaged, Precision, Rate, Schedule
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """What a bound rests on.
+
+    Attributes
+    ----------
+    name : str
+    iterate : {"last", "average"}
+        Which iterate the bound is of. Only the last one has a recursion that can be evaluated step by step.
+    leading_term : bool
+        Whether the closed form leaves out terms that shrink faster with the number of steps.
+    has_offset : bool
+        Whether the clock starts at an offset, which the cleanest source sets for all.
+    """
+
+    name: str
+    iterate: str = "last"
+    leading_term: bool = False
+    has_offset: bool = False
+
+
+THEOREM_3 = Theorem("Theorem 3", leading_term=True)
+THEOREM_A = Theorem("Theorem A")
+THEOREM_B = Theorem("Theorem B", iterate="average")
+THEOREM_C = Theorem("Theorem C", has_offset=True)
 
 
 @dataclass(frozen=True)
@@ -22,129 +49,224 @@ class Draft:
 
     segments: tuple[Segment, ...]
     bound: float
-    theorem: str
+    theorem: Theorem
 
 
-def precision(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+Drafter = Callable[[Problem, Sequence[Batches]], Draft]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to order the sources and size the steps.
+
+    Attributes
+    ----------
+    name : str
+    draft : callable
+        ``draft(problem, batches)`` decides on segments and their bound.
+    draft_smooth : callable or None
+        The same from variances, where a smooth loss gives a better guarantee; then variances are the usual moments.
+    accepts_variance : bool
+        Whether the guarantee holds with variances in place of second moments.
+    average : {"last", "late", "steps"}
+        Which iterate is the answer of a run.
+    can_continue : bool
+        Whether a run can go on with more rows, as in `partial_fit`.
+    private_clip : float or None
+        Usual clip where a source is private.
+    shuffles : bool
+        Whether all sources are shuffled together.
+    searches_order : bool
+        Whether the order is searched for; it may not be the best one of many sources.
+    from_paper : bool
+    """
+
+    name: str
+    draft: Drafter
+    draft_smooth: Drafter | None = None
+    accepts_variance: bool = True
+    average: str = "last"
+    can_continue: bool = False
+    private_clip: float | None = None
+    shuffles: bool = False
+    searches_order: bool = False
+    from_paper: bool = True
+
+    def drafter(self, moments: str) -> Drafter:
+        """The draft function for these moments."""
+        return self.draft_smooth if self.draft_smooth is not None and moments == "variance" else self.draft
+
+    def usual_moments(self, problem: Problem) -> str:
+        """Moments that "auto" stands for: variances where they give a better guarantee, else upper moments."""
+        return "variance" if self.draft_smooth is not None and problem.loss_function.smooth else "upper"
+
+    def usual_clip(self, private: bool) -> float | None:
+        """Clip that "auto" stands for."""
+        return self.private_clip if private else None
+
+    def resolve_moments(self, moments: str, problem: Problem) -> str:
+        """Moments to use: those asked for, the usual ones for "auto", or an error if no guarantee holds with them."""
+        checks.one_of("moments", moments, ("auto", *MOMENTS))
+        if moments == "auto":
+            return self.usual_moments(problem)
+        if moments == "variance" and not problem.loss_function.smooth:
+            raise ValueError(
+                f"moments must be 'auto', 'upper' or 'lower' with the loss {problem.loss!r}, which has a kink: a "
+                "guarantee from variances needs a smooth loss; got 'variance'"
+            )
+        if moments == "variance" and not self.accepts_variance:
+            raise ValueError(
+                f"moments must be 'auto', 'upper' or 'lower' with strategy {self.name!r}: its guarantee holds for "
+                "second moments; got 'variance'"
+            )
+        return moments
+
+
+def draft_precision(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """One clock for all, advanced by second moments (Theorem A); the noisiest source first."""
-    total = sum(feed.precision for feed in feeds)
-    segments = _under(noisy_first(feeds), Precision(problem.alpha))
-    return Draft(segments, theory.theorem_a_bound(total, problem.alpha), "Theorem A")
+    total = sum(one.precision for one in batches)
+    segments = _schedule_all(sort_noisy_first(batches), Precision(problem.alpha))
+    return Draft(segments, theory.theorem_a_bound(total, problem.alpha), THEOREM_A)
 
 
-def precision_smooth(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_precision_smooth(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """One clock for all, advanced by variances, with its offset (Theorem C); the noisiest source first."""
-    lam, total = problem.alpha, sum(feed.precision for feed in feeds)
-    largest = max(1.0 / feed.step_moment for feed in feeds)
+    lam, total = problem.alpha, sum(one.precision for one in batches)
+    largest = max(1.0 / one.step_moment for one in batches)
     offset = theory.theorem_c_offset(largest, lam, problem.smoothness, problem.ball)
-    segments = _under(noisy_first(feeds), Precision(lam, offset))
-    return Draft(segments, theory.theorem_c_bound(total, lam, problem.ball, offset), "Theorem C")
+    segments = _schedule_all(sort_noisy_first(batches), Precision(lam, offset))
+    return Draft(segments, theory.theorem_c_bound(total, lam, problem.ball, offset), THEOREM_C)
 
 
-def averaged(problem: Problem, feeds: Sequence[Feed]) -> Draft:
-    """Steps a/γ² and the average iterate (Theorem B); strong convexity turns its promise into a distance."""
-    total = sum(feed.precision for feed in feeds)
+def draft_averaged(problem: Problem, batches: Sequence[Batches]) -> Draft:
+    """Steps a/γ² and the average iterate (Theorem B).
+
+    The theorem bounds f(w̄) - f*; strong convexity, f(w) - f* ≥ (λ/2)‖w - w*‖², turns that into a distance.
+    """
+    total = sum(one.precision for one in batches)
     schedule = Averaged(theory.theorem_b_scale(total, problem.ball))
     bound = 2.0 / problem.alpha * theory.theorem_b_bound(total, problem.ball)
-    return Draft(_under(noisy_first(feeds), schedule), bound, "Theorem B")
+    return Draft(_schedule_all(sort_noisy_first(batches), schedule), bound, THEOREM_B)
 
 
-def two_rates(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_two_rates(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """Algorithm 2 of the paper, for any number of sources: the best order, and the best rate for each."""
-    return in_order(problem, [feeds[k] for k in search.best_order(*_moments_and_steps(feeds), problem.alpha)])
+    order = search.best_order(*_moments_and_steps(batches), problem.alpha)
+    return draft_best_rates(problem, [batches[k] for k in order])
 
 
-def in_order(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_best_rates(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """Best rate for each source in the given order."""
-    moments, steps = _moments_and_steps(feeds)
-    kappas, _ = search.best_rates(np.arange(len(feeds))[None], moments, steps, problem.alpha)
-    return _rate_draft(problem, feeds, [float(kappa) for kappa in kappas[0]])
+    moments, steps = _moments_and_steps(batches)
+    kappas, _ = search.best_rates(np.arange(len(batches))[None], moments, steps, problem.alpha)
+    return _draft_rates(problem, batches, [float(kappa) for kappa in kappas[0]])
 
 
-def same_rate_clean_first(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_same_rate_clean_first(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """SameClean: one rate for all, the cleanest source first."""
-    return _same_rate(problem, clean_first(feeds))
+    return _draft_same_rate(problem, sort_clean_first(batches))
 
 
-def same_rate_noisy_first(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_same_rate_noisy_first(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """SameNoisy: one rate for all, the noisiest source first."""
-    return _same_rate(problem, noisy_first(feeds))
+    return _draft_same_rate(problem, sort_noisy_first(batches))
 
 
-def clean_only(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_clean_only(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """CleanOnly: the cleanest source alone (of several, the largest), with c = 1/λ."""
-    return _same_rate(problem, [min(feeds, key=lambda feed: (feed.noise_level, -feed.rows))])
+    return _draft_same_rate(problem, [min(batches, key=lambda one: (one.noise_level, -one.rows))])
 
 
-def arbitrary(problem: Problem, feeds: Sequence[Feed]) -> Draft:
+def draft_arbitrary(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """All rows shuffled together, with c = 1/λ.
 
-    The bound is linear in each step's γ², so over the shuffles it is that of the mean γ², each source weighted by its
-    rows.
+    The bound is linear in each step's γ², so its mean over shuffles is the bound at the mean γ², each source weighted
+    by its rows.
     """
-    rows = sum(feed.rows for feed in feeds)
+    rows = sum(one.rows for one in batches)
     mixed = Moment(
-        fixed=sum(feed.rows * feed.moment.fixed for feed in feeds) / rows,
-        per_row=sum(feed.rows * feed.moment.per_row for feed in feeds) / rows,
+        fixed=sum(one.rows * one.moment.fixed for one in batches) / rows,
+        per_row=sum(one.rows * one.moment.per_row for one in batches) / rows,
     )
-    names = tuple(name for feed in feeds for name in feed.sources)
-    return _same_rate(problem, [replace(feeds[0], sources=names, rows=rows, moment=mixed)])
+    names = tuple(name for one in batches for name in one.sources)
+    return _draft_same_rate(problem, [replace(batches[0], sources=names, rows=rows, moment=mixed)])
 
 
-STRATEGIES: dict[str, Callable[[Problem, Sequence[Feed]], Draft]] = {
-    "precision": precision,
-    "averaged": averaged,
-    "two-rates": two_rates,
-    "same-rate-clean-first": same_rate_clean_first,
-    "same-rate-noisy-first": same_rate_noisy_first,
-    "clean-only": clean_only,
-    "arbitrary": arbitrary,
-}
-
-
-def _same_rate(problem: Problem, feeds: Sequence[Feed]) -> Draft:
-    kappa = 2.0
-    if len(feeds) > 1:
-        kappa, _ = search.best_shared_rate(*_moments_and_steps(feeds), problem.alpha)
-    return _rate_draft(problem, feeds, [kappa] * len(feeds))
-
-
-def at_rates(problem: Problem, segments: Sequence[Segment], rates: Sequence[float]) -> Draft:
+def draft_at_rates(problem: Problem, segments: Sequence[Segment], rates: Sequence[float]) -> Draft:
     """The same segments with steps c/t at other rates; infinite where Theorem 3 has no bound, for 2λc₁ ≤ 1."""
     kappas = [2.0 * problem.alpha * rate for rate in rates]
-    bound = _theorem3(problem, segments, kappas) if kappas[0] > 1.0 else np.inf
+    bound = _theorem3_bound(problem, segments, kappas) if kappas[0] > 1.0 else np.inf
     changed = (replace(one, schedule=Rate(rate)) for one, rate in zip(segments, rates, strict=True))
-    return Draft(tuple(changed), bound, "Theorem 3")
+    return Draft(tuple(changed), bound, THEOREM_3)
 
 
-def _rate_draft(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]) -> Draft:
-    rates = [Rate(kappa / (2.0 * problem.alpha)) for kappa in kappas]
-    return Draft(tuple(map(_segment, feeds, rates)), _theorem3(problem, feeds, kappas), "Theorem 3")
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            "precision",
+            draft_precision,
+            draft_precision_smooth,
+            average="late",
+            can_continue=True,
+            private_clip=0.5,
+            from_paper=False,
+        ),
+        Strategy("averaged", draft_averaged, accepts_variance=False, average="steps", from_paper=False),
+        Strategy("two-rates", draft_two_rates, searches_order=True),
+        Strategy("same-rate-clean-first", draft_same_rate_clean_first),
+        Strategy("same-rate-noisy-first", draft_same_rate_noisy_first),
+        Strategy("clean-only", draft_clean_only),
+        Strategy("arbitrary", draft_arbitrary, shuffles=True),
+    )
+}
+"""Every strategy, by name."""
 
 
-def _theorem3(problem: Problem, feeds: Sequence[Feed], kappas: Sequence[float]) -> float:
+def get_strategy(name: str) -> Strategy:
+    """Strategy of this name.
+
+    >>> get_strategy("averaged").average
+    'steps'
+    """
+    return STRATEGIES[checks.one_of("strategy", name, STRATEGIES)]
+
+
+def _draft_same_rate(problem: Problem, batches: Sequence[Batches]) -> Draft:
+    kappa = 2.0  # c = 1/λ, the best rate for a single source
+    if len(batches) > 1:
+        kappa, _ = search.best_shared_rate(*_moments_and_steps(batches), problem.alpha)
+    return _draft_rates(problem, batches, [kappa] * len(batches))
+
+
+def _draft_rates(problem: Problem, batches: Sequence[Batches], kappas: Sequence[float]) -> Draft:
+    segments = [
+        _add_schedule(one, Rate(kappa / (2 * problem.alpha))) for one, kappa in zip(batches, kappas, strict=True)
+    ]
+    return Draft(tuple(segments), _theorem3_bound(problem, batches, kappas), THEOREM_3)
+
+
+def _theorem3_bound(problem: Problem, batches: Sequence[Batches], kappas: Sequence[float]) -> float:
     """Theorem 3's bound for steps c/t, and what the short last batch of each source adds to it.
 
     A last batch noisier than the others by δ adds η²δ at its step, which fades with the sources after it.
     """
     lam, bound, before = problem.alpha, 0.0, 0
-    for feed, kappa in zip(feeds, kappas, strict=True):
-        bound = float(theory.segment_bound(bound, feed.step_moment, before, feed.steps, kappa, lam))
-        before += feed.steps
-        bound += (kappa / (2.0 * lam * before)) ** 2 * (feed.last_moment - feed.step_moment)
+    for one, kappa in zip(batches, kappas, strict=True):
+        bound = float(theory.segment_bound(bound, one.step_moment, before, one.steps, kappa, lam))
+        before += one.steps
+        bound += (kappa / (2.0 * lam * before)) ** 2 * (one.last_moment - one.step_moment)
     return bound
 
 
-def _moments_and_steps(feeds: Sequence[Feed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return (
-        np.array([feed.step_moment for feed in feeds]),
-        np.array([feed.steps for feed in feeds], dtype=np.float64),
-    )
+def _moments_and_steps(batches: Sequence[Batches]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    steps = np.array([one.steps for one in batches], dtype=np.float64)
+    return np.array([one.step_moment for one in batches]), steps
 
 
-def _under(feeds: Sequence[Feed], schedule: Schedule) -> tuple[Segment, ...]:
-    return tuple(_segment(feed, schedule) for feed in feeds)
+def _schedule_all(batches: Sequence[Batches], schedule: Schedule) -> tuple[Segment, ...]:
+    return tuple(_add_schedule(one, schedule) for one in batches)
 
 
-def _segment(feed: Feed, schedule: Schedule) -> Segment:
-    return Segment(**vars(feed), schedule=schedule)
+def _add_schedule(batches: Batches, schedule: Schedule) -> Segment:
+    return Segment(**vars(batches), schedule=schedule)

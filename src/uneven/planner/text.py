@@ -3,78 +3,71 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from uneven.noise import AdditiveNoise, FlippedLabels, LocalPrivacy, Noise
-from uneven.planner.decision import Decision
-from uneven.planner.segments import Segment
+from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.problem import Problem
+
+if TYPE_CHECKING:
+    from uneven.planner.planning import Plan
 
 WIDTH = 100
 COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
 
 
-def summary(plan: Decision, others: Mapping[str, Decision]) -> str:
-    """Plan as a few paragraphs: what to do, why, what it promises, and the other strategies beside it."""
-    to_do, promised = (_wrapped(lines) for lines in (words(plan), promise(plan)))
-    return "\n\n".join([headline(plan), table(source_rows(plan), right=(2, 5)), to_do, promised, _others(plan, others)])
+def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
+    """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
+    to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
+    sources = table(source_rows(plan), right=(2, 5))
+    return "\n\n".join([_headline(plan), sources, to_do, guaranteed, _describe_others(plan, others)])
 
 
-def noise_words(noise: Noise) -> str:
-    """Noise in a few words.
-
-    >>> noise_words(FlippedLabels(rate=0.2))
-    '20% of labels flipped'
-    """
-    if isinstance(noise, LocalPrivacy):
-        return f"private, ε = {noise.epsilon:g} ({noise.mechanism})"
-    if isinstance(noise, FlippedLabels):
-        return f"{100 * noise.known_rate:.3g}% of labels flipped"
-    if isinstance(noise, AdditiveNoise):
-        return f"gradient noise, variance {noise.variance:g}"
-    return noise.kind
-
-
-def _wrapped(lines: Sequence[str]) -> str:
+def wrap(lines: Sequence[str]) -> str:
+    """Lines broken to the width of a terminal, each with a hanging indent."""
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
-def headline(plan: Decision) -> str:
-    """What is planned, in one line."""
+def _headline(plan: Plan) -> str:
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
     return (
         f"Plan '{plan.strategy}': {plan.steps:,} step{'s' * (plan.steps > 1)} of {problem.batch_size} rows, "
-        f"{problem.loss} loss, "
-        f"alpha = {problem.alpha:g}, {problem.n_features} features{clip}"
+        f"{describe_problem(problem)}{clip}"
     )
 
 
-def source_rows(plan: Decision) -> list[tuple[str, ...]]:
+def describe_problem(problem: Problem) -> str:
+    """Loss, L2 strength and dimension.
+
+    >>> describe_problem(Problem(25, 1e-3, 50))
+    'logistic loss, alpha = 0.001, 25 features'
+    """
+    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+
+
+def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
-    by_name = {source.name: source for source in plan.sources}
-    steps = {name: span for segment, span in _spans(plan) for name in segment.sources}
+    by_name, worth, order = {source.name: source for source in plan.sources}, plan.exchange, plan.order
+    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in step_spans(plan) for name in segment.sources}
     rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
-    for name in [*plan.order, *(name for name in by_name if name not in plan.order)]:
+    for name in [*order, *(name for name in by_name if name not in order)]:
         source = by_name[name]
-        position = str(plan.order.index(name) + 1) if name in plan.order else "no"
+        position = str(order.index(name) + 1) if name in order else "no"
         use = "mixed" if plan.shuffled else position
-        worth = f"{plan.exchange[name]:.3g}"
-        noise, span = noise_words(source.noise), steps.get(name, "none")
-        rows.append((use, shortened(name, 24), f"{source.rows:,}", noise, span, worth))
+        span = steps.get(name, "none")
+        rows.append((use, shorten(name, 24), f"{source.rows:,}", source.noise.describe(), span, f"{worth[name]:.3g}"))
     return rows
 
 
-def _spans(plan: Decision) -> Iterator[tuple[Segment, str]]:
-    """Each segment with its first and last step size, a short last batch aside."""
-    eta, start = plan.step_sizes(), 0
-    for segment in plan.segments:
-        full = max(segment.rows // segment.batch_size, 1)
-        yield segment, f"{eta[start]:.4g} to {eta[start + full - 1]:.4g}"
-        start += segment.steps
+def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
+    """Each segment with its first and last step size, not counting a short last batch."""
+    sizes = compute_step_sizes(plan.segments)
+    pairs = zip(plan.segments, sizes, strict=True)
+    return [(segment, float(eta[0]), float(eta[segment.full_steps - 1])) for segment, eta in pairs]
 
 
-def words(plan: Decision) -> list[str]:
+def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
     lines = []
     if plan.shuffled:
@@ -88,33 +81,45 @@ def words(plan: Decision) -> list[str]:
     if rates := plan.rates:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
-    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
-    lines += [
-        f"One row of {cleanest!r} is worth {1 / worth:.3g} rows of {name!r}."
-        for name, worth in plan.exchange.items()
-        if name != cleanest
-    ]
-    return lines
+    return [*lines, *describe_exchange(plan.exchange)]
 
 
-def promise(plan: Decision) -> list[str]:
-    """What the plan promises, and what a reader should know of it: one sentence each."""
-    what = f"{plan.theorem}, {'variances' if plan.moments == 'variance' else plan.moments + ' moments'}"
+def describe_exchange(worth: Mapping[str, float]) -> list[str]:
+    """How many rows of each source one row of the cleanest is worth.
+
+    >>> describe_exchange({"a": 0.25, "b": 1.0})
+    ["One row of 'b' is worth 4 rows of 'a'."]
+    """
+    best = max(worth, key=lambda name: worth[name])
+    return [f"One row of {best!r} is worth {1 / worth[name]:.3g} rows of {name!r}." for name in worth if name != best]
+
+
+def describe_guarantee(plan: Plan) -> list[str]:
+    """What the plan guarantees, and its caveats: one sentence each."""
+    basis = f"{plan.theorem}, {name_moments(plan.moments)}"
     if plan.moments == "lower":
-        lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({what})."]
+        lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
     else:
-        which = "average" if plan.theorem == "Theorem B" else "last"
-        lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({what})."]
+        which = plan.guarantee.iterate
+        lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({basis})."]
     if plan.excess_bound is not None and plan.moments != "lower":
-        lines.append(_excess(plan.problem, plan.excess_bound))
-    lines += [f"Note: {caveat}" for caveat in plan.caveats]
-    return lines
+        lines.append(_describe_excess(plan.problem, plan.excess_bound))
+    return lines + [f"Note: {caveat}" for caveat in plan.caveats]
 
 
-def _excess(problem: Problem, bound: float) -> str:
-    """What is promised for f(w) - f*, if that is more than weights of zero promise: ℓ(0) - inf ℓ, log 2 for logistic.
+def name_moments(moments: str) -> str:
+    """Moments in words.
 
-    >>> _excess(Problem(25, 1e-3, 50), 0.7)
+    >>> name_moments("variance"), name_moments("upper")
+    ('variances', 'upper moments')
+    """
+    return "variances" if moments == "variance" else f"{moments} moments"
+
+
+def _describe_excess(problem: Problem, bound: float) -> str:
+    """Bound on f(w) - f*, if it is below that of weights of zero: ℓ(0) - inf ℓ, log 2 for logistic.
+
+    >>> _describe_excess(Problem(25, 1e-3, 50), 0.7)
     'For f(w) - f* that is no promise: weights of zero, which predict nothing, have at most 0.6931.'
     """
     nothing = problem.loss_function.value_at_zero - problem.loss_function.infimum
@@ -123,23 +128,23 @@ def _excess(problem: Problem, bound: float) -> str:
     return f"So the mean of f(w) - f* is at most {number(bound)}."
 
 
-def _others(plan: Decision, others: Mapping[str, Decision]) -> str:
-    told = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", same_clip(plan)]))
-    return _wrapped([told]) + "\n" + table(strategy_rows(plan, others), right=(2, 3))
+def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
+    caption = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", describe_clip(plan)]))
+    return wrap([caption]) + "\n" + table(strategy_rows(plan, others), right=(2, 3))
 
 
-def same_clip(plan: Decision) -> str:
-    """That other strategies are compared with this plan's clip, which they need not have when run; empty if none."""
+def describe_clip(plan: Plan) -> str:
+    """Note that all strategies are compared at this plan's clip, though they may run with another; empty if none."""
     clip = plan.problem.clip
     return "" if clip is None else f"All are with gradients clipped to {clip:g}, as this plan has it."
 
 
-def strategy_rows(plan: Decision, others: Mapping[str, Decision]) -> list[tuple[str, ...]]:
+def strategy_rows(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[str, ...]]:
     """A header and a row for each strategy: its order and its bounds."""
     rows: list[tuple[str, ...]] = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():
         evaluated = other.evaluated_bound()
-        order = "all together" if other.shuffled else shortened(", ".join(other.order), 48)
+        order = "all together" if other.shuffled else shorten(", ".join(other.order), 48)
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else number(evaluated)
         rows.append((mark, order, number(other.bound), cell))
@@ -155,10 +160,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Text on one line, cut to `width`.
 
-    >>> shortened("a rather long name", 10)
+    >>> shorten("a rather long name", 10)
     'a rather …'
     """
     line = " ".join(text.split())

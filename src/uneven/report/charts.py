@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uneven.planner.text import shortened
+from uneven.planner.text import shorten
 from uneven.report.markup import esc
 from uneven.report.style import DASHES, SERIES
 
@@ -122,7 +122,7 @@ def bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds:
         parts = []
         for k, (name, *shares) in enumerate(rows):
             top = k * 56 + 16
-            parts.append(f'<text x="0" y="{top}">{esc(shortened(name, width // 9))}</text>')
+            parts.append(f'<text x="0" y="{top}">{esc(shorten(name, width // 9))}</text>')
             for i, share in enumerate(shares):
                 length = max(share * (width - 60), 1.0)
                 parts.append(f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}/>')
@@ -160,7 +160,7 @@ def intervals(
         parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
         for k, (name, small, large) in enumerate(rows):
             y, colour = 18 + k * LINE_HEIGHT, 0 if name == marked else 7
-            parts.append(f'<text x="0" y="{y + 4}">{esc(shortened(name, left // 7))}</text>')
+            parts.append(f'<text x="0" y="{y + 4}">{esc(shorten(name, left // 7))}</text>')
             if small is not None:
                 parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
                 hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'

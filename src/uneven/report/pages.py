@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uneven.planner import Plan
 from uneven.report import markup, sections
 from uneven.report.words import QUESTION
-from uneven.schedules import Precision
+from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.experiments.demo import Demo
@@ -19,15 +19,12 @@ DESCRIBED = (
     "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
 )
 
-LATE = (
-    "The bound is of the last iterate; the answer of a fit is the average over the last quarter of the clock, for "
-    "which nothing is proved here."
-)
+LATE = f"The bound is of the last iterate; the answer of a fit is {LATE_AVERAGE}, for which nothing is proved here."
 
 
 def _of_bound(plan: Plan) -> list[str]:
     """What a reader of the bound should know."""
-    return [*plan.caveats, *([LATE] if isinstance(plan.segments[0].schedule, Precision) else [])]
+    return [*plan.caveats, *([LATE] if plan.average == "late" else [])]
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:

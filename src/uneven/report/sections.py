@@ -10,8 +10,8 @@ import numpy as np
 
 from uneven import __version__
 from uneven.planner import Plan
-from uneven.planner.picture import thinned
-from uneven.planner.text import number, same_clip, shortened
+from uneven.planner.picture import thin_steps
+from uneven.planner.text import describe_clip, name_moments, number, shorten
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Series, axis_for
 
@@ -50,10 +50,8 @@ def the_plan(plan: Plan) -> str:
     """Order, steps and promise, and every other strategy beside it."""
     rows = [(k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.spans(plan), start=1)]
     used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
-    which = "average" if plan.theorem == "Theorem B" else "last"
-    moments = "variances" if plan.moments == "variance" else f"{plan.moments} moments"
-    why = f"by {plan.theorem} with {moments}"
-    promise = f"The mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)}, {why}."
+    why = f"by {plan.theorem} with {name_moments(plan.moments)}"
+    promise = f"The mean of ‖w - w*‖² of the {plan.guarantee.iterate} iterate is at most {number(plan.bound)}, {why}."
     if plan.moments == "lower":
         promise = (
             f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖²; with lower moments it is no promise."
@@ -93,7 +91,7 @@ def _others(plan: Plan) -> list[str]:
     marked = [k for k, name in enumerate(others) if name == plan.strategy]
     return [
         "<h3>Every strategy side by side</h3>",
-        *([markup.paragraph(same)] if (same := same_clip(plan)) else []),
+        *([markup.paragraph(same)] if (same := describe_clip(plan)) else []),
         charts.intervals("Bound of every strategy", told, rows, axis, plan.strategy, start),
         markup.table("Bounds", ["strategy", "order", "bound", "evaluated"], cells, {2, 3}, marked),
     ]
@@ -104,7 +102,7 @@ def step_sizes(plan: Plan) -> str:
     eta, begin, series = plan.step_sizes(), 0, []
     colours = _colours(plan)
     for segment in plan.segments:
-        t = thinned(begin + 1, begin + segment.steps)
+        t = thin_steps(begin + 1, begin + segment.steps)
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
         series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
@@ -139,7 +137,7 @@ def contributed(plan: Plan) -> str:
 
 def exchange(plan: Plan) -> str:
     """What a row of each source is worth."""
-    cleanest = shortened(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
+    cleanest = shorten(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
     rows = {source.name: source.rows for source in plan.sources}
     cells = [
         (name, f"{worth:.4g}", number(1 / worth), number(rows[name] * worth)) for name, worth in plan.exchange.items()

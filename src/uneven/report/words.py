@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.planner import Plan
-from uneven.planner.text import noise_words, number
+from uneven.planner.text import number, step_spans
 from uneven.schedules import Averaged, Rate
 
 QUESTION = (
@@ -67,13 +67,10 @@ def _steps(plan: Plan) -> str:
 
 def spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
     """Name, first and last step size of each segment, a short last batch aside."""
-    eta, begin, found = plan.step_sizes(), 0, []
-    for segment in plan.segments:
-        full = max(segment.rows // segment.batch_size, 1)
+    found = []
+    for segment, first, last in step_spans(plan):
         own = repr(segment.sources[0]) if quoted else segment.sources[0]
-        name = "all rows" if len(segment.sources) > 1 else own
-        found.append((name, float(eta[begin]), float(eta[begin + full - 1])))
-        begin += segment.steps
+        found.append(("all rows" if len(segment.sources) > 1 else own, first, last))
     return found
 
 
@@ -112,7 +109,7 @@ def described(plan: Plan) -> list[tuple[str, str, str, str]]:
         (
             source.name,
             f"{source.rows:,}",
-            noise_words(source.noise),
+            source.noise.describe(),
             "" if source.price is None else f"{source.price:g}",
         )
         for source in plan.sources

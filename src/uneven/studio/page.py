@@ -192,9 +192,9 @@ def _files(sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
 
 def _show_plan(planned: Plan) -> None:
     st.header("The plan")
-    st.markdown("\n".join(f"- {_literal(line)}" for line in words.words(planned)))
+    st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_use(planned)))
     _table(words.source_rows(planned), "The sources in order of use")
-    st.markdown("\n".join(f"- {_literal(line)}" for line in words.promise(planned)))
+    st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_guarantee(planned)))
 
 
 def _show_pictures(planned: Plan, others: Mapping[str, Plan]) -> None:

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from uneven.planner import Plan
-from uneven.planner.picture import draw_bounds, draw_steps
+from uneven.planner.picture import draw_bounds, draw_legend, draw_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def bounds_figure(planned: Plan, others: Mapping[str, Plan], ground: str = "ligh
     """Bound of every strategy."""
     with _axes(ground) as axes:
         draw_bounds(axes, planned, others)
-        _legend_in_columns(axes)
+        draw_legend(axes, centre=0.3, columns=2)
         return _figure(axes)
 
 
@@ -50,7 +50,7 @@ def measured_figure(
         axes.set_xlim(min(axes.get_xlim()[0], 0.6 * min(means)))
         axes.set(title="", xlabel="mean of ‖w - w*‖² (smaller is better)")
         axes.set_title("Measured against predicted", loc="left")
-        _legend_in_columns(axes)
+        draw_legend(axes, centre=0.3, columns=2)
         return _figure(axes)
 
 
@@ -78,7 +78,3 @@ def _figure(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
-
-
-def _legend_in_columns(axes: Axes) -> None:
-    axes.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.3, -0.16), ncols=2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, optimum, sweep
-from uneven.planner import Plan, Source, plan
+from uneven.planner import Plan, Source, make_plan
 
 Array = NDArray[np.float64]
 Estimate = tuple[float, float]
@@ -74,8 +74,8 @@ def simulate(
     """Run the plan of every strategy on rows of a data set, and measure how far from w* it ends.
 
     In each run the sources are dealt rows at random, none twice, labels are flipped where a source's noise says
-    so, and all strategies see the same rows. The answer is what the bound is of: the last iterate, or the average for
-    Theorem B. A simulation: its noise has a seed and protects nobody.
+    so, and all strategies see the same rows. The answer is the iterate that the bound is of.
+    A simulation: its noise has a seed and protects nobody.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def simulate(
     """
     problem = replace(planned.problem, n_features=data.X.shape[1])
     sources = scaled(planned.sources, min(limit, len(data.y)))
-    plans = plan(sources, **problem.to_dict(), strategy=planned.strategy, moments=planned.moments).alternatives()
+    plans = make_plan(sources, problem, planned.strategy, planned.moments).alternatives()
     best = optimum(problem, data.X, data.y)
     answers = []
     for run in range(runs):
@@ -126,8 +126,8 @@ def _one_run(plans: Mapping[str, Plan], data: Dataset, seeds: np.random.SeedSequ
     rows = deal(sources, data, np.random.default_rng(dealing))
     seed = int(noise.generate_state(1)[0])
     answers: dict[str, Array] = {}
-    for average in ("last", "steps"):
-        mine = {name: p for name, p in plans.items() if (p.theorem == "Theorem B") == (average == "steps")}
+    for iterate, average in (("last", "last"), ("average", "steps")):
+        mine = {name: p for name, p in plans.items() if p.guarantee.iterate == iterate}
         swept = sweep(mine.values(), rows, seed=seed, average=average)
         answers.update(zip(mine, swept.weights[:, 0], strict=True))
     return np.stack([answers[name] for name in plans])

@@ -8,7 +8,7 @@ from typing import Any
 
 from uneven.io import SourcesFile
 from uneven.noise import NOISES, LocalPrivacy
-from uneven.planner import Plan, Source, plan, rate_interval
+from uneven.planner import STRATEGIES, Plan, Source, find_rate_intervals, make_plan, plan
 
 COLUMNS = ("name", "rows", "kind", "level", "mechanism", "price")
 
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "strategy": "precision",
     "moments": "auto",
     "radius": "tight",
-    "clip": 0.5,
+    "clip": STRATEGIES["precision"].private_clip,
 }
 """What the page starts with, by the names of `uneven.plan`."""
 
@@ -133,8 +133,11 @@ def settings_of(file: SourcesFile) -> dict[str, Any]:
 
 def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:
     """Plan for these sources and settings, refused if a page could not show it (at once)."""
-    planned = plan(sources, **settings)
-    numbers = [planned.problem.n_features, planned.problem.batch_size, *(source.rows for source in sources)]
+    return _refuse_large(plan(sources, **settings))
+
+
+def _refuse_large(planned: Plan) -> Plan:
+    numbers = [planned.problem.n_features, planned.problem.batch_size, *(source.rows for source in planned.sources)]
     if max(numbers) > LARGEST:
         raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {max(numbers):,}")
     if planned.steps > MOST_STEPS:
@@ -155,14 +158,14 @@ def what_if(planned: Plan, name: str, more: int) -> WhatIf:
     """
     sources = [replace(s, rows=s.rows + more) if s.name == name else s for s in planned.sources]
     bought = next(source for source in sources if source.name == name)
-    again = plan_of(sources, {**planned.problem.to_dict(), "strategy": planned.strategy, "moments": planned.moments})
+    again = _refuse_large(make_plan(sources, planned.problem, planned.strategy, planned.moments))
     cost = None if bought.price is None else bought.price * more
     return WhatIf(bought, planned.bound, again.bound, cost)
 
 
 def intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     """Where to search for each source's rate, for the sources and the problem of a plan: `uneven.rate_interval`."""
-    return rate_interval(planned.sources, **planned.problem.to_dict())
+    return find_rate_intervals(planned.sources, planned.problem)
 
 
 def columns_of(rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:

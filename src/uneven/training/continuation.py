@@ -14,7 +14,7 @@ from uneven import checks
 from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Source, plan
+from uneven.planner import Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.schedules import Schedule
 from uneven.settings import Settings
@@ -78,7 +78,7 @@ class Progress:
 
 def refuse_settings(settings: Settings) -> None:
     """Refuse what `partial_fit` could only ignore."""
-    if settings.strategy != "precision":
+    if not get_strategy(settings.strategy).can_continue:
         raise ValueError(f"strategy must be 'precision' for partial_fit, got {settings.strategy!r}")
     if settings.average not in ("auto", "growing"):
         raise ValueError(
@@ -92,7 +92,7 @@ def refuse_settings(settings: Settings) -> None:
 def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     """What `partial_fit` goes on from after a fit, or in words why it cannot."""
     model, settings = trained.model, trained.model.settings
-    if settings.strategy != "precision":
+    if not get_strategy(settings.strategy).can_continue:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
@@ -178,7 +178,7 @@ def _progress(
 ) -> Progress:
     """Progress for sources of these noises, whichever of them come and when."""
     sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
-    planned = plan(sources, **problem.to_dict(), strategy="precision", moments=settings.planned_moments)
+    planned = make_plan(sources, problem, settings.strategy, settings.planned_moments)
     moments = "upper" if settings.estimate else planned.moments
     as_given = dict(noise) if isinstance(noise, Mapping) else noise
     return Progress(

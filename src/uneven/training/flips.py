@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.special import expit
 
 from uneven.engine import fit
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Source, plan
+from uneven.planner import Source, make_plan
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -106,7 +107,7 @@ def fitted_to(data: Mapping[str, tuple[Any, Array]], like: Problem, seed: int | 
         visited = sum(len(data[name][1]) for name in noises)
         passes = min(MOST_PASSES, -(-ROW_VISITS // visited))
         sources = [Source(name, len(data[name][1]) * passes, one) for name, one in noises.items()]
-        planned = plan(sources, **{**like.to_dict(), "alpha": STRENGTH / visited})
+        planned = make_plan(sources, replace(like, alpha=STRENGTH / visited))
         w = fit(planned, {name: data[name] for name in noises}, seed=seed, passes=passes).weights
         return lambda name: np.asarray(expit(data[name][1] * np.asarray(data[name][0] @ w)))
 

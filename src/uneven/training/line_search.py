@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import objective
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Plan, at_rates, rate_interval
-from uneven.planner import plan as plan_anew
+from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan
 from uneven.schedules import Rate
 
 
@@ -31,14 +30,13 @@ def candidates(plan: Plan, count: int) -> list[Plan]:
     >>> [list(p.rates) for p in plans] == [plans[0].order] * 3
     True
     """
-    low, high = rate_interval(plan.sources, **plan.problem.to_dict())[plan.order[-1]]
+    low, high = find_rate_intervals(plan.sources, plan.problem)[plan.order[-1]]
     return [with_last_rate(plan, float(rate)) for rate in np.geomspace(low, high, count)]
 
 
 def as_planned(plan: Plan) -> Plan:
     """Plan as its inputs have it, whatever rate a search has put into it."""
-    problem = plan.problem.to_dict()
-    return plan_anew(plan.sources, **problem, strategy=plan.strategy, moments=plan.moments)
+    return make_plan(plan.sources, plan.problem, plan.strategy, plan.moments)
 
 
 def with_last_rate(plan: Plan, rate: float) -> Plan:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.noise import Noise
-from uneven.planner import Plan, Source, plan
+from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.scaling import Scale, stated_scale
@@ -19,10 +19,8 @@ UNKNOWN = (
 
 
 def choose_clip(settings: Settings, private: bool) -> float | None:
-    """Norm that rows' gradients are shrunk to; "auto" is a half for private rows and the precision clock."""
-    if isinstance(settings.clip, str):
-        return 0.5 if private and settings.strategy == "precision" else None
-    return None if settings.clip is None else float(settings.clip)
+    """Norm that rows' gradients are shrunk to; "auto" is what the strategy usually takes."""
+    return get_strategy(settings.strategy).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
 def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
@@ -47,7 +45,7 @@ def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes:
 
 def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
     """Plan for these sources, with the strategy and the moments of the settings."""
-    return plan(sources, **problem.to_dict(), strategy=settings.strategy, moments=settings.planned_moments)
+    return make_plan(sources, problem, settings.strategy, settings.planned_moments)
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:

@@ -96,10 +96,3 @@ def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
     bound = 1.0 if auto else checks.positive("row_norm", row_norm)
     share = PRIVATE_INTERCEPT if private else INTERCEPT
     return Scale(bound, share * bound if intercept else 0.0)
-
-
-def clip_of(clip: Any, strategy: str, private: bool) -> float | None:
-    """Norm that rows' gradients are shrunk to; "auto" is a half for private rows and the precision clock."""
-    if isinstance(clip, str):
-        return 0.5 if private and strategy == "precision" else None
-    return None if clip is None else float(clip)

@@ -1,17 +1,18 @@
-"""What data is worth: exchange rates, the next thousand rows, what to buy, and what that promises.
+"""What data is worth: exchange rates, the next thousand rows, what to buy, and the bound that it gives.
 
-valuing   `value` and what it returns
+valuing   `Valuation`, `value_sources` and its wrapper with keywords, `value`
 text      a valuation in words
-picture   a valuation in pictures
-answer    what a valuation is made of
+picture   a valuation in charts
+market    the bound that money buys, and what more rows of each source are worth
 buying    the most precision for money, in whole rows
-offers    rows that can be had: what one costs, and the precision it carries
+offers    rows for sale or owned: what one costs, and the precision it carries
+worths    what a row of a source is worth, and rows to buy
 
-A source without a price is owned: its rows are there, free, and not for sale. A source with a price is on offer: none
-of its rows are owned, and `rows` is how many can be bought.
+A source without a price is owned: its rows are free and not for sale. A source with a price is for sale: none of its
+rows are owned, and `rows` is how many can be bought.
 """
 
-from uneven.valuation.answer import Purchase, Worth
-from uneven.valuation.valuing import Valuation, value
+from uneven.valuation.valuing import Valuation, value, value_sources
+from uneven.valuation.worths import Purchase, Worth
 
-__all__ = ["Purchase", "Valuation", "Worth", "value"]
+__all__ = ["Purchase", "Valuation", "Worth", "value", "value_sources"]

@@ -1,4 +1,4 @@
-"""The most precision for money, in whole rows."""
+"""Buy the most precision for money, in whole rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uneven.valuation.offers import Offer, efficient, rate
+from uneven.valuation.offers import Offer, keep_efficient, precision_per_price
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Step:
 
     @property
     def rate(self) -> float:
-        """Precision for money."""
-        return rate(self.before, self.offer)
+        """Precision per price."""
+        return precision_per_price(self.before, self.offer)
 
 
 @dataclass(frozen=True)
 class Basket:
-    """What some money buys: rows of each offer, and the step that the next of it would go to, if any is left."""
+    """What some money buys: rows of each offer, and the step that more money would go to first."""
 
     rows: tuple[tuple[Offer, int], ...] = ()
     margin: Step | None = None
@@ -45,25 +45,25 @@ class Basket:
         return sum(count * offer.precision for offer, count in self.rows)
 
 
-def steps_of(menus: Sequence[Sequence[Offer]]) -> list[Step]:
+def rank_steps(menus: Sequence[Sequence[Offer]]) -> list[Step]:
     """Steps of buying, the best deal first.
 
-    Each menu is of one source's rows, at several prices and noises perhaps. A row is bought at the best deal of its
-    menu first and upgraded once that is the best use of money: the corners of the hull in turn, so that each step is at
-    a worse rate than the one before, and buying in this order is a fractional knapsack.
+    Each menu lists one source's rows at one or more prices and noises. A row is bought at the best deal of its menu
+    and upgraded once that is the best use of money. The corners of the hull come in this order, each at a worse rate
+    than the one before, so buying in order of rate solves the fractional knapsack.
     """
     steps = []
     for menu in menus:
-        corners = efficient(menu)
+        corners = keep_efficient(menu)
         steps += [Step(offer, before) for before, offer in zip([None, *corners[:-1]], corners, strict=True)]
     return sorted(steps, key=lambda step: -step.rate)
 
 
 def buy(steps: Sequence[Step], money: float) -> Basket:
-    """Spend money on the steps in turn, until one cannot be had in full; whole rows only.
+    """Spend money on the steps in turn, until one cannot be paid in full; whole rows only.
 
-    Steps that not even one row can be paid of are passed over. Fractions of rows would carry more precision by less
-    than one row's of the first step that is not had in full.
+    Steps whose price of one row exceeds the money left are skipped. Fractional rows would add less precision than one
+    row of the first step that is not paid in full.
     """
     held: dict[Offer, int] = {}
     margin = None
@@ -82,7 +82,7 @@ def buy(steps: Sequence[Step], money: float) -> Basket:
 
 
 def _affordable(money: float, price: float, most: int) -> int:
-    """How many of so many rows the money buys; a rounding error does not cost one."""
+    """Number of rows, at most `most`, that the money buys; the factor keeps rounding from costing a row."""
     if price * most <= money:
         return most
     return min(most, math.floor(money / price * (1.0 + 1e-12)))

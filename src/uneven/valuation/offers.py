@@ -1,4 +1,4 @@
-"""Rows that can be had: what one costs, and the precision it carries."""
+"""Rows for sale or owned: what one costs, and the precision it carries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uneven.planner import Source
 from uneven.problem import Problem
 
 TRIED = 200
-"""How many values of ε are tried where a price is a function of it."""
+"""Number of values of ε that are tried where a price is a function of it."""
 
 Prices = Mapping[float, float] | Callable[[float], float]
 """Price of a row at each ε that it is sold at."""
@@ -31,7 +31,7 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """Name of the source as it would be planned with."""
+        """Name of the source in a plan."""
         return self.source.name
 
     @property
@@ -40,18 +40,18 @@ class Offer:
         return self.source.price or 0.0
 
 
-def offer_of(source: Source, problem: Problem, moments: str, origin: str | None = None) -> Offer:
+def make_offer(source: Source, problem: Problem, moments: str, origin: str | None = None) -> Offer:
     """Offer of one source: a row carries 1/(b·γ²), γ² that of a full mini-batch; with variances that is 1/v.
 
-    >>> offer_of(Source("clinic", 10), Problem(25, 1e-3, 50), "variance").precision
+    >>> make_offer(Source("clinic", 10), Problem(25, 1e-3, 50), "variance").precision
     1.0
     """
     gamma2 = source.noise.moment(moments, problem).at(problem.batch_size)
     return Offer(source, 1.0 / (problem.batch_size * gamma2), origin or source.name)
 
 
-def menu_of(source: Source, prices: Prices | None, epsilons: tuple[float, float]) -> list[Source]:
-    """Everything that one source is sold as: itself, or itself at each ε that there is a price for."""
+def list_menu(source: Source, prices: Prices | None, epsilons: tuple[float, float]) -> list[Source]:
+    """What one source is sold as: itself, or itself at each ε that has a price."""
     if prices is None:
         return [source]
     noise = source.noise
@@ -67,7 +67,7 @@ def menu_of(source: Source, prices: Prices | None, epsilons: tuple[float, float]
 
 
 def checked_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Prices]:
-    """Prices by source, or a refusal of what is no mapping or names nobody."""
+    """Prices by source; an error if they are no mapping or name an unknown source."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping):
@@ -103,34 +103,33 @@ def _priced(name: str, prices: Prices, epsilons: tuple[float, float]) -> list[tu
     return [
         (
             checks.positive(f"epsilon in the prices of source {name!r}", epsilon, 1e-6, 1e6),
-            checks.not_negative(f"price of source {name!r} at epsilon = {checks.shown(epsilon)}", _plain(price)),
+            checks.not_negative(f"price of source {name!r} at epsilon = {checks.shown(epsilon)}", price),
         )
         for epsilon, price in pairs
     ]
 
 
-def _plain(price: object) -> object:
-    return float(price) if isinstance(price, np.floating) else price
+def keep_efficient(offers: Sequence[Offer]) -> list[Offer]:
+    """Offers for the same rows that are the best for some budget, cheapest first.
 
-
-def efficient(offers: Sequence[Offer]) -> list[Offer]:
-    """Offers for the same rows that could be the best for some budget, cheapest first.
-
-    The corners of the concave hull of (price, precision) above (0, 0): each carries more than those before it, at a
-    worse rate. The first is the best deal, the one that maximises precision/price.
+    These are the corners of the concave hull of (price, precision) from (0, 0): each carries more precision than those
+    before it, at a higher price for the extra precision. The first maximises precision/price.
     """
     kept: list[Offer] = []
     for offer in sorted(offers, key=lambda offer: (offer.price, -offer.precision)):
         if kept and offer.precision <= kept[-1].precision:
             continue
-        while kept and rate(kept[-2] if len(kept) > 1 else None, kept[-1]) <= rate(kept[-1], offer):
+        # A corner lies below the hull if the slope to it is no steeper than the slope from it to the new offer.
+        while kept and precision_per_price(kept[-2] if len(kept) > 1 else None, kept[-1]) <= precision_per_price(
+            kept[-1], offer
+        ):
             kept.pop()
         kept.append(offer)
     return kept
 
 
-def rate(before: Offer | None, offer: Offer) -> float:
-    """Precision for money of a row, or of upgrading a row from another offer to this one; infinite if it is free."""
+def precision_per_price(before: Offer | None, offer: Offer) -> float:
+    """Precision per price of a row, or of upgrading a row from another offer to this one; infinite if it is free."""
     price = offer.price - (before.price if before else 0.0)
     precision = offer.precision - (before.precision if before else 0.0)
     return precision / price if price > 0 else math.inf

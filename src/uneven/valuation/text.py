@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from uneven.planner.text import WIDTH, noise_words, number, shortened, table
-from uneven.valuation.answer import Answer, Worth
+from uneven.planner.text import describe_exchange, describe_problem, name_moments, number, shorten, table, wrap
+from uneven.valuation.worths import Worth
+
+if TYPE_CHECKING:
+    from uneven.valuation.valuing import Valuation
 
 
-def summary(found: Answer) -> str:
-    """Valuation as a few paragraphs: what to buy, why, what it promises, and what more would be worth."""
-    return "\n\n".join([_headline(found), _sources(found), _wrapped(_words(found)), _next(found), *_notes(found)])
+def summarize(found: Valuation) -> str:
+    """Valuation as a few paragraphs: what to buy, why, the bound that it gives, and what more would be worth."""
+    notes = [wrap([f"Note: {caveat}" for caveat in found.caveats])] if found.caveats else []
+    advice = wrap(_describe_purchases(found))
+    return "\n\n".join([_headline(found), _tabulate_sources(found), advice, _tabulate_next(found), *notes])
 
 
 def money(value: float) -> str:
-    """Money for a reader: cents, or three digits of less.
+    """Money for a reader: with cents, or three digits of small amounts.
 
     >>> [money(x) for x in (1234.5, 2.0, 0.01234, 0.0)]
     ['1,234.50', '2.00', '0.0123', '0.00']
@@ -23,17 +27,12 @@ def money(value: float) -> str:
     return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.2f}"
 
 
-def _wrapped(lines: Sequence[str]) -> str:
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
-
-
-def _headline(found: Answer) -> str:
-    problem = found.problem
+def _headline(found: Valuation) -> str:
     what = "What data is worth" if found.budget is None else f"What to buy with {money(found.budget)}"
-    return f"{what}: {problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+    return f"{what}: {describe_problem(found.problem)}"
 
 
-def _sources(found: Answer) -> str:
+def _tabulate_sources(found: Valuation) -> str:
     bought = {purchase.source: purchase.rows for purchase in found.purchases}
     rows = [("source", "noise", "on offer", "price", "buy", "cost", "worth in rows", "in money")]
     for worth in found.worths:
@@ -41,8 +40,8 @@ def _sources(found: Answer) -> str:
         owned = worth.price is None
         rows.append(
             (
-                shortened(worth.name, 24),
-                noise_words(worth.noise),
+                shorten(worth.name, 24),
+                worth.noise.describe(),
                 f"{worth.rows:,}" if not owned else f"{worth.rows:,} owned",
                 "" if worth.price is None else money(worth.price),
                 "" if owned else f"{count:,}",
@@ -54,7 +53,7 @@ def _sources(found: Answer) -> str:
     return table(rows, right=(2, 3, 4, 5, 6, 7))
 
 
-def _words(found: Answer) -> list[str]:
+def _describe_purchases(found: Valuation) -> list[str]:
     by_name = {worth.name: worth for worth in found.worths}
     cleanest = max(found.worths, key=lambda worth: worth.precision)
     lines = []
@@ -64,23 +63,15 @@ def _words(found: Answer) -> list[str]:
             f"Buy {purchase.rows:,} rows of {purchase.source!r} for {money(purchase.cost)}: what one row of "
             f"{cleanest.name!r} is worth costs {money(equal)} there."
         )
-    unbought = [worth for worth in found.worths if worth.price is not None and _unbought(found, worth)]
-    lines += [_left(found, worth, cleanest) for worth in unbought]
+    bought = {purchase.source for purchase in found.purchases}
+    unbought = [worth for worth in found.worths if worth.price is not None and worth.name not in bought]
+    lines += [_explain_unbought(found, worth, cleanest) for worth in unbought]
     if all(worth.price is None for worth in found.worths):
         lines.append("Nothing is for sale: no source has a price.")
-    lines += [
-        f"One row of {cleanest.name!r} is worth {1 / worth.exchange:.3g} rows of {worth.name!r}."
-        for worth in found.worths
-        if worth is not cleanest
-    ]
-    return [*lines, _promise(found)]
+    return [*lines, *describe_exchange(found.exchange), _describe_bound(found)]
 
 
-def _unbought(found: Answer, worth: Worth) -> bool:
-    return worth.name not in {purchase.source for purchase in found.purchases}
-
-
-def _left(found: Answer, worth: Worth, cleanest: Worth) -> str:
+def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
     equal = worth.price / worth.exchange
     costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
@@ -95,8 +86,8 @@ def _left(found: Answer, worth: Worth, cleanest: Worth) -> str:
     return f"Buy none of {worth.name!r}: it is as good a deal as where the money ends, but no better."
 
 
-def _promise(found: Answer) -> str:
-    what = f"{found.theorem}, {'variances' if found.moments == 'variance' else found.moments + ' moments'}"
+def _describe_bound(found: Valuation) -> str:
+    what = f"{found.theorem}, {name_moments(found.moments)}"
     if not found.purchases:
         return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {number(found.bound)} ({what})."
     return (
@@ -105,16 +96,12 @@ def _promise(found: Answer) -> str:
     )
 
 
-def _next(found: Answer) -> str:
+def _tabulate_next(found: Valuation) -> str:
     rows = [("source", "price", "bound", "change", "more precision")]
     for worth in found.worths:
         price = "" if worth.price is None else money(found.more * worth.price)
-        share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all there is"
+        share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all of it"
         rows.append(
-            (shortened(worth.name, 24), price, number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
+            (shorten(worth.name, 24), price, number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
         )
     return f"The next {found.more:,} rows of each source, on top of all that:\n" + table(rows, right=(1, 2, 3, 4))
-
-
-def _notes(found: Answer) -> list[str]:
-    return [_wrapped([f"Note: {caveat}" for caveat in found.caveats])] if found.caveats else []

@@ -1,52 +1,208 @@
-"""`value`: what data is worth, and what to buy."""
+"""`Valuation`, `value_sources`, and its wrapper with keywords, `value`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.planner import Plan, Source, plan
-from uneven.planner.source import checked_sources
+from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
 from uneven.valuation import picture, text
-from uneven.valuation.answer import Answer, Purchase, Worth
-from uneven.valuation.buying import Basket, Step, buy, steps_of
-from uneven.valuation.offers import Offer, Prices, checked_prices, checked_range, menu_of, offer_of
+from uneven.valuation.buying import Basket, buy
+from uneven.valuation.market import find_worths, open_market, trace_curve
+from uneven.valuation.offers import Prices, checked_prices, checked_range
+from uneven.valuation.worths import Purchase, Worth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS = 60
-"""Points of the curve, besides those where a source is sold out."""
-
 MOMENTS = ("auto", "upper", "variance")
 
 
-class Valuation(Answer):
-    """What `uneven.value` found. Frozen: to change it, ask again."""
+@dataclass(frozen=True)
+class Valuation:
+    """What data is worth and what to buy. Made by `uneven.value`.
+
+    Attributes
+    ----------
+    problem : Problem
+    moments, theorem : str
+        What the bound rests on, as in `Plan`.
+    budget : float or None
+    purchases : tuple of Purchase
+        What to buy, the best deal first.
+    worths : tuple of Worth
+        Sources that are owned, then those to buy from, the best deal first, then the others.
+    owned : tuple of Source
+    bound_before, bound : float
+        Bound on E‖w - w*‖² with what is owned, and with what is bought too: that of the plan ``"precision"``, or
+        R² if that is smaller, which holds without any step.
+    precision_before, precision : float
+        Σ 1/γ² over the steps, before and after.
+    more : int
+        Number of rows that `Worth.next_bound` is about.
+    spends, bounds : tuple of float
+        The curve of bound against spend.
+    going_to : tuple of str
+        Source that the last of the money goes to, at each spend; empty where nothing is for sale.
+    caveats : tuple of str
+        What a reader of the bound should know.
+    """
+
+    problem: Problem
+    moments: str
+    theorem: str
+    budget: float | None
+    purchases: tuple[Purchase, ...]
+    worths: tuple[Worth, ...]
+    owned: tuple[Source, ...]
+    bound_before: float
+    bound: float
+    precision_before: float
+    precision: float
+    more: int
+    spends: tuple[float, ...]
+    bounds: tuple[float, ...]
+    going_to: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+    @property
+    def spent(self) -> float:
+        """Cost of all purchases together."""
+        return sum(purchase.cost for purchase in self.purchases)
+
+    @property
+    def exchange(self) -> dict[str, float]:
+        """Worth of one row of each source, in rows of the cleanest."""
+        return {worth.name: worth.exchange for worth in self.worths}
+
+    @property
+    def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Spend, and the bound that it buys."""
+        return np.array(self.spends), np.array(self.bounds)
 
     def plan(self) -> Plan:
         """Plan ``"precision"`` for what is owned and what is to be bought."""
         if not self.owned and not self.purchases:
             raise ValueError("a plan needs rows: nothing is owned, and nothing is bought")
         bought = [Source(item.source, item.rows, item.noise, item.price) for item in self.purchases]
-        return plan([*self.owned, *bought], **self.problem.to_dict(), moments=self.moments)
+        return make_plan([*self.owned, *bought], self.problem, moments=self.moments)
 
     def summary(self) -> str:
         """What to buy and why, in words and tables, for a terminal."""
-        return text.summary(self)
+        return text.summarize(self)
 
     def __str__(self) -> str:
         return self.summary()
 
     def plot(self) -> Figure:
-        """Two pictures: the bound against spend, and what precision costs at each source."""
-        return picture.picture(self)
+        """Two charts: the bound against spend, and what precision costs at each source."""
+        return picture.draw_valuation(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values that JSON can hold."""
+        return {
+            "problem": self.problem.to_dict(),
+            "moments": self.moments,
+            "theorem": self.theorem,
+            "budget": self.budget,
+            "spent": self.spent,
+            "purchases": [purchase.to_dict() for purchase in self.purchases],
+            "worths": [worth.to_dict() for worth in self.worths],
+            "exchange": self.exchange,
+            "owned": [source.to_dict() for source in self.owned],
+            "bound_before": self.bound_before,
+            "bound": self.bound,
+            "precision_before": self.precision_before,
+            "precision": self.precision,
+            "more": self.more,
+            "curve": {"spend": list(self.spends), "bound": list(self.bounds), "going_to": list(self.going_to)},
+            "caveats": list(self.caveats),
+        }
+
+
+def value_sources(
+    sources: Iterable[Source],
+    problem: Problem,
+    moments: str = "auto",
+    *,
+    budget: float | None = None,
+    prices: Mapping[str, Prices] | None = None,
+    epsilons: tuple[float, float] = (0.1, 10.0),
+    more: int = 1_000,
+) -> Valuation:
+    """What data is worth for a problem; `value` with keywords is the same.
+
+    Parameters
+    ----------
+    sources : list of Source
+    problem : Problem
+    moments, budget, prices, epsilons, more
+        As in `uneven.value`.
+
+    Returns
+    -------
+    Valuation
+    """
+    described = checked_sources(sources)
+    checks.one_of("moments", moments, MOMENTS)
+    money = 0.0 if budget is None else checks.not_negative("budget", budget, 1e15)
+    checks.whole("more", more)
+    planned = make_plan(described, problem, moments=moments)
+    offered = checked_prices(prices, described), checked_range(epsilons)
+    market = open_market(described, problem, planned.moments, *offered)
+    basket = buy(market.steps, money) if budget is not None else Basket()
+    before, _ = market.bound_with(())
+    after, made = market.bound_with(basket.rows)
+    worths = tuple(find_worths(market, basket, after, more))
+    spends, bounds, going_to = trace_curve(market, None if budget is None else money)
+    caveats = [
+        *_note_rise(np.array(spends), np.array(bounds), before),
+        *(made.caveats if made else ()),
+        *_note_exact_rows(problem, worths),
+    ]
+    return Valuation(
+        problem=problem,
+        moments=planned.moments,
+        theorem=planned.theorem,
+        budget=None if budget is None else money,
+        purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
+        worths=worths,
+        owned=tuple(offer.source for offer in market.owned),
+        bound_before=before,
+        bound=after,
+        precision_before=market.precision,
+        precision=market.precision + basket.precision,
+        more=more,
+        spends=spends,
+        bounds=bounds,
+        going_to=going_to,
+        caveats=tuple(caveats),
+    )
+
+
+def _note_rise(spends: NDArray[np.float64], bounds: NDArray[np.float64], before: float) -> Iterator[str]:
+    if (np.diff(bounds) > 1e-9 * bounds[:-1]).any():
+        above = np.flatnonzero(bounds > before * (1 + 1e-9))
+        until = f"up to a spend of about {spends[above[-1]]:,.4g}" if len(above) else "at some spends"
+        yield (
+            f"The bound rises {until} though precision does too: the cleanest rows limit the step sizes of all "
+            "(Theorem C), and there the money buys too few of them to make up for it."
+        )
+
+
+def _note_exact_rows(problem: Problem, worths: Sequence[Worth]) -> Iterator[str]:
+    added = [worth.noise.added_energy(problem) > 0 for worth in worths]
+    if any(added) and not all(added):
+        yield (
+            "Rows without added noise are counted at the largest variance they could have, C²; compared with private "
+            "rows and rows with added noise they are worth more than stated, perhaps ten times."
+        )
 
 
 def value(
@@ -67,26 +223,26 @@ def value(
     """What data is worth: maximise Σ n_k/v_k, v_k the variance of a row of source k, under a budget Σ n_k·price_k.
 
     One currency for all data: a row of variance v carries precision 1/v, and the bound falls with their sum (Theorems A
-    and C). So buying is a fractional knapsack, by precision for money.
+    and C). So buying is a fractional knapsack, in order of precision per price.
 
     Parameters
     ----------
     sources : list of Source
-        Without a price: owned, free, and not for sale. With a price: on offer, none of it owned, `rows` of it to
-        be had at that price each. Where more is on offer than anyone could pay for, give any large number. If some
-        rows of a kind are owned and others on offer, describe them as two sources.
+        Without a price: owned, free, and not for sale. With a price: for sale, none of it owned, with `rows` available
+        at that price each. Where supply is unlimited, give any large number. If some rows of a kind are owned and
+        others for sale, describe them as two sources.
     n_features, alpha, batch_size, loss, moments, radius, clip
         As in `uneven.plan`; moments are "auto", "upper" or "variance".
     budget : float or None
         Money to spend; None to buy nothing.
     prices : dict or None
-        For sources of local privacy whose price depends on ε: by name, a dict ``{epsilon: price of a row}`` of
-        what is on offer, or a function of ε. They replace the source's own price and ε. Rows are bought at the ε
-        that maximises precision for money, and upgraded if there is money left when they are sold out.
+        For sources of local privacy whose price depends on ε: by name, a dict ``{epsilon: price of a row}``, or a
+        function of ε. They replace the source's own price and ε. Rows are bought at the ε with the most precision per
+        price, and upgraded if there is money left when they are sold out.
     epsilons : (float, float)
         Range of ε in which a function is tried, at 200 values.
     more : int
-        The marginal worth is that of so many rows more.
+        Number of additional rows that the marginal worth is about.
 
     Returns
     -------
@@ -103,142 +259,5 @@ def value(
     >>> round(1 / found.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
     6.6
     """
-    described = checked_sources(sources)
-    checks.one_of("moments", moments, MOMENTS)
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
-    money = 0.0 if budget is None else checks.not_negative("budget", budget, 1e15)
-    checks.whole("more", more)
-    which = plan(described, **problem.to_dict(), moments=moments).moments
-    market = _market(described, checked_prices(prices, described), checked_range(epsilons), problem, which)
-    basket = buy(market.steps, money) if budget is not None else Basket()
-    return _valued(market, basket, None if budget is None else money, more)
-
-
-@dataclass(frozen=True)
-class _Market:
-    """What is owned, what is on offer, and the steps of buying it."""
-
-    problem: Problem
-    moments: str
-    owned: tuple[Offer, ...]
-    steps: tuple[Step, ...]
-
-    def promise(self, rows: Sequence[tuple[Offer, int]]) -> tuple[float, Plan | None]:
-        """Bound with what is owned and so many rows of some offers; and the plan for it, if there are any."""
-        held = [offer.source for offer in self.owned]
-        held += [replace(offer.source, rows=count) for offer, count in rows]
-        if not held:
-            return self.problem.ball**2, None
-        made = plan(held, **self.problem.to_dict(), moments=self.moments)
-        return min(made.bound, self.problem.ball**2), made
-
-
-def _market(
-    sources: Sequence[Source],
-    prices: Mapping[str, Prices],
-    epsilons: tuple[float, float],
-    problem: Problem,
-    moments: str,
-) -> _Market:
-    owned, menus = [], []
-    for source in sources:
-        if source.price is None and source.name not in prices:
-            owned.append(offer_of(source, problem, moments))
-        else:
-            menu = menu_of(source, prices.get(source.name), epsilons)
-            menus.append([offer_of(sold, problem, moments, source.name) for sold in menu])
-    return _Market(problem, moments, tuple(owned), tuple(steps_of(menus)))
-
-
-def _valued(market: _Market, basket: Basket, budget: float | None, more: int) -> Valuation:
-    before, _ = market.promise(())
-    after, made = market.promise(basket.rows)
-    spends, bounds, going_to = _curve(market, budget)
-    owned = sum(offer.source.rows * offer.precision for offer in market.owned)
-    valuation = Valuation(
-        problem=market.problem,
-        moments=market.moments,
-        theorem="Theorem C" if market.moments == "variance" else "Theorem A",
-        budget=budget,
-        purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
-        worths=tuple(_worths(market, basket, after, owned + basket.precision, more)),
-        owned=tuple(offer.source for offer in market.owned),
-        bound_before=before,
-        bound=after,
-        precision_before=owned,
-        precision=owned + basket.precision,
-        more=more,
-        spends=spends,
-        bounds=bounds,
-        going_to=going_to,
-        caveats=(),
-    )
-    return replace(valuation, caveats=tuple(_caveats(valuation, made)))
-
-
-def _worths(market: _Market, basket: Basket, bound: float, precision: float, more: int) -> Iterator[Worth]:
-    shown = [*market.owned, *_shown(market.steps, basket)]
-    cleanest = max(offer.precision for offer in shown)
-    margin = _margin(market.steps, basket)
-    for offer in shown:
-        next_rows = replace(offer, source=replace(offer.source, name=f"more of {offer.name}"))
-        next_bound, _ = market.promise([*basket.rows, (next_rows, more)])
-        yield Worth(
-            name=offer.name,
-            noise=offer.source.noise,
-            rows=offer.source.rows,
-            price=None if offer in market.owned else offer.price,
-            precision=offer.precision,
-            exchange=offer.precision / cleanest,
-            money=offer.precision / margin.rate if margin else None,
-            next_bound=next_bound,
-            next_change=next_bound / bound - 1.0,
-            next_precision=more * offer.precision / precision if precision else math.inf,
-        )
-
-
-def _margin(steps: Sequence[Step], basket: Basket) -> Step | None:
-    """Step that sets the price of precision: where the money ends, or the last one if it buys everything."""
-    if not basket.rows:
-        return steps[0] if steps else None
-    return basket.margin or steps[-1]
-
-
-def _shown(steps: Sequence[Step], basket: Basket) -> list[Offer]:
-    """Offers worth showing: those bought, and the best deal of each source that none is bought of."""
-    bought = [offer for offer, _ in basket.rows]
-    origins = {offer.origin for offer in bought}
-    return bought + [step.offer for step in steps if step.before is None and step.offer.origin not in origins]
-
-
-def _curve(market: _Market, budget: float | None) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
-    """Bound against spend: up to twice the budget, or to where everything is sold out."""
-    sold_out = np.cumsum([step.price * step.offer.source.rows for step in market.steps])
-    total = float(sold_out[-1]) if len(sold_out) else 0.0
-    end = total if budget is None else max(budget, min(2.0 * budget, total))
-    corners = [float(spend) for spend in sold_out if spend < end]
-    spends = sorted({*np.linspace(0.0, end, POINTS).tolist(), *corners, *([] if budget is None else [budget])})
-    bounds = [market.promise(buy(market.steps, spend).rows)[0] for spend in spends]
-    places = np.minimum(np.searchsorted(sold_out, np.array(spends) * (1 - 1e-9)), len(market.steps) - 1)
-    going_to = [market.steps[i].offer.origin for i in places] if market.steps else [""] * len(spends)
-    return tuple(spends), tuple(bounds), tuple(going_to)
-
-
-def _caveats(valuation: Answer, made: Plan | None) -> Iterator[str]:
-    spends, bounds = valuation.curve
-    if (np.diff(bounds) > 1e-9 * bounds[:-1]).any():
-        above = np.flatnonzero(bounds > valuation.bound_before * (1 + 1e-9))
-        until = f"up to a spend of about {spends[above[-1]]:,.4g}" if len(above) else "at some spends"
-        yield (
-            f"The bound rises {until} though precision does too: the cleanest rows set the pace for all "
-            "(Theorem C), and there the money buys too few of them to make up for it."
-        )
-    if made is not None:
-        yield from made.caveats
-    noises = [worth.noise for worth in valuation.worths]
-    certain = [noise.added_energy(valuation.problem) > 0 for noise in noises]
-    if any(certain) and not all(certain):
-        yield (
-            "Rows without added noise are counted at the largest variance they could have, C²; against private "
-            "rows and rows with added noise they are worth more than said, perhaps ten times."
-        )
+    return value_sources(sources, problem, moments, budget=budget, prices=prices, epsilons=epsilons, more=more)

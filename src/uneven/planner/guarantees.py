@@ -1,0 +1,77 @@
+"""What a draft guarantees: its bound evaluated step by step, what that says of the objective, and its caveats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from uneven import theory
+from uneven.planner import search
+from uneven.planner.segments import Batches, Segment, compute_step_sizes
+from uneven.planner.strategies import Draft, Strategy
+from uneven.problem import Problem
+
+EVALUATED_STEPS = 1_000_000
+"""Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
+
+
+def evaluate_bound(problem: Problem, segments: Sequence[Segment], moments: str) -> float:
+    """Bound on E‖w - w*‖² by the recursion for these moments, step by step: see `Plan.evaluated_bound`."""
+    eta = np.concatenate(compute_step_sizes(segments))
+    gamma2 = np.concatenate([segment.moments() for segment in segments])
+    lam, ball = problem.alpha, problem.ball
+    if moments != "variance":
+        return theory.recursion_bound(eta, gamma2, lam, start=ball**2)
+    # The contraction by (1 - λη)² needs η ≤ 2/(L + λ). Up to the last longer step only the ball is known to hold both
+    # w and w*, so the recursion starts after it, from the squared diameter.
+    too_long = np.flatnonzero(eta > 2.0 / (problem.smoothness + lam) * (1 + 1e-12))
+    first, start = (int(too_long[-1]) + 1, 4.0 * ball**2) if len(too_long) else (0, ball**2)
+    return theory.contraction_bound(eta[first:], gamma2[first:], lam, start)
+
+
+def complete_bound(problem: Problem, draft: Draft, moments: str) -> Draft:
+    """Draft whose bound, if a leading term, is at least the recursion's, and the recursion's alone if infinite."""
+    if not draft.theorem.leading_term or _count_steps(draft) > EVALUATED_STEPS:
+        return draft
+    exact = evaluate_bound(problem, draft.segments, moments)
+    return replace(draft, bound=exact if math.isinf(draft.bound) else max(draft.bound, exact))
+
+
+def bound_excess(problem: Problem, draft: Draft) -> float | None:
+    """Bound on E f(w) - f*: (L/2)·bound for a smooth loss; the average's own, (λ/2)·bound; None for a kink."""
+    if draft.theorem.iterate == "average":
+        return problem.alpha / 2.0 * draft.bound
+    return problem.smoothness / 2.0 * draft.bound if problem.loss_function.smooth else None
+
+
+def find_caveats(
+    problem: Problem, strategy: Strategy, batches: Sequence[Batches], draft: Draft, moments: str
+) -> Iterator[str]:
+    """What a reader of the bound should know, one sentence each."""
+    if moments == "lower":
+        yield "Lower moments: the bound is what the formula gives, not a guarantee."
+    if draft.theorem.leading_term and _count_steps(draft) > EVALUATED_STEPS:
+        yield (
+            f"The bound is the leading term of {draft.theorem.name}; the terms left out shrink faster with the number "
+            "of steps."
+        )
+    if strategy.searches_order and len(batches) > search.EXACT_SOURCES:
+        yield f"More than {search.EXACT_SOURCES} sources: ordered in groups of similar noise, perhaps not optimally."
+    if draft.theorem.has_offset and len(batches) > 1:
+        cleanest = min(batches, key=lambda one: one.noise_level)
+        rest = [one for one in batches if one is not cleanest]
+        without = strategy.drafter(moments)(problem, rest).bound
+        if without < draft.bound:
+            yield (
+                f"Without {cleanest.sources[0]!r} the bound would be smaller, {without:.4g}: so clean a source limits "
+                "the step sizes of all, and has too few rows to make up for it."
+            )
+    if draft.bound >= problem.ball**2:
+        yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."
+
+
+def _count_steps(draft: Draft) -> int:
+    return sum(segment.steps for segment in draft.segments)

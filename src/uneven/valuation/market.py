@@ -1,0 +1,110 @@
+"""What is owned and what is for sale: the bound that money buys, and what more rows of each source are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from uneven.planner import Plan, Source, make_plan
+from uneven.problem import Problem
+from uneven.valuation.buying import Basket, Step, buy, rank_steps
+from uneven.valuation.offers import Offer, Prices, list_menu, make_offer
+from uneven.valuation.worths import Worth
+
+POINTS = 60
+"""Points of the curve, besides those where a source is sold out."""
+
+
+@dataclass(frozen=True)
+class Market:
+    """What is owned, and the steps of buying what is for sale."""
+
+    problem: Problem
+    moments: str
+    owned: tuple[Offer, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def precision(self) -> float:
+        """Σ rows/(row's variance) of what is owned."""
+        return sum(offer.source.rows * offer.precision for offer in self.owned)
+
+    def bound_with(self, rows: Sequence[tuple[Offer, int]]) -> tuple[float, Plan | None]:
+        """Bound with what is owned and this many rows of some offers, and the plan behind it; None without rows."""
+        held = [offer.source for offer in self.owned]
+        held += [replace(offer.source, rows=count) for offer, count in rows]
+        if not held:
+            return self.problem.ball**2, None
+        plan = make_plan(held, self.problem, moments=self.moments)
+        return min(plan.bound, self.problem.ball**2), plan
+
+
+def open_market(
+    sources: Sequence[Source],
+    problem: Problem,
+    moments: str,
+    prices: Mapping[str, Prices],
+    epsilons: tuple[float, float],
+) -> Market:
+    """Market of these sources: those without a price are owned, the others for sale."""
+    owned, menus = [], []
+    for source in sources:
+        if source.price is None and source.name not in prices:
+            owned.append(make_offer(source, problem, moments))
+        else:
+            menu = list_menu(source, prices.get(source.name), epsilons)
+            menus.append([make_offer(sold, problem, moments, source.name) for sold in menu])
+    return Market(problem, moments, tuple(owned), tuple(rank_steps(menus)))
+
+
+def find_worths(market: Market, basket: Basket, bound: float, more: int) -> Iterator[Worth]:
+    """Worth of each source that is owned or for sale, given what is bought and the bound with it."""
+    offers = [*market.owned, *_select_offers(market.steps, basket)]
+    cleanest = max(offer.precision for offer in offers)
+    precision, margin = market.precision + basket.precision, _find_margin(market.steps, basket)
+    for offer in offers:
+        next_rows = replace(offer, source=replace(offer.source, name=f"more of {offer.name}"))
+        next_bound, _ = market.bound_with([*basket.rows, (next_rows, more)])
+        yield Worth(
+            name=offer.name,
+            noise=offer.source.noise,
+            rows=offer.source.rows,
+            price=None if offer in market.owned else offer.price,
+            precision=offer.precision,
+            exchange=offer.precision / cleanest,
+            money=offer.precision / margin.rate if margin else None,
+            next_bound=next_bound,
+            next_change=next_bound / bound - 1.0,
+            next_precision=more * offer.precision / precision if precision else math.inf,
+        )
+
+
+def _find_margin(steps: Sequence[Step], basket: Basket) -> Step | None:
+    """Step that sets the price of precision: where the money ends, or the last one if it buys everything."""
+    if not basket.rows:
+        return steps[0] if steps else None
+    return basket.margin or steps[-1]
+
+
+def _select_offers(steps: Sequence[Step], basket: Basket) -> list[Offer]:
+    """Offers that are bought, and the best deal of each source that is not."""
+    bought = [offer for offer, _ in basket.rows]
+    origins = {offer.origin for offer in bought}
+    return bought + [step.offer for step in steps if step.before is None and step.offer.origin not in origins]
+
+
+def trace_curve(market: Market, budget: float | None) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
+    """Spend, bound, and the source the last of the money goes to, up to twice the budget or all that is for sale."""
+    sold_out = np.cumsum([step.price * step.offer.source.rows for step in market.steps])
+    total = float(sold_out[-1]) if len(sold_out) else 0.0
+    end = total if budget is None else max(budget, min(2.0 * budget, total))
+    corners = [float(spend) for spend in sold_out if spend < end]
+    spends = sorted({*np.linspace(0.0, end, POINTS).tolist(), *corners, *([] if budget is None else [budget])})
+    bounds = [market.bound_with(buy(market.steps, spend).rows)[0] for spend in spends]
+    # At the very spend that sells a step out, the money still goes to that step: hence a little less than the spend.
+    places = np.minimum(np.searchsorted(sold_out, np.array(spends) * (1 - 1e-9)), len(market.steps) - 1)
+    going_to = [market.steps[i].offer.origin for i in places] if market.steps else [""] * len(spends)
+    return tuple(spends), tuple(bounds), tuple(going_to)
