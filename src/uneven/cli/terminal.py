@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from uneven.progress import bar as bar  # the commands take it from here
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,13 +73,6 @@ def described_files(file: SourcesFile) -> dict[str, Path | None]:
     """The sources file and the files of rows that it names."""
     data = {f"the data of {entry.source.name!r}": entry.data for entry in file.sources}
     return {"the sources file": file.path, **data}
-
-
-def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Progress bar on standard error; it vanishes when that is no terminal."""
-    from uneven.engine.progress import bar
-
-    return bar(title, total)
 
 
 def note(message: str) -> None:

@@ -53,7 +53,7 @@ def accumulate(
     rows: Any,
     start: int,
     stop: int,
-    table: Any,
+    sources: Any,
     spec: Any,
 ) -> int:
     """Sum of the batch's row gradients into `total`; the coordinates it touched, and how many they are.
@@ -66,7 +66,7 @@ def accumulate(
         score = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             score += np.float64(data[p]) * u[indices[p]]
-        flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
+        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
         weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, squares[i], spec.limit)
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
@@ -80,31 +80,31 @@ def accumulate(
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -> None:
+def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any) -> None:
     """One step for each mini-batch of rows ((data, indices, indptr), y, group, squares), in place."""
     (data, _, _), y, group, _ = rows
     d = w.shape[0]
     u, scale, square = w.copy(), 1.0, np.dot(w, w)
-    rest, alpha = book[WEIGHT] * average, 0.0
+    rest, alpha = counters[WEIGHT] * average, 0.0
     total, touched, batch_of = np.zeros(d), np.empty(data.shape[0], dtype=np.int64), np.full(d, -1)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         m = stop - start
-        count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, table, spec)
-        moment = step_moment(spec, book, group, table, start, stop)
-        book[STEP] += 1.0
-        book[CLOCK] += 1.0 / moment
-        eta = book[ETA] = step_size(spec, book[STEP], moment, book[CLOCK])
+        count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, sources, spec)
+        moment = step_moment(spec, counters, group, sources, start, stop)
+        counters[STEP] += 1.0
+        counters[CLOCK] += 1.0 / moment
+        eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == _STEPS:
-            book[WEIGHT] += eta
+            counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
             energy = spec.lam * spec.lam * scale * scale * square
             for p in range(count):
                 j = touched[p]
                 energy += total[j] / m * (total[j] / m + 2.0 * spec.lam * scale * u[j])
-            book[TOTAL] += energy * as_full(spec, table, m)
-            book[COUNT] += 1.0
+            counters[TOTAL] += energy * as_full(spec, sources, m)
+            counters[COUNT] += 1.0
         scale *= 1.0 - eta * spec.lam
         if not 1e-6 < abs(scale) < 1e6:  # also where a step forgets everything, η = 1/λ: start a new u in time
             rest += alpha * u
@@ -122,12 +122,12 @@ def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -
         if norm > spec.radius:
             scale *= spec.radius / norm
         weight = 0.0
-        if spec.average == _LATE and book[CLOCK] > spec.after:
+        if spec.average == _LATE and counters[CLOCK] > spec.after:
             weight = 1.0 / moment
         elif spec.average == _GROWING:
-            weight = book[CLOCK] / moment
-        book[WEIGHT] += weight
+            weight = counters[CLOCK] / moment
+        counters[WEIGHT] += weight
         alpha += weight * scale
     w[:] = scale * u
-    if book[WEIGHT] > 0.0:
-        average[:] = (alpha * u + rest) / book[WEIGHT]
+    if counters[WEIGHT] > 0.0:
+        average[:] = (alpha * u + rest) / counters[WEIGHT]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, objective, optimum, sweep
-from uneven.engine.state import LATE
+from uneven.engine import LATE, accuracy, objective, optimum, sweep
 from uneven.experiments.panel import Case, Panel
 from uneven.experiments.results import parts, read_part, write_part
 from uneven.problem import Problem
