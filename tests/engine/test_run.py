@@ -232,6 +232,20 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
     assert (numbers != np.arange(1_003)).mean() > 0.9
 
 
+def test_a_memory_maps_blocks_and_their_rows_come_in_random_order(tmp_path, monkeypatch):
+    """Over many seeds the first block is each of 8 with probability 1/8, and its first row each of 16 with 1/16."""
+    monkeypatch.setattr("uneven.engine.streams.BLOCK_ROWS", 16)
+    X, y = rows(128, 2)
+    np.save(tmp_path / "rows.npy", numbered(X))
+    source = checked_arrays("a", np.load(tmp_path / "rows.npy", mmap_mode="r"), y, 2, by_block=True)
+    orders = np.array([np.rint(used(source, d=2, seed=s)[0][:, 0] * 1e4).astype(int) for s in range(800)])
+    blocks = orders.reshape(800, 8, 16)
+    assert (np.ptp(blocks // 16, axis=2) == 0).all()  # block by block: each is read in one go
+    for drawn, many in ((blocks[:, 0, 0] // 16, 8), (blocks[:, 0, 0] % 16, 16), (blocks[:, 5, 7] % 16, 16)):
+        p = 1 / many
+        assert np.abs(np.bincount(drawn, minlength=many) / 800 - p).max() < 4.5 * np.sqrt(p * (1 - p) / 800)
+
+
 def test_an_array_is_permuted_uniformly():
     """Place of row 0 over many seeds: its mean within 4 standard errors of the middle, its spread that of a uniform."""
     X, y = rows(40, 2)
@@ -405,6 +419,10 @@ def test_columns_in_another_order_are_found_by_name():
         ({"x0": [0.0, None, 0.0, 0.0]}, "X of source 'a' must be finite, got NaN or infinity in row 1"),
         ({"y": [-1, 0, 1, 1]}, "label 'y' must hold -1 and 1, or 0 and 1, got both"),
         ({"y": ["yes"] * 4}, "labels must be plain real numbers"),
+        ({"y": [1, 0, 2, 1]}, "labels of source 'a' must be -1 or 1, got 2 in row 2"),
+        ({"y": [1.0, -1.0, 1.0, 0.5]}, "labels of source 'a' must be -1 or 1, got 0.5 in row 3"),
+        ({"y": [1.0, None, 0.0, 1.0]}, "labels of source 'a' must be -1 or 1, got nan in row 1"),
+        ({"y": [-2, 2, 2, -2]}, "labels of source 'a' must be -1 or 1, got -2 in row 0"),
     ],
 )
 def test_arrow_columns_that_are_no_numbers(column, message):

@@ -161,7 +161,12 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
-    """γ² of the mini-batch of rows start to stop."""
+    """γ² of the mini-batch of rows start to stop.
+
+    Of m rows it is fixed + per_row/m: the fixed part does not average out. Rows of several sources each bring theirs.
+    An estimate is the mean of ‖G‖² so far, with the stated γ² as its first term so that the first step has one; it is
+    kept for full batches, and a short one is noisier by the ratio of the stated moments.
+    """
     m = stop - start
     if group.shape[0] > 0:
         fixed, per_row = 0.0, 0.0
@@ -300,7 +305,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, counters, group, sources, start, stop)
         counters[STEP] += 1.0
-        counters[CLOCK] += 1.0 / moment
+        counters[CLOCK] += 1.0 / moment  # τ_t has this step's precision in it before η_t is taken from it
         eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == _STEPS:
             average_in(average, counters, w, eta)

@@ -1,7 +1,9 @@
 """The compiled loop over sparse (CSR) rows, for noises that keep the gradient sparse.
 
-The weights are kept as w = scale·u, so that the L2 shrink touches one number instead of d; and the weighted sum of
-iterates as alpha·u + rest, so that averaging touches only the coordinates that a batch has.
+A step w ← Π((1 - ηλ)w - (η/m)·total) changes every coordinate, but all those that the batch does not touch by one
+factor. So the weights are kept as w = scale·u: shrinking and projecting change `scale`, and only the touched
+coordinates of u change. The sum of weighted iterates S = Σ a_t·w_t would change everywhere too. It is kept as
+S = alpha·u + rest: adding a·w is alpha += a·scale, and where u[j] changes by δ, rest[j] -= alpha·δ keeps S[j] as it was.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
     (data, _, _), y, group, _ = rows
     d = w.shape[0]
     u, scale, square = w.copy(), 1.0, np.dot(w, w)
-    rest, alpha = counters[WEIGHT] * average, 0.0
+    rest, alpha = counters[WEIGHT] * average, 0.0  # S = (total weight)·(mean so far), and no u in it yet
     total, touched, batch_of = np.zeros(d), np.empty(data.shape[0], dtype=np.int64), np.full(d, -1)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
@@ -99,6 +101,7 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
             counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
+            # ‖G‖² = ‖λw + total/m‖² = λ²‖w‖² + Σ over touched j of total_j/m·(total_j/m + 2λw_j), w not yet moved.
             energy = spec.lam * spec.lam * scale * scale * square
             for p in range(count):
                 j = touched[p]
@@ -113,12 +116,12 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
             alpha, scale = 0.0, 1.0
         for p in range(count):
             j = touched[p]
-            change = -eta / (m * scale) * total[j]
+            change = -eta / (m * scale) * total[j]  # of u: w = scale·u is to move by -η·total/m
             total[j] = 0.0
-            rest[j] -= alpha * change
+            rest[j] -= alpha * change  # S stays as it is
             square += change * (change + 2.0 * u[j])
             u[j] += change
-        norm = abs(scale) * np.sqrt(max(square, 0.0))
+        norm = abs(scale) * np.sqrt(max(square, 0.0))  # ‖w‖, with ‖u‖² kept up to date; rounding may take it below 0
         if norm > spec.radius:
             scale *= spec.radius / norm
         weight = 0.0
