@@ -3,7 +3,7 @@
 A step w ← Π((1 - ηλ)w - (η/m)·total) changes every coordinate, but all those that the batch does not touch by one
 factor. So the weights are kept as w = scale·u: shrinking and projecting change `scale`, and only the touched
 coordinates of u change. The sum of weighted iterates S = Σ a_t·w_t would change everywhere too. It is kept as
-S = alpha·u + rest: adding a·w is alpha += a·scale, and where u[j] changes by δ, rest[j] -= alpha·δ keeps S[j] as it was.
+S = alpha·u + rest: adding a·w is alpha += a·scale, and where u[j] changes by δ, rest[j] -= alpha·δ keeps S[j].
 """
 
 from __future__ import annotations
