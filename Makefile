@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
-export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
 .PHONY: demo test lint bench docs wheel-test clean
 

@@ -1,13 +1,18 @@
 """Losses against finite differences, their constants, and the capped loss as what it claims to be."""
 
 import math
+import re
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uneven.losses import LOSSES, get_loss
+import uneven
+from uneven.engine import optimum, reference
+from uneven.losses import LOSSES, Loss, get_loss
 
 MARGINS = np.linspace(-30, 30, 1001) + 0.0123  # off the kinks at 0 and 1
 CAPS = (math.inf, 1.0, 0.75, 0.5, 0.1)
@@ -22,6 +27,43 @@ def test_slope_is_the_derivative_of_the_value(loss, cap):
     h = 1e-5
     numeric = (loss.value(MARGINS + h, cap) - loss.value(MARGINS - h, cap)) / (2 * h)
     np.testing.assert_allclose(loss.slope(MARGINS, cap), numeric, atol=2e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("cap", CAPS)
+def test_curvature_is_the_derivative_of_the_slope(loss, cap):
+    """Off the kinks at 0, at 1 and where the cap takes hold; errors as above."""
+    h = 1e-5
+    numeric = (loss.slope(MARGINS + h, cap) - loss.slope(MARGINS - h, cap)) / (2 * h)
+    np.testing.assert_allclose(loss.curvature_at(MARGINS, cap), numeric, atol=2e-9)
+    assert (loss.curvature_at(MARGINS, 1e-9) == 0.0).all() or loss.slope(MARGINS).max() > -1e-9
+    assert loss.curvature_at(MARGINS, cap).max() <= loss.curvature
+
+
+@every_loss
+def test_sum_is_the_sum_of_values(loss):
+    margins = np.random.default_rng(0).normal(size=(1_700, 3)) * 20
+    np.testing.assert_allclose(loss.summed(margins.copy()), loss.value(margins).sum(axis=0), rtol=1e-12)
+
+
+@every_loss
+@pytest.mark.parametrize("clip", [10.0, 0.3])
+def test_no_row_pulls_the_minimiser_away(loss, clip):
+    """w* is stationary: 0 is a subgradient. With a kink, by f(w) - f(w*) ≥ (λ/2)‖w - w*‖² all around it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3)) / 3
+    y, cap, alpha = np.where(X[:, 0] + 0.3 * rng.normal(size=500) > 0, 1.0, -1.0), clip / np.linalg.norm(X, axis=1), 0.1
+
+    def f(w):
+        return alpha / 2 * w @ w + loss.value(y * (X @ w), cap).mean()
+
+    best = loss.minimise(loss, X, y, cap, alpha)
+    assert np.linalg.norm(best) > 0.1
+    if loss.smooth:
+        gradient = alpha * best + (loss.slope(y * (X @ best), cap) * y) @ X / 500
+        assert np.linalg.norm(gradient) < 1e-6 * alpha * np.linalg.norm(best)
+    for step in rng.normal(size=(100, 3)) * np.repeat([0.01, 0.1, 1.0, 3.0], 25)[:, None]:
+        assert f(best + step) - f(best) >= alpha / 2 * step @ step - 1e-7  # liblinear leaves a little
 
 
 @every_loss
@@ -81,16 +123,60 @@ def test_clipping_a_row_gradient_is_capping_the_slope(loss, cap):
     np.testing.assert_allclose(capped, shrunk, rtol=1e-12, atol=1e-14)
 
 
+@every_loss
 @pytest.mark.parametrize("clip", [0.05, 0.25, 0.4, 0.5, 0.7, 1.0])
-def test_clipped_curvature_is_the_largest_there_is(clip):
+def test_clipped_curvature_is_the_largest_there_is(loss, clip):
     """By finite differences of the slope, over margins and norms of rows: never above, and attained."""
-    logistic, h = LOSSES["logistic"], 1e-5
+    h = 1e-5
     margins, norms = np.linspace(-8, 8, 4001)[:, None], np.linspace(0.01, 1, 100)
     cap = clip / norms
-    curvature = norms**2 * (logistic.slope(margins + h, cap) - logistic.slope(margins - h, cap)) / (2 * h)
-    largest = logistic.clipped_curvature(clip)
-    assert largest * 0.995 < curvature.max() < largest * (1 + 1e-5)  # 0.005: the grid's step
+    curvature = norms**2 * (loss.slope(margins + h, cap) - loss.slope(margins - h, cap)) / (2 * h)
+    largest = loss.clipped_curvature(clip)
+    if loss.smooth:
+        assert largest * 0.995 <= curvature.max() <= largest * (1 + 1e-5)  # 0.005: the grid's step
+    else:
+        assert largest == math.inf
 
 
 def test_a_loss_is_found_by_name_or_passed_through():
     assert get_loss("hinge") is get_loss(LOSSES["hinge"])
+
+
+def test_a_new_loss_runs_as_the_page_says(monkeypatch):
+    """A smoothed hinge, registered and nothing more: planned, run by the reference loop, and its optimum found."""
+    smoothed = Loss(
+        "smoothed-hinge",
+        value_at_zero=0.5,
+        lipschitz=1.0,
+        curvature=1.0,
+        infimum=0.0,
+        capped_value=lambda m, cap: np.where(1 - m > cap, cap * (1 - m) - cap**2 / 2, np.maximum(0, 1 - m) ** 2 / 2),
+        plain_slope=lambda m: -np.clip(1 - m, 0, 1),
+        second_derivative=lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
+    )
+    for check in (
+        test_slope_is_the_derivative_of_the_value,
+        test_curvature_is_the_derivative_of_the_slope,
+        test_convex_and_no_steeper_than_stated,
+    ):
+        check(smoothed, 0.75)
+    test_constants(smoothed)
+    monkeypatch.setitem(LOSSES, "smoothed-hinge", smoothed)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.001
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, 1.0, -1.0)
+    plan = uneven.plan([uneven.Source("a", 600)], 3, 0.1, 10, loss="smoothed-hinge")
+    state = uneven.fit(plan, {"a": (X, y)}, seed=0).state
+    slow = uneven.fit(plan, {"a": (X, y)}, seed=0, backend=reference.advance).state
+    np.testing.assert_array_equal(state.weights, slow.weights)
+    best = optimum(plan.problem, X, y)
+    np.testing.assert_allclose(best, -((smoothed.slope(y * (X @ best)) * y) @ X / 600) / 0.1, rtol=1e-6, atol=1e-9)
+    assert np.linalg.norm(state.answer - best) < 0.2 * np.linalg.norm(best)
+
+
+def test_the_page_names_every_field_and_file():
+    page = (Path(__file__).parents[1] / "docs" / "add-a-loss.md").read_text(encoding="utf-8")
+    assert [f.name for f in fields(Loss) if f"`{f.name}`" not in page and f.name != "name"] == []
+    for path in re.findall(r"`(src/[^`]+)`", page):
+        assert (Path(__file__).parents[1] / path).is_file(), path

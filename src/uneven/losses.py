@@ -1,6 +1,6 @@
-"""Losses of the margin m = y·wᵀx: value, slope and the constants the theory needs.
+"""Losses of the margin m = y·wᵀx: all their mathematics, and the constants the theory needs.
 
-All three are convex and non-increasing in the margin, so a row's gradient is ``slope(m)·y·x`` with
+All are convex and non-increasing in the margin, so a row's gradient is ``slope(m)·y·x`` with
 ``-lipschitz ≤ slope ≤ 0``. Shrinking that gradient to norm C is the same as capping the slope at
 ``-C/‖x‖``, and the capped slope is exactly the slope of another convex loss: the same one above the
 margin where the cap takes hold, and its tangent below. `cap` asks for that loss.
@@ -9,6 +9,7 @@ margin where the cap takes hold, and its tangent below. `cap` asks for that loss
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,22 +22,91 @@ from uneven import checks
 
 Array = NDArray[np.float64]
 
+CLOSE = 1e-6
+"""Accepted distance from w*, relative to its norm."""
+
+NEWTON_STEPS = 200
+
+
+def newton(loss: Loss, X: Array, y: Array, cap: Array, alpha: float) -> Array:
+    """w* of a smooth loss by Newton's method with step halving.
+
+    f is λ-strongly convex, so ‖w - w*‖ ≤ ‖∇f(w)‖/λ bounds the distance that is left.
+    """
+    signed = X * y[:, None]
+
+    def value(w: Array) -> float:
+        return float(loss.value(signed @ w, cap).mean() + alpha / 2.0 * (w @ w))
+
+    w = np.zeros(X.shape[1])
+    for _ in range(NEWTON_STEPS):
+        margins = signed @ w
+        gradient = alpha * w + signed.T @ loss.slope(margins, cap) / len(y)
+        if np.linalg.norm(gradient) <= alpha * CLOSE * 1e-3 * max(1.0, float(np.linalg.norm(w))):
+            return w
+        hessian = (X.T * (loss.curvature_at(margins, cap) / len(y))) @ X + alpha * np.eye(len(w))
+        step = np.linalg.solve(hessian, gradient)
+        before = value(w)
+        w = next((w - s for s in (step / 2.0**k for k in range(40)) if value(w - s) < before), w)
+        if value(w) >= before:  # no further digit to gain
+            break
+    if np.linalg.norm(gradient) > alpha * CLOSE * max(1.0, float(np.linalg.norm(w))):
+        raise _not_converged(alpha)
+    return w
+
+
+def dual_descent(loss: Loss, X: Array, y: Array, cap: Array, alpha: float) -> Array:
+    """w* of the hinge by liblinear's dual coordinate descent; the cap of a row is its weight."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    C = 1.0 / (alpha * len(y))
+    solver = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            solver.fit(X, y, sample_weight=np.minimum(cap, loss.lipschitz))
+        except ConvergenceWarning:
+            raise _not_converged(alpha) from None
+    return np.asarray(solver.coef_[0], dtype=np.float64)
+
+
+def closed_form(loss: Loss, X: Array, y: Array, cap: Array, alpha: float) -> Array:
+    """w* = -mean(slope·y·x)/λ of a loss whose slope does not depend on w."""
+    return np.asarray(-(loss.slope(np.zeros(len(y)), cap) * y) @ X / (alpha * len(y)))
+
+
+def _not_converged(alpha: float) -> ValueError:
+    return ValueError(f"alpha must be larger for the optimum to be found in time, got {alpha:g}")
+
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex, non-increasing loss of the margin.
+    """A convex, non-increasing loss ℓ of the margin.
 
     Attributes
     ----------
     name : str
     value_at_zero : float
-        ℓ(0), what predicting nothing costs.
+        ℓ(0), the cost of weights of zero.
     lipschitz : float
         The largest slope in magnitude; rows have norm at most 1, so it also bounds their gradients.
     curvature : float
         The largest second derivative in the margin; infinite for a loss with a kink.
     infimum : float
         The least value it can take; minus infinity for the linear loss.
+    capped_value : callable (m, cap) -> array
+        The loss whose slope is at least -cap, with cap at most `lipschitz`.
+    plain_slope, second_derivative : callables (m) -> array
+        ℓ'(m) and ℓ''(m), without a cap.
+    scalar_slope : callable (float) -> float, or None
+        ℓ'(m) as plain Python that Numba can compile (`engine.kernels` does). None: the reference loop runs it.
+    minimise : callable (loss, X, y, cap, alpha) -> array of shape (d,)
+        Minimiser of (λ/2)‖w‖² + mean ℓ(y·wᵀx): `newton`, `dual_descent` or `closed_form`.
+    curvature_below : callable (clip) -> float, or None
+        What `clipped_curvature` returns; None for `curvature` itself.
+    fast_sum : callable (m) -> array, or None
+        What `summed` returns, where that is faster than adding up values.
     """
 
     name: str
@@ -44,8 +114,13 @@ class Loss:
     lipschitz: float
     curvature: float
     infimum: float
-    _value: Callable[[Array, Array], Any] = field(repr=False, compare=False)
-    _slope: Callable[[Array], Any] = field(repr=False, compare=False)
+    capped_value: Callable[[Array, Array], Any] = field(repr=False, compare=False)
+    plain_slope: Callable[[Array], Any] = field(repr=False, compare=False)
+    second_derivative: Callable[[Array], Any] = field(repr=False, compare=False)
+    scalar_slope: Callable[[float], float] | None = field(default=None, repr=False, compare=False)
+    minimise: Callable[[Loss, Array, Array, Array, float], Array] = field(default=newton, repr=False, compare=False)
+    curvature_below: Callable[[float], float] | None = field(default=None, repr=False, compare=False)
+    fast_sum: Callable[[Array], Array] | None = field(default=None, repr=False, compare=False)
 
     @property
     def smooth(self) -> bool:
@@ -55,13 +130,10 @@ class Loss:
     def clipped_curvature(self, clip: float) -> float:
         """Largest curvature in w of a row's loss, rows in the unit ball and gradients shrunk to norm `clip`.
 
-        A logistic slope -q has the curvature q(1 - q), and q ≤ C/‖x‖, so ‖x‖²q(1 - q) is at most C(1 - C) for
-        C < ½.
-
         >>> LOGISTIC.clipped_curvature(0.25)
         0.1875
         """
-        return clip * (1.0 - clip) if self.name == "logistic" and clip < 0.5 else self.curvature
+        return self.curvature if self.curvature_below is None else self.curvature_below(clip)
 
     def value(self, margin: ArrayLike, cap: ArrayLike = math.inf) -> Array:
         """Loss at each margin; with `cap`, of the loss whose slope is at least ``-cap``.
@@ -72,7 +144,7 @@ class Loss:
         500.6931
         """
         cap = np.minimum(np.asarray(cap, dtype=np.float64), self.lipschitz)
-        return np.asarray(self._value(np.asarray(margin, dtype=np.float64), cap))
+        return np.asarray(self.capped_value(np.asarray(margin, dtype=np.float64), cap))
 
     def slope(self, margin: ArrayLike, cap: ArrayLike = math.inf) -> Array:
         """Derivative in the margin, never below ``-cap``.
@@ -81,7 +153,24 @@ class Loss:
         [-0.5, -0.75]
         """
         m = np.asarray(margin, dtype=np.float64)
-        return np.asarray(np.maximum(self._slope(m), -np.asarray(cap, dtype=np.float64)))
+        return np.asarray(np.maximum(self.plain_slope(m), -np.asarray(cap, dtype=np.float64)))
+
+    def curvature_at(self, margin: ArrayLike, cap: ArrayLike = math.inf) -> Array:
+        """Second derivative in the margin; 0 where the slope is capped.
+
+        >>> LOGISTIC.curvature_at([0.0, -1000.0], cap=0.75).tolist()
+        [0.25, 0.0]
+        """
+        m = np.asarray(margin, dtype=np.float64)
+        return np.where(-self.plain_slope(m) < cap, self.second_derivative(m), 0.0)
+
+    def summed(self, margins: Array) -> Array:
+        """Sum of the loss over the first axis of `margins`, which may be overwritten.
+
+        >>> LOGISTIC.summed(np.zeros((1000, 1))).round(4).tolist()
+        [693.1472]
+        """
+        return np.asarray(self.value(margins).sum(axis=0)) if self.fast_sum is None else self.fast_sum(margins)
 
 
 def _capped_logistic(m: Array, cap: Array) -> Array:
@@ -94,14 +183,46 @@ def _capped_logistic(m: Array, cap: Array) -> Array:
     return np.where(expit(-m) > cap, tangent, np.logaddexp(0.0, -m))
 
 
+def _summed_logistic(m: Array) -> Array:
+    """Σ max(-m, 0) + Σ log(1 + e^{-|m|}); the second sum is the log of a product: one logarithm for many rows."""
+    linear = np.minimum(m, 0.0).sum(axis=0)
+    np.abs(m, out=m)
+    np.negative(m, out=m)
+    np.exp(m, out=m)
+    m += 1.0
+    factors = 512  # each at most 2: a float can hold their product
+    products = np.multiply.reduceat(m, np.arange(0, len(m), factors), axis=0)
+    return np.asarray(np.log(products).sum(axis=0) - linear)
+
+
+def logistic_slope(m: float) -> float:
+    """-1/(1 + e^m), for the compiled loops."""
+    return -1.0 / (1.0 + np.exp(m))  # type: ignore[no-any-return]
+
+
+def hinge_slope(m: float) -> float:
+    """-1 below the kink at 1, for the compiled loops."""
+    return -1.0 if m < 1.0 else 0.0
+
+
+def linear_slope(m: float) -> float:  # noqa: ARG001
+    """-1, for the compiled loops."""
+    return -1.0
+
+
 LOGISTIC = Loss(
     "logistic",
     value_at_zero=math.log(2),
     lipschitz=1.0,
     curvature=0.25,
     infimum=0.0,
-    _value=_capped_logistic,
-    _slope=lambda m: -expit(-m),
+    capped_value=_capped_logistic,
+    plain_slope=lambda m: -expit(-m),
+    second_derivative=lambda m: expit(m) * expit(-m),
+    scalar_slope=logistic_slope,
+    # A slope -q has the curvature q(1 - q), and q ≤ C/‖x‖, so ‖x‖²q(1 - q) is at most C(1 - C) for C < ½.
+    curvature_below=lambda clip: clip * (1.0 - clip) if clip < 0.5 else 0.25,
+    fast_sum=_summed_logistic,
 )
 """ℓ(m) = log(1 + e^{-m})"""
 
@@ -111,8 +232,11 @@ HINGE = Loss(
     lipschitz=1.0,
     curvature=math.inf,
     infimum=0.0,
-    _value=lambda m, cap: cap * np.maximum(0.0, 1.0 - m),
-    _slope=lambda m: np.where(m < 1.0, -1.0, 0.0),
+    capped_value=lambda m, cap: cap * np.maximum(0.0, 1.0 - m),
+    plain_slope=lambda m: np.where(m < 1.0, -1.0, 0.0),
+    second_derivative=np.zeros_like,
+    scalar_slope=hinge_slope,
+    minimise=dual_descent,
 )
 """ℓ(m) = max(0, 1 - m)"""
 
@@ -122,8 +246,11 @@ LINEAR = Loss(
     lipschitz=1.0,
     curvature=0.0,
     infimum=-math.inf,
-    _value=lambda m, cap: -cap * m,
-    _slope=lambda m: np.full_like(m, -1.0),
+    capped_value=lambda m, cap: -cap * m,
+    plain_slope=lambda m: np.full_like(m, -1.0),
+    second_derivative=np.zeros_like,
+    scalar_slope=linear_slope,
+    minimise=closed_form,
 )
 """ℓ(m) = -m, the example of the paper's Section 3."""
 

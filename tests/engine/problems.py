@@ -1,4 +1,7 @@
-"""Small data for the engine's tests."""
+"""Small data for the engine's tests, and a noise that the compiled loops do not know."""
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,3 +22,16 @@ def two_sources(noise_a, noise_b, n_a=130, n_b=270, d=4):
     X, y = rows(n_a + n_b, d)
     sources = [uneven.Source("a", n_a, noise_a), uneven.Source("b", n_b, noise_b)]
     return sources, {"a": (X[:n_a], y[:n_a]), "b": (X[n_a:], y[n_a:])}
+
+
+@dataclass(frozen=True)
+class Rounded(uneven.Noise):
+    """A noise the compiled loops do not know: each coordinate rounded at random to a multiple of a third."""
+
+    kind: ClassVar[str] = "rounded"
+
+    def row_energy(self, problem):
+        return problem.gradient_norm**2 + problem.n_features / 36
+
+    def release(self, gradients, bound, rng):
+        return np.floor(3 * gradients + rng.random(gradients.shape)) / 3

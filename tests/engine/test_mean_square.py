@@ -58,7 +58,7 @@ def test_compiled_loops_take_long_rows_as_the_reference_does(form, noise, clip):
     X, y = uneven_rows(40)
     part = checked_chunk(("a",), form(X), y, np.arange(40), limit=FINITE)
     fast = advance(initial_state(3), task, part, np.random.default_rng(1))
-    slow = reference.advance(initial_state(3), task, X, y, part.group, np.random.default_rng(1))
+    slow = reference.advance(initial_state(3), task, part, np.random.default_rng(1))
     np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-10)
     np.testing.assert_allclose(fast.average, slow.average, rtol=1e-10)
 

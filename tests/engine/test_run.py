@@ -8,14 +8,16 @@ from itertools import count
 
 import numpy as np
 import pytest
-from problems import rows, two_sources
+from problems import Rounded, rows, two_sources
 from scipy import sparse
 from scipy.optimize import minimize
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy
-from uneven.engine import streams, tasks_of
-from uneven.engine.rows import Stream, checked_arrays, chunks
+from uneven.engine import generator, tasks_of
+from uneven.engine.chunks import chunks
+from uneven.engine.rows import checked_arrays
+from uneven.engine.streams import Stream
 from uneven.matrices import BLOCK_ROWS
 from uneven.planner import STRATEGIES
 
@@ -51,7 +53,7 @@ def test_zero_noise_is_plain_sgd(noise, batch_size):
     X, y = rows(300, 4)
     plan = uneven.plan([uneven.Source("a", 300, noise)], 4, 0.05, batch_size, strategy="clean-only", radius="paper")
     ran = uneven.fit(plan, {"a": (X, y)}, seed=3)
-    order = streams.generator(3, 0, "a", "order").permutation(300)
+    order = generator(3, 0, "a", "order").permutation(300)
     expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=batch_size, radius=20.0)
     np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
 
@@ -168,15 +170,15 @@ def test_a_seed_repeats_and_no_seed_does_not():
 
 
 def test_without_a_seed_the_generator_is_cryptographic():
-    generator = streams.generator(None, 0, "a", "noise")
-    assert type(generator.bit_generator).__name__ == "AESCounter"
-    draws = {tuple(streams.generator(None, 0, "a", "noise").integers(2**62, size=4)) for _ in range(50)}
+    noise = generator(None, 0, "a", "noise")
+    assert type(noise.bit_generator).__name__ == "AESCounter"
+    draws = {tuple(generator(None, 0, "a", "noise").integers(2**62, size=4)) for _ in range(50)}
     assert len(draws) == 50
 
 
 def test_streams_differ_by_run_source_and_purpose():
     keys = [(s, r, k, p) for s in (1, 2) for r in (0, 1) for k in ("a", "b") for p in ("order", "noise")]
-    draws = {tuple(streams.generator(*key).integers(2**62, size=4)) for key in keys}
+    draws = {tuple(generator(*key).integers(2**62, size=4)) for key in keys}
     assert len(draws) == len(keys)
 
 
@@ -215,7 +217,7 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
     X, y = rows(1_003, 4)
     X = numbered(X)
     if kind == "memory map":
-        monkeypatch.setattr("uneven.engine.rows.BLOCK_ROWS", 128)
+        monkeypatch.setattr("uneven.engine.streams.BLOCK_ROWS", 128)
         path = tmp_path / "rows.npy"
         np.save(path, X)
         source = checked_arrays("a", np.load(path, mmap_mode="r"), y, 4, by_block=True)
@@ -228,6 +230,20 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
     np.testing.assert_array_equal(seen_X, X[numbers])
     np.testing.assert_array_equal(seen_y, y[numbers])
     assert (numbers != np.arange(1_003)).mean() > 0.9
+
+
+def test_a_memory_maps_blocks_and_their_rows_come_in_random_order(tmp_path, monkeypatch):
+    """Over many seeds the first block is each of 8 with probability 1/8, and its first row each of 16 with 1/16."""
+    monkeypatch.setattr("uneven.engine.streams.BLOCK_ROWS", 16)
+    X, y = rows(128, 2)
+    np.save(tmp_path / "rows.npy", numbered(X))
+    source = checked_arrays("a", np.load(tmp_path / "rows.npy", mmap_mode="r"), y, 2, by_block=True)
+    orders = np.array([np.rint(used(source, d=2, seed=s)[0][:, 0] * 1e4).astype(int) for s in range(800)])
+    blocks = orders.reshape(800, 8, 16)
+    assert (np.ptp(blocks // 16, axis=2) == 0).all()  # block by block: each is read in one go
+    for drawn, many in ((blocks[:, 0, 0] // 16, 8), (blocks[:, 0, 0] % 16, 16), (blocks[:, 5, 7] % 16, 16)):
+        p = 1 / many
+        assert np.abs(np.bincount(drawn, minlength=many) / 800 - p).max() < 4.5 * np.sqrt(p * (1 - p) / 800)
 
 
 def test_an_array_is_permuted_uniformly():
@@ -285,8 +301,6 @@ def test_a_bad_value_stops_the_run_with_the_rows_number(value, form):
     noise = Exact()
     data = {"array": (X, y), "stream": pieces(X, y), "sparse": (sparse.csr_array(X), y), "slow": (X, y)}[form]
     if form == "slow":
-        from test_kernels import Rounded
-
         noise = Rounded()
     plan = uneven.plan([uneven.Source("a", 300, noise)], 4)
     with pytest.raises(ValueError, match=r"^X of source 'a' must be finite, got NaN or infinity in row 217$"):
@@ -405,6 +419,10 @@ def test_columns_in_another_order_are_found_by_name():
         ({"x0": [0.0, None, 0.0, 0.0]}, "X of source 'a' must be finite, got NaN or infinity in row 1"),
         ({"y": [-1, 0, 1, 1]}, "label 'y' must hold -1 and 1, or 0 and 1, got both"),
         ({"y": ["yes"] * 4}, "labels must be plain real numbers"),
+        ({"y": [1, 0, 2, 1]}, "labels of source 'a' must be -1 or 1, got 2 in row 2"),
+        ({"y": [1.0, -1.0, 1.0, 0.5]}, "labels of source 'a' must be -1 or 1, got 0.5 in row 3"),
+        ({"y": [1.0, None, 0.0, 1.0]}, "labels of source 'a' must be -1 or 1, got nan in row 1"),
+        ({"y": [-2, 2, 2, -2]}, "labels of source 'a' must be -1 or 1, got -2 in row 0"),
     ],
 )
 def test_arrow_columns_that_are_no_numbers(column, message):
@@ -497,7 +515,7 @@ def test_passes_go_through_each_source_again():
     X, y = rows(300, 4)
     twice = uneven.plan([uneven.Source("a", 600)], 4, batch_size=30, strategy="clean-only", alpha=0.05, radius="paper")
     ran = uneven.fit(twice, {"a": (X, y)}, seed=3, passes=2)
-    rng = streams.generator(3, 0, "a", "order")
+    rng = generator(3, 0, "a", "order")
     order = np.concatenate([rng.permutation(300), rng.permutation(300)])
     expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=30, radius=20.0)
     np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
@@ -511,10 +529,9 @@ def test_passes_go_through_each_source_again():
 @pytest.mark.parametrize("kind", ["arrays", "streams"])
 def test_without_a_seed_every_stream_is_cryptographic_and_its_own(strategy, kind, monkeypatch):
     made = []
-    real = streams.generator
 
     def spy(*key):
-        made.append((key, real(*key)))
+        made.append((key, generator(*key)))
         return made[-1][1]
 
     monkeypatch.setattr("uneven.engine.run.generator", spy)
@@ -525,10 +542,10 @@ def test_without_a_seed_every_stream_is_cryptographic_and_its_own(strategy, kind
     assert len(made) == (4 if strategy == "precision" else 2)  # an order and a noise for each segment
     assert len({key for key, _ in made}) == len(made)
     keys = set()
-    for key, generator in made:
+    for key, drawn in made:
         assert key[0] is None
-        assert type(generator.bit_generator).__name__ == "AESCounter"
-        keys.add(tuple(generator.bit_generator.state["s"]["seed"][:2]))
+        assert type(drawn.bit_generator).__name__ == "AESCounter"
+        keys.add(tuple(drawn.bit_generator.state["s"]["seed"][:2]))
     assert len(keys) == len(made)
     assert all(low > 2**32 or high > 2**32 for low, high in keys)
 
@@ -613,7 +630,7 @@ def test_the_size_of_chunks_changes_nothing(kind, monkeypatch, tmp_path):
     plan = uneven.plan([uneven.Source("a", 700, FlippedLabels(0.1))], 4, batch_size=9)
     ends = []
     for size in (1, 1 << 10, 1 << 20):
-        monkeypatch.setattr("uneven.engine.rows.CHUNK_BYTES", size)
+        monkeypatch.setattr("uneven.engine.chunks.CHUNK_BYTES", size)
         data = pieces(X, y) if kind == "stream" else (forms[kind], y)
         ends.append(uneven.fit(plan, {"a": data}, seed=2).weights)
     for end in ends[1:]:

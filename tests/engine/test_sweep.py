@@ -117,9 +117,11 @@ def test_ctrl_c_in_a_real_process():
         sys.path.insert(0, {os.path.dirname(__file__)!r})
         from test_sweep import DATA, PLANS
         import uneven
+        from uneven.progress import bar
         uneven.sweep(PLANS[:1], DATA, runs=1)
         print("ready", flush=True)
-        swept = uneven.sweep(PLANS, DATA, runs=100_000, progress=True)
+        with bar("Sweep", 1.0) as tick:
+            swept = uneven.sweep(PLANS, DATA, runs=100_000, progress=tick)
         print(swept.interrupted, int(swept.finished.sum()), flush=True)
     """
     child = subprocess.Popen(

@@ -13,7 +13,7 @@ from uneven import checks
 from uneven.audit.drawing import DRAWN_BY, Draw, Releases, by_engine, by_release, pieces
 from uneven.audit.events import DIGITS, Event, best_event, log_ratio_bound, statistics
 from uneven.audit.pairs import Pair, pairs_in
-from uneven.engine.randomness import checked_seed, generator
+from uneven.engine import checked_seed, generator
 from uneven.noise import Noise
 from uneven.noise.base import Array
 from uneven.problem import Problem

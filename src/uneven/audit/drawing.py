@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
-from uneven.engine import Task, kernels
-from uneven.engine.rows import NO_GROUP
+from uneven.engine import NO_GROUP, Task, kernels
 from uneven.noise import Noise
 from uneven.noise.base import Array
 from uneven.problem import Problem
@@ -67,8 +66,8 @@ def by_engine(noise: Noise, problem: Problem) -> Draw | None:
     one_row = Problem(problem.n_features, 1e-18, 1, "linear", "paper", problem.clip)
     bound = one_row.gradient_norm
     task = Task(one_row, ("audited",), (noise,), (noise.moment("upper", one_row),), Rate(1.0))
-    spec, table = kernels.spec_of(task), kernels.table_of(task)
-    if table is None:
+    spec, sources = kernels.spec_of(task), kernels.sources_of(task)
+    if sources is None:
         return None
 
     def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
@@ -76,21 +75,21 @@ def by_engine(noise: Noise, problem: Problem) -> Draw | None:
         row = np.asarray(v if full else bound * v, dtype=np.float32)[None, :]
         rows = row, np.array([-1.0]), NO_GROUP, kernels.squares_of(row)
         released = np.empty((count, problem.n_features))
-        _step_again(released, rows, table, spec, rng)
+        _step_again(released, rows, sources, spec, rng)
         return released / bound
 
     return draw
 
 
 @njit(cache=True, nogil=True)
-def _step_again(released: Any, rows: Any, table: Any, spec: Any, rng: Any) -> None:
+def _step_again(released: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """The same first step again and again; each time minus where it leads."""
     d = released.shape[1]
-    w, average, book, none = np.empty(d), np.zeros(d), np.empty(6), np.zeros(0)
+    w, average, counters, none = np.empty(d), np.zeros(d), np.empty(6), np.zeros(0)
     for i in range(released.shape[0]):
         w[:] = 0.0
-        book[:] = 0.0
-        kernels.advance(w, none, average, book, rows, table, spec, rng)
+        counters[:] = 0.0
+        kernels.advance(w, none, average, counters, rows, sources, spec, rng)
         for j in range(d):
             released[i, j] = -w[j]
 

@@ -6,9 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from uneven import checks
 from uneven.audit.auditing import LEAST_DRAWS, Audit, audit
@@ -16,6 +15,7 @@ from uneven.audit.drawing import Releases, by_engine
 from uneven.noise import LocalPrivacy, Noise
 from uneven.noise.privacy import MECHANISMS
 from uneven.problem import Problem
+from uneven.progress import bar
 
 SLOWER = 20
 """privunit's `release` is an interpreted loop, the same that the engine compiles: it gets a so much smaller share."""
@@ -68,7 +68,7 @@ def audit_all(
         noise, d, drawn_by, count = line
         return audit(noise, d, clip=clip, draws=count, confidence=each, drawn_by=drawn_by, seed=seed)
 
-    with _bar(progress, len(lines)) as tick:
+    with bar("Audit", len(lines), progress) as tick:
         return _side_by_side(work, lines, tick)
 
 
@@ -107,11 +107,3 @@ def _lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
     if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
         yield Line(noise, d, "engine", draws)
-
-
-def _bar(progress: bool, total: int) -> Any:
-    if not progress:
-        return nullcontext(lambda: None)
-    from uneven.engine.progress import bar
-
-    return bar("Audit", total)

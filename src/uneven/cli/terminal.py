@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from uneven.progress import bar as bar  # the commands take it from here
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,13 +74,6 @@ def described_files(file: SourcesFile) -> dict[str, Path | None]:
     data = {f"the data of {entry.name!r}": entry.data for entry in file.sources}
     shared = None if file.shared is None else file.shared.path
     return {"the sources file": file.path, "the data of all sources": shared, **data}
-
-
-def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Progress bar on standard error; it vanishes when that is no terminal."""
-    from uneven.engine.progress import bar
-
-    return bar(title, total)
 
 
 def note(message: str) -> None:

@@ -1,32 +1,40 @@
 """Run plans over rows.
 
-reference   the specification: a plain NumPy loop
+backend     the seam: what a backend promises, and `advance`, which checks and calls one
+reference   the specification, a backend: a plain NumPy loop
+compiled    the default backend, which picks one of the next two
 kernels     the compiled loop over dense rows
 sparse      the compiled loop over sparse rows
 plans       what the engine needs to know of a plan
-state       what a run carries from one stretch of rows to the next
-rows        arrays, memory maps and streams as chunks in random order
+state       what a run carries from one chunk of rows to the next
+streams     what rows come from: arrays, memory maps, streams, record batches
+chunks      rows in random order, as chunks
+rows        the checks of rows
 randomness  independent generators for each run and source
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
 norms       squared norms of rows
 objective   f(w) for many w
-optimum     w* itself, and how many rows are on the right side of a plane
-progress    a progress bar
+optimum     w* itself, and the accuracy of weights
 """
 
+from uneven.engine.backend import BACKENDS, Backend, advance
 from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
-from uneven.engine.randomness import generator
-from uneven.engine.rows import Chunk, Stream, checked_chunk, from_record_batches, limit_of
-from uneven.engine.run import Fit, Path, advance, fit
+from uneven.engine.randomness import checked_seed, generator
+from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
+from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
+from uneven.engine.streams import Stream, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
+    "BACKENDS",
+    "NO_GROUP",
     "Average",
+    "Backend",
     "Chunk",
     "Fit",
     "Path",
@@ -37,6 +45,7 @@ __all__ = [
     "accuracy",
     "advance",
     "checked_chunk",
+    "checked_seed",
     "fit",
     "from_record_batches",
     "generator",

@@ -14,7 +14,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from uneven.engine.state import Array, State, Task
-from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
+from uneven.losses import HINGE, LINEAR, LOGISTIC, hinge_slope, linear_slope, logistic_slope
 from uneven.noise import Coefficients, privunit
 from uneven.noise.privunit import TINY
 from uneven.schedules import AVERAGES, Precision, Rate, Schedule
@@ -22,17 +22,20 @@ from uneven.schedules import AVERAGES, Precision, Rate, Schedule
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
-LOSS_CODES = {name: code for code, name in enumerate(LOSSES)}
-_LOGISTIC, _HINGE, _LINEAR = (LOSS_CODES[loss.name] for loss in (LOGISTIC, HINGE, LINEAR))
+LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
+"""Losses that `raw_slope` knows; others run by the reference."""
+_LOGISTIC, _HINGE, _LINEAR = LOSS_CODES.values()
 _RATE, _PRECISION, _AVERAGED = range(3)
 _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
-# Columns of the book, a state's numbers, and of the table, a source's.
+# `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
 FLIP, GAMMA, GAUSSIAN, HEIGHT, MEAN, CHANCE, SHARE, FIXED, PER_ROW = range(9)
 
 
-# The mechanism is written once, as plain loops in `noise.privunit`, and compiled here.
+# Slopes and the mechanism are written once, in `losses` and `noise.privunit`, and compiled here.
+for _slope in (logistic_slope, hinge_slope, linear_slope):
+    register_jitable(fastmath=_FAST)(_slope)
 for _part in (privunit._uniform, privunit._along, privunit._height_in_cap):
     register_jitable(fastmath=_FAST)(_part)
 add_release = njit(cache=True, nogil=True, fastmath=_FAST)(privunit.add_release)
@@ -55,7 +58,7 @@ class Spec(NamedTuple):
 
 
 def spec_of(task: Task) -> Spec:
-    """Task as numbers, less its sources: `table_of` has those."""
+    """Task as numbers, less its sources: `sources_of` has those."""
     problem = task.problem
     code, scale, offset = _schedule_numbers(task.schedule)
     return Spec(
@@ -81,8 +84,10 @@ def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
     return _AVERAGED, schedule.scale, 0.0
 
 
-def table_of(task: Task) -> Array | None:
-    """Noise and moments of each source as a row of numbers; None if a noise has no compiled form."""
+def sources_of(task: Task) -> Array | None:
+    """Noise and moments of each source as a row of numbers; None if a noise or the loss has no compiled form."""
+    if task.problem.loss not in LOSS_CODES:
+        return None
     rows = []
     for noise, moment in zip(task.noises, task.moments, strict=True):
         coefficients: Coefficients | None = noise.compiled(task.problem)
@@ -92,19 +97,26 @@ def table_of(task: Task) -> Array | None:
     return np.array(rows)
 
 
-def book_of(state: State, task: Task) -> Array:
+def counters_of(state: State, task: Task) -> Array:
     """State's numbers, as one writable array."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
     return np.array([state.step, state.clock, state.step_size, state.average_weight, total, count])
 
 
-def state_of(task: Task, before: State, book: Array, w: Array, average: Array, twin: Array | None) -> State:
-    """State with the numbers of `book` and these vectors."""
+def state_of(task: Task, before: State, counters: Array, w: Array, average: Array, twin: Array | None) -> State:
+    """State with the numbers of `counters` and these vectors."""
     estimates = before.estimates
     if task.estimate:
-        estimates = {**estimates, task.names[0]: (float(book[TOTAL]), float(book[COUNT]))}
+        estimates = {**estimates, task.names[0]: (float(counters[TOTAL]), float(counters[COUNT]))}
     return State(
-        w, int(book[STEP]), float(book[CLOCK]), float(book[ETA]), average, float(book[WEIGHT]), twin, estimates
+        w,
+        int(counters[STEP]),
+        float(counters[CLOCK]),
+        float(counters[ETA]),
+        average,
+        float(counters[WEIGHT]),
+        twin,
+        estimates,
     )
 
 
@@ -112,10 +124,10 @@ def state_of(task: Task, before: State, book: Array, w: Array, average: Array, t
 def raw_slope(loss: int, margin: float) -> float:
     """ℓ'(margin), never positive."""
     if loss == _LOGISTIC:
-        return -1.0 / (1.0 + np.exp(margin))
+        return logistic_slope(margin)
     if loss == _HINGE:
-        return -1.0 if margin < 1.0 else 0.0
-    return -1.0
+        return hinge_slope(margin)
+    return linear_slope(margin)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -148,27 +160,32 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def step_moment(spec: Any, book: Any, group: Any, table: Any, start: int, stop: int) -> float:
-    """γ² of the mini-batch of rows start to stop."""
+def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
+    """γ² of the mini-batch of rows start to stop.
+
+    Of m rows it is fixed + per_row/m: the fixed part does not average out. Rows of several sources each bring theirs.
+    An estimate is the mean of ‖G‖² so far, with the stated γ² as its first term so that the first step has one; it is
+    kept for full batches, and a short one is noisier by the ratio of the stated moments.
+    """
     m = stop - start
     if group.shape[0] > 0:
         fixed, per_row = 0.0, 0.0
         for i in range(start, stop):
-            fixed += table[group[i], FIXED]
-            per_row += table[group[i], PER_ROW]
+            fixed += sources[group[i], FIXED]
+            per_row += sources[group[i], PER_ROW]
         return fixed / m + per_row / m / m
-    stated = table[0, FIXED] + table[0, PER_ROW] / m
+    stated = sources[0, FIXED] + sources[0, PER_ROW] / m
     if not spec.estimate:
         return stated
-    full = table[0, FIXED] + table[0, PER_ROW] / spec.batch
-    return (full + book[TOTAL]) / (1.0 + book[COUNT]) * stated / full
+    full = sources[0, FIXED] + sources[0, PER_ROW] / spec.batch
+    return (full + counters[TOTAL]) / (1.0 + counters[COUNT]) * stated / full
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def as_full(spec: Any, table: Any, m: int) -> float:
+def as_full(spec: Any, sources: Any, m: int) -> float:
     """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
-    full = table[0, FIXED] + table[0, PER_ROW] / spec.batch
-    return full / (table[0, FIXED] + table[0, PER_ROW] / m)
+    full = sources[0, FIXED] + sources[0, PER_ROW] / spec.batch
+    return full / (sources[0, FIXED] + sources[0, PER_ROW] / m)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -202,7 +219,7 @@ def squares_of(X: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, table: Any, spec: Any) -> None:
+def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, spec: Any) -> None:
     """What each row of the batch is multiplied by in its gradient: scores first, then slopes, a loop each."""
     X, y, group, squares = rows
     for i in range(start, stop):
@@ -211,7 +228,7 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, table: Any, sp
             score += np.float64(X[i, j]) * w[j]
         weights[i - start] = score
     for i in range(start, stop):
-        flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
+        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
         slope = slope_of(spec.loss, y[i] * weights[i - start], flip, squares[i], spec.limit)
         weights[i - start] = y[i] * slope
 
@@ -267,50 +284,50 @@ def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def average_in(average: Any, book: Any, w: Any, weight: float) -> None:
+def average_in(average: Any, counters: Any, w: Any, weight: float) -> None:
     """Weighted mean of iterates, one more in."""
     if weight == 0.0:
         return
-    book[WEIGHT] += weight
-    share = weight / book[WEIGHT]
+    counters[WEIGHT] += weight
+    share = weight / counters[WEIGHT]
     for j in range(w.shape[0]):
         average[j] += share * (w[j] - average[j])
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any, rng: Any) -> None:
+def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """One step for each mini-batch of rows (X, y, group, squares), in place."""
     X, y, group, _ = rows
     d = w.shape[0]
     total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
-    by_direction = table[:, MEAN].max() > 0.0
+    by_direction = sources[:, MEAN].max() > 0.0
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
-        moment = step_moment(spec, book, group, table, start, stop)
-        book[STEP] += 1.0
-        book[CLOCK] += 1.0 / moment
-        eta = book[ETA] = step_size(spec, book[STEP], moment, book[CLOCK])
+        moment = step_moment(spec, counters, group, sources, start, stop)
+        counters[STEP] += 1.0
+        counters[CLOCK] += 1.0 / moment  # τ_t has this step's precision in it before η_t is taken from it
+        eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == _STEPS:
-            average_in(average, book, w, eta)
-        weigh(weights, w, rows, start, stop, table, spec)
+            average_in(average, counters, w, eta)
+        weigh(weights, w, rows, start, stop, sources, spec)
         if by_direction:
-            release(total, weights, rows, start, stop, table, spec, scratch, rng)
+            release(total, weights, rows, start, stop, sources, spec, scratch, rng)
         else:
             add_up(total, weights, X, start, stop)
-        variance = spread_of(group, table, start, stop, d, rng)
+        variance = spread_of(group, sources, start, stop, d, rng)
         if variance > 0.0:
             scale = np.sqrt(variance)
             for j in range(d):
                 total[j] += scale * rng.standard_normal()
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
-            book[TOTAL] += energy * as_full(spec, table, stop - start)
-            book[COUNT] += 1.0
+            counters[TOTAL] += energy * as_full(spec, sources, stop - start)
+            counters[COUNT] += 1.0
         if twin.shape[0] > 0:
-            weigh(weights, twin, rows, start, stop, table, spec)
+            weigh(weights, twin, rows, start, stop, sources, spec)
             add_up(total, weights, X, start, stop)
             descend(twin, total, stop - start, eta, spec)
-        if spec.average == _LATE and book[CLOCK] > spec.after:
-            average_in(average, book, w, 1.0 / moment)
+        if spec.average == _LATE and counters[CLOCK] > spec.after:
+            average_in(average, counters, w, 1.0 / moment)
         elif spec.average == _GROWING:
-            average_in(average, book, w, book[CLOCK] / moment)
+            average_in(average, counters, w, counters[CLOCK] / moment)

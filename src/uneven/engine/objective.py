@@ -11,17 +11,27 @@ from numpy.typing import ArrayLike
 
 from uneven.engine.rows import checked_arrays
 from uneven.engine.state import Array
-from uneven.losses import Loss
 from uneven.problem import Problem
 
 _BLOCK_BYTES = 1 << 22
-_FACTORS = 512
-"""Factors of at most 2 whose product a float can hold, with room to spare."""
 
 
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
     """f(w) = (λ/2)‖w‖² + mean ℓ(y·wᵀx) of the plain (uncapped) loss, for weights of shape (..., d).
 
+    Parameters
+    ----------
+    problem : Problem
+    weights : array of shape (..., d)
+    X : array or CSR matrix of shape (n, d)
+    y : array of shape (n,), labels -1 and 1
+
+    Returns
+    -------
+    array of shape (...)
+
+    Examples
+    --------
     >>> import numpy as np, uneven
     >>> problem = uneven.Problem(n_features=2, alpha=0.1, batch_size=1)
     >>> objective(problem, np.zeros((3, 2)), np.eye(2), [1, -1]).round(4).tolist()
@@ -36,7 +46,7 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
     def summed(rows: slice) -> Array:
         margins = np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         margins *= labels[rows, None]
-        return _summed_losses(loss, margins)
+        return loss.summed(margins)
 
     step = max(1, _BLOCK_BYTES // (8 * (len(flat) + problem.n_features)))
     blocks = [slice(start, start + step) for start in range(0, len(labels), step)]
@@ -44,20 +54,3 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
         total = sum(pool.map(summed, blocks))
     values = total / len(labels) + problem.alpha / 2.0 * (flat**2).sum(axis=1)
     return np.asarray(values.reshape(W.shape[:-1]))
-
-
-def _summed_losses(loss: Loss, margins: Array) -> Array:
-    """Sum over rows of the loss at each margin, shape (rows, weights); the margins are overwritten.
-
-    Logistic: Σ max(-m, 0) + Σ log(1 + e^{-|m|}), and the second sum is the log of a product: one logarithm for many
-    rows instead of one each.
-    """
-    if loss.name != "logistic":
-        return np.asarray(loss.value(margins).sum(axis=0))
-    linear = np.minimum(margins, 0.0).sum(axis=0)
-    np.abs(margins, out=margins)
-    np.negative(margins, out=margins)
-    np.exp(margins, out=margins)
-    margins += 1.0
-    products = np.multiply.reduceat(margins, np.arange(0, len(margins), _FACTORS), axis=0)
-    return np.asarray(np.log(products).sum(axis=0) - linear)

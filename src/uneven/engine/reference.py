@@ -11,22 +11,17 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
+from uneven.matrices import is_sparse
 from uneven.noise import add_gaussian
 from uneven.noise.privacy import refuse_longer
 
 
-def advance(state: State, task: Task, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator) -> State:
-    """Take one step for each mini-batch of rows, in the order given: w ← Π(w - η_t G(w)).
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    y : array of shape (n,), labels -1 or 1 as observed
-    group : array of shape (n,), or empty if all rows are of one source
-        Which of the task's sources a row is from.
-    """
-    problem, b = task.problem, task.problem.batch_size
+def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
+    """Take one step for each mini-batch of rows, in the order given (`Backend`): w ← Π(w - η_t G(w))."""
+    X = (chunk.X.toarray() if is_sparse(chunk.X) else chunk.X).astype(np.float64)
+    y, group, problem, b = chunk.y, chunk.group, task.problem, task.problem.batch_size
     for start in range(0, len(y), b):
         batch = slice(start, start + b)
         moment = step_moment(state, task, group[batch], len(y[batch]))

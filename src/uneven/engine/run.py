@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,23 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.engine import kernels, reference, sparse
+from uneven.engine import compiled
+from uneven.engine.backend import Backend
+from uneven.engine.chunks import chunks
 from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
 from uneven.engine.randomness import checked_seed, generator
-from uneven.engine.rows import (
-    Arrays,
-    Chunk,
-    Rows,
-    Stream,
-    checked_chunk,
-    checked_rows,
-    chunks,
-    limit_of,
-)
+from uneven.engine.rows import Arrays
 from uneven.engine.state import Array, State, Task, initial_state
-from uneven.matrices import is_sparse
-
-NO_TWIN = np.zeros(0)
+from uneven.engine.streams import Rows, Stream, checked_rows
 
 
 @dataclass(frozen=True)
@@ -61,56 +52,6 @@ class Fit:
         return self.state.answer
 
 
-def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
-    """Take the steps of one chunk of rows: state in, state out.
-
-    Rows are used in the order given, in mini-batches of the problem's batch size; the last one takes what is left.
-    """
-    running = _Running(state, task)
-    # Not trusted to have come from `checked_chunk`: privacy rests on labels of ±1, true norms and the right source.
-    numbers, limit = np.arange(len(chunk.y)), limit_of(task.problem)
-    running.take(checked_chunk(task.names, chunk.X, chunk.y, numbers, chunk.group, limit), rng)
-    return running.state()
-
-
-class _Running:
-    """A state opened for writing: what the compiled loops work on, between two frozen states."""
-
-    def __init__(self, state: State, task: Task) -> None:
-        if not len(state.weights) == len(state.average) == task.problem.n_features:
-            got = f"{len(state.weights)} and {len(state.average)}"
-            raise ValueError(f"state must have weights and average of {task.problem.n_features} features, got {got}")
-        self.before, self.task = state, task
-        self.spec, self.table = kernels.spec_of(task), kernels.table_of(task)
-        self.w, self.average, self.book = state.weights.copy(), state.average.copy(), kernels.book_of(state, task)
-        self.twin = NO_TWIN if state.twin is None else state.twin.copy()
-
-    def take(self, chunk: Chunk, rng: np.random.Generator) -> None:
-        if chunk.X.shape[1] != len(self.w):
-            raise ValueError(f"rows must have {len(self.w)} features, got {chunk.X.shape[1]}")
-        if self.table is None:
-            X = chunk.X.toarray() if is_sparse(chunk.X) else chunk.X
-            self.before = reference.advance(self.before, self.task, X.astype(np.float64), chunk.y, chunk.group, rng)
-        elif is_sparse(chunk.X):
-            self._refuse_dense_noise(self.table)
-            sparse.advance(self.w, self.average, self.book, chunk.arrays, self.table, self.spec)
-        else:
-            kernels.advance(self.w, self.twin, self.average, self.book, chunk.arrays, self.table, self.spec, rng)
-
-    def state(self) -> State:
-        if self.table is None:
-            return self.before
-        twin = None if self.before.twin is None else self.twin.copy()
-        return kernels.state_of(self.task, self.before, self.book, self.w.copy(), self.average.copy(), twin)
-
-    def _refuse_dense_noise(self, table: Array) -> None:
-        for name, noise, row in zip(self.task.names, self.task.noises, table, strict=True):
-            if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN]].any():
-                raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
-        if self.before.twin is not None:
-            raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")
-
-
 def fit(
     plan: PlanLike,
     data: Mapping[str, Any],
@@ -122,6 +63,7 @@ def fit(
     record: int = 0,
     evaluate: Callable[[Array], float] | None = None,
     passes: int = 1,
+    backend: Backend = compiled.advance,
 ) -> Fit:
     """Run a plan: one pass over each source in the plan's order, each row once.
 
@@ -148,6 +90,12 @@ def fit(
     passes : int
         Times each source is gone through, each time in a new order and with a short batch at its end, before the next
         one's turn. The plan's rows are those of all passes together; private rows pay for each.
+    backend : Backend
+        Who takes the steps: the compiled loops, ``uneven.engine.reference.advance``, or another device or site.
+
+    Returns
+    -------
+    Fit
 
     Examples
     --------
@@ -166,7 +114,7 @@ def fit(
     seed, rows = checked_seed(seed), checked_data(plan, data, checks.whole("passes", passes))
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
-    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder)
+    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
     return Fit(state, recorder.path() if recorder else None)
 
 
@@ -181,6 +129,7 @@ def run_together(
     passes: int = 1,
     recorder: _Recorder | None = None,
     stop: Callable[[], bool] = lambda: False,
+    backend: Backend = compiled.advance,
 ) -> list[State]:
     """Run several plans that use the same sources in the same order over one reading of the rows.
 
@@ -191,21 +140,20 @@ def run_together(
     states = [initial_state(problem.n_features, twin) for _ in tasks]
     for k, segment in enumerate(plan.segments):
         name, used = " + ".join(segment.sources), 0
-        running = [_Running(state, task[k]) for state, task in zip(states, tasks, strict=True)]
         noise = [generator(seed, run, name, "noise") for _ in tasks]
         order, sources = generator(seed, run, name, "order"), [rows[name] for name in segment.sources]
         most = recorder.every if recorder else None
         for chunk in chain.from_iterable(chunks(segment.sources, sources, problem, order, most) for _ in range(passes)):
-            for one, rng in zip(running, noise, strict=True):
-                one.take(chunk, rng)
+            states = [
+                backend(state, task[k], chunk, rng) for state, task, rng in zip(states, tasks, noise, strict=True)
+            ]
             used += len(chunk.y)
             _refuse_count(plan, segment, used, exactly=False)
             if recorder:
-                recorder.see(running[0].state(), segment.sources)
+                recorder.see(states[0], segment.sources)
             if stop():
                 raise KeyboardInterrupt
         _refuse_count(plan, segment, used)
-        states = [one.state() for one in running]
     return states
 
 
@@ -229,7 +177,7 @@ def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> di
         if isinstance(rows, Arrays) and passes * len(rows) != stated[name]:
             got = f"{len(rows):,}" if passes == 1 else f"{passes} passes of {len(rows):,}"
             raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {got}")
-        if isinstance(rows, Stream) and passes > 1:
+        if passes > 1 and isinstance(rows, Stream) and isinstance(rows.pieces, Iterator):
             raise ValueError(f"passes must be 1 for source {name!r}: a stream can be read only once; got {passes}")
     return checked
 

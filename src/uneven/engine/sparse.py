@@ -1,7 +1,9 @@
 """The compiled loop over sparse (CSR) rows, for noises that keep the gradient sparse.
 
-The weights are kept as w = scale·u, so that the L2 shrink touches one number instead of d; and the weighted sum of
-iterates as alpha·u + rest, so that averaging touches only the coordinates that a batch has.
+A step w ← Π((1 - ηλ)w - (η/m)·total) changes every coordinate, but all those that the batch does not touch by one
+factor. So the weights are kept as w = scale·u: shrinking and projecting change `scale`, and only the touched
+coordinates of u change. The sum of weighted iterates S = Σ a_t·w_t would change everywhere too. It is kept as
+S = alpha·u + rest: adding a·w is alpha += a·scale, and where u[j] changes by δ, rest[j] -= alpha·δ keeps S[j].
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def accumulate(
     rows: Any,
     start: int,
     stop: int,
-    table: Any,
+    sources: Any,
     spec: Any,
 ) -> int:
     """Sum of the batch's row gradients into `total`; the coordinates it touched, and how many they are.
@@ -66,7 +68,7 @@ def accumulate(
         score = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             score += np.float64(data[p]) * u[indices[p]]
-        flip = table[group[i] if group.shape[0] > 0 else 0, FLIP]
+        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
         weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, squares[i], spec.limit)
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
@@ -80,31 +82,32 @@ def accumulate(
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -> None:
+def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any) -> None:
     """One step for each mini-batch of rows ((data, indices, indptr), y, group, squares), in place."""
     (data, _, _), y, group, _ = rows
     d = w.shape[0]
     u, scale, square = w.copy(), 1.0, np.dot(w, w)
-    rest, alpha = book[WEIGHT] * average, 0.0
+    rest, alpha = counters[WEIGHT] * average, 0.0  # S = (total weight)·(mean so far), and no u in it yet
     total, touched, batch_of = np.zeros(d), np.empty(data.shape[0], dtype=np.int64), np.full(d, -1)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         m = stop - start
-        count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, table, spec)
-        moment = step_moment(spec, book, group, table, start, stop)
-        book[STEP] += 1.0
-        book[CLOCK] += 1.0 / moment
-        eta = book[ETA] = step_size(spec, book[STEP], moment, book[CLOCK])
+        count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, sources, spec)
+        moment = step_moment(spec, counters, group, sources, start, stop)
+        counters[STEP] += 1.0
+        counters[CLOCK] += 1.0 / moment
+        eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == _STEPS:
-            book[WEIGHT] += eta
+            counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
+            # ‖G‖² = ‖λw + total/m‖² = λ²‖w‖² + Σ over touched j of total_j/m·(total_j/m + 2λw_j), w not yet moved.
             energy = spec.lam * spec.lam * scale * scale * square
             for p in range(count):
                 j = touched[p]
                 energy += total[j] / m * (total[j] / m + 2.0 * spec.lam * scale * u[j])
-            book[TOTAL] += energy * as_full(spec, table, m)
-            book[COUNT] += 1.0
+            counters[TOTAL] += energy * as_full(spec, sources, m)
+            counters[COUNT] += 1.0
         scale *= 1.0 - eta * spec.lam
         if not 1e-6 < abs(scale) < 1e6:  # also where a step forgets everything, η = 1/λ: start a new u in time
             rest += alpha * u
@@ -113,21 +116,21 @@ def advance(w: Any, average: Any, book: Any, rows: Any, table: Any, spec: Any) -
             alpha, scale = 0.0, 1.0
         for p in range(count):
             j = touched[p]
-            change = -eta / (m * scale) * total[j]
+            change = -eta / (m * scale) * total[j]  # of u: w = scale·u is to move by -η·total/m
             total[j] = 0.0
-            rest[j] -= alpha * change
+            rest[j] -= alpha * change  # S stays as it is
             square += change * (change + 2.0 * u[j])
             u[j] += change
-        norm = abs(scale) * np.sqrt(max(square, 0.0))
+        norm = abs(scale) * np.sqrt(max(square, 0.0))  # ‖w‖, with ‖u‖² kept up to date; rounding may take it below 0
         if norm > spec.radius:
             scale *= spec.radius / norm
         weight = 0.0
-        if spec.average == _LATE and book[CLOCK] > spec.after:
+        if spec.average == _LATE and counters[CLOCK] > spec.after:
             weight = 1.0 / moment
         elif spec.average == _GROWING:
-            weight = book[CLOCK] / moment
-        book[WEIGHT] += weight
+            weight = counters[CLOCK] / moment
+        counters[WEIGHT] += weight
         alpha += weight * scale
     w[:] = scale * u
-    if book[WEIGHT] > 0.0:
-        average[:] = (alpha * u + rest) / book[WEIGHT]
+    if counters[WEIGHT] > 0.0:
+        average[:] = (alpha * u + rest) / counters[WEIGHT]

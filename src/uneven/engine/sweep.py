@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine.plans import PlanLike, tasks_of
-from uneven.engine.rows import Rows, Stream
 from uneven.engine.run import checked_data, run_together
 from uneven.engine.state import Array
+from uneven.engine.streams import Rows, Stream
 
 Job = tuple[int, list[int]]
 
@@ -76,7 +75,7 @@ def sweep(
     twin: bool = False,
     estimate: bool = False,
     threads: int | None = None,
-    progress: bool | Callable[[float], None] = False,
+    progress: Callable[[float], None] | None = None,
     first_run: int = 0,
 ) -> Sweep:
     """Run many plans, each several times, over one data set: a simulation, with a seed.
@@ -95,8 +94,8 @@ def sweep(
         Each with its own permutations and noise.
     threads : int or None
         None for as many as there are cores.
-    progress : bool or callable
-        Show a progress bar on a terminal; or call this with the share of the work that each finished piece is.
+    progress : callable or None
+        Called with each finished piece's share of the work; the shares add up to 1.
     first_run : int
         Number of the first run: to go on where another sweep has ended, with the runs that it would have had.
     """
@@ -125,9 +124,8 @@ def sweep(
             finished[i, run] = True
 
     teams = _teams(listed, runs, workers)
-    with _bar(progress) as tick:
-        jobs = ((run, team) for run in range(runs) for team in teams)
-        _run_jobs(jobs, work, workers, stop, lambda: tick(1.0 / (runs * len(teams))))
+    jobs, share = ((run, team) for run in range(runs) for team in teams), 1.0 / (runs * len(teams))
+    _run_jobs(jobs, work, workers, stop, lambda: None if progress is None else progress(share))
     return Sweep(weights, twins, finished, tuple(listed))
 
 
@@ -194,13 +192,3 @@ def _shut_down(pool: ThreadPoolExecutor) -> None:
             return
         except KeyboardInterrupt:
             continue
-
-
-def _bar(progress: bool | Callable[[float], None]) -> AbstractContextManager[Callable[[float], None]]:
-    if callable(progress):
-        return nullcontext(progress)
-    if not progress:
-        return nullcontext(lambda _: None)
-    from uneven.engine.progress import bar
-
-    return bar("Sweep", 1.0)

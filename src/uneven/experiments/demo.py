@@ -20,6 +20,7 @@ from uneven.io import SourceEntry, write_sources, written_atomically
 from uneven.noise import LocalPrivacy
 from uneven.planner import STRATEGIES, Plan, Source, plan
 from uneven.problem import Problem
+from uneven.progress import bar
 
 Array = NDArray[np.float64]
 Rows = tuple[NDArray[np.float32], Array]
@@ -116,7 +117,8 @@ def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
     data = load_covertype_sample()
     parts = data.split({name: share for name, (share, _) in SITES.items()}, seed)
     chosen = plans({name: len(y) for name, (_, y) in parts.items()}, data.X.shape[1])
-    swept = sweep([one for _, one in chosen], parts, runs=runs, seed=seed, progress=progress)
+    with bar("Sweep", 1.0, progress) as tick:
+        swept = sweep([one for _, one in chosen], parts, runs=runs, seed=seed, progress=tick)
     if swept.interrupted:
         raise KeyboardInterrupt
     problem = Problem(data.X.shape[1], ALPHA, BATCH)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from uneven.experiments.claims import Claim
 from uneven.experiments.panel import Counts, Panel
 from uneven.experiments.results import Results, parts, read_results
 from uneven.experiments.running import described, finished_runs, run_panel
+from uneven.progress import bar
 
 LOADERS: dict[str, Callable[[str | os.PathLike[str] | None], Dataset]] = {
     "mnist": load_mnist,
@@ -98,7 +98,7 @@ def run_suite(
         whole = LOADERS[dataset](data)
         return whole.subsample(QUICK_ROWS[dataset], seed) if quick else whole
 
-    with _bar(progress, sum(specs[name].cost for name in names)) as tick:
+    with bar("Running", sum(specs[name].cost for name in names), progress) as tick:
         for name in names:
             spec = specs[name]
             rows, features = (QUICK_ROWS if quick else FULL_ROWS)[spec.dataset], FEATURES[spec.dataset]
@@ -116,11 +116,3 @@ def run_suite(
 def all_results(specs: Mapping[str, Spec], folder: Path) -> dict[str, Results]:
     """Results of every panel that the folder has runs of."""
     return {name: read_results(folder, name) for name in specs if parts(folder, name)}
-
-
-def _bar(progress: bool, total: float) -> AbstractContextManager[Callable[[float], None]]:
-    if not progress:
-        return nullcontext(lambda _: None)
-    from uneven.engine.progress import bar
-
-    return bar("Running", total)

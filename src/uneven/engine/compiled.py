@@ -1,0 +1,44 @@
+"""The compiled backend: the loops of `kernels` and `sparse`, and the reference for what they do not know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uneven.engine import kernels, reference, sparse
+from uneven.engine.rows import Chunk
+from uneven.engine.state import Array, State, Task
+from uneven.matrices import is_sparse
+
+NO_TWIN = np.zeros(0)
+
+
+def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
+    """Take the steps of one chunk of rows (`Backend`); a noise or loss without compiled form runs by the reference."""
+    sources, spec = _as_numbers(task)
+    if sources is None:
+        return reference.advance(state, task, chunk, rng)
+    counters = kernels.counters_of(state, task)
+    w, average, twin = state.weights.copy(), state.average.copy(), state.twin
+    if is_sparse(chunk.X):
+        _refuse_dense_noise(state, task, sources)
+        sparse.advance(w, average, counters, chunk.arrays, sources, spec)
+    else:
+        twin = None if twin is None else twin.copy()
+        kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
+    return kernels.state_of(task, state, counters, w, average, twin)
+
+
+def _as_numbers(task: Task) -> tuple[Array | None, kernels.Spec]:
+    """The task as the loops take it, made once: a task is frozen and has many chunks."""
+    kept = vars(task)
+    if "_numbers" not in kept:
+        kept["_numbers"] = kernels.sources_of(task), kernels.spec_of(task)
+    return kept["_numbers"]  # type: ignore[no-any-return]
+
+
+def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
+    for name, noise, row in zip(task.names, task.noises, sources, strict=True):
+        if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN]].any():
+            raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
+    if state.twin is not None:
+        raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")

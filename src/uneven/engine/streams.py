@@ -1,0 +1,170 @@
+"""What rows come from: arrays, memory maps, streams and Arrow record batches; the last three block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from uneven import checks
+from uneven.engine.rows import Arrays, checked_arrays, plain_numbers
+from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows that come in pieces and are never all in memory.
+
+    Parameters
+    ----------
+    pieces : iterable of (X, y)
+        X of shape (n, d), labels -1 and 1. The next piece is made in another thread while this one is used. For more
+        than one pass it must be something that can be iterated over again, not an iterator.
+    block_rows : int
+        Rows shuffled together.
+    fresh : bool
+        Whether every piece is new memory. If not, each is copied, so that a producer may use its buffers again.
+    """
+
+    pieces: Iterable[tuple[Any, Any]]
+    block_rows: int = BLOCK_ROWS
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        checks.whole("block_rows", self.block_rows)
+        if not isinstance(self.pieces, Iterable):
+            raise ValueError(f"pieces must be an iterable of (X, y), got {checks.shown(self.pieces)}")
+
+
+Rows = Arrays | Stream
+
+
+def checked_rows(name: str, data: Any, n_features: int) -> Rows:
+    """Check the rows of a source: a pair (X, y) or a `Stream`."""
+    if isinstance(data, Stream):
+        return data
+    try:
+        X, y = data
+    except (TypeError, ValueError):
+        raise ValueError(f"rows of source {name!r} must be (X, y) or a Stream, got {type(data).__name__}") from None
+    return checked_arrays(name, X, y, n_features, by_block=True)
+
+
+def from_record_batches(batches: Iterable[Any], label: str, features: Sequence[str] | None = None) -> Stream:
+    """Stream of Arrow record batches.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+    label : str
+        Column of the labels: -1 and 1, 0 and 1, or booleans.
+    features : sequence of str or None
+        Columns to learn from; None for all others of the first batch, in its order.
+
+    Returns
+    -------
+    Stream
+    """
+    if isinstance(features, str) or not isinstance(batches, Iterable):
+        wrong = features if isinstance(features, str) else batches
+        raise ValueError(f"batches must be record batches and features a list of names, got {checks.shown(wrong)}")
+    return Stream(_pieces(batches, label, features), fresh=True)
+
+
+def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) -> Iterator[tuple[Any, Any]]:
+    seen: set[float] = set()
+    for batch in batches:
+        if not hasattr(batch, "schema") or not hasattr(batch, "num_rows"):
+            raise ValueError(f"batches must be Arrow record batches, got {checks.shown(batch)}")
+        names = list(batch.schema.names)
+        if features is None:
+            features = [name for name in names if name != label]
+        for name in (label, *features):
+            if names.count(name) != 1:
+                raise ValueError(f"columns must hold {name!r} once, got {checks.shown(names)}")
+        labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False))
+        seen |= {value for value in (-1, 0) if labels.dtype.kind in "fiub" and (labels == value).any()}
+        if {-1, 0} <= seen:
+            raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
+        yield feature_matrix(batch, features), signed_labels(labels)
+
+
+def signed_labels(y: Any) -> NDArray[np.float64]:
+    """Labels as -1 and 1: from those, from 0 and 1, or from booleans. Other numbers stay, for `refuse_labels`.
+
+    >>> signed_labels([True, False]).tolist()
+    [1.0, -1.0]
+    """
+    labels = plain_numbers("labels", y)
+    return labels if (labels == -1.0).any() else np.where(labels == 0.0, -1.0, labels)
+
+
+class Block(NamedTuple):
+    """Consecutive rows of one source: features, labels and the number of the first."""
+
+    X: Any
+    y: NDArray[np.float64]
+    first: int
+
+
+def memory_map_blocks(name: str, source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
+    """Blocks of a memory map in random order, each copied to memory and checked."""
+    for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
+        rows = slice(start, min(start + BLOCK_ROWS, len(source)))
+        block = checked_arrays(name, np.array(source.X[rows]), np.array(source.y[rows]), source.X.shape[1], int(start))
+        yield Block(block.X, block.y, int(start))
+
+
+def stream_blocks(name: str, stream: Stream, d: int) -> Iterator[Block]:
+    """Blocks of a stream as they come: its pieces, checked, and joined until they have `block_rows` rows."""
+    waiting: list[Block] = []
+    count, first = 0, 0
+    for piece in _ahead(stream):
+        checked = checked_arrays(name, *piece, d, first + count)
+        waiting.append(Block(checked.X, checked.y, first + count))
+        count += len(checked)
+        if count >= stream.block_rows:
+            yield _joined(waiting)
+            waiting, first, count = [], first + count, 0
+    if count:
+        yield _joined(waiting)
+
+
+def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
+    """The pieces of a stream, the next one read in another thread while this one is used."""
+    iterator, end = iter(stream.pieces), object()
+
+    def read() -> Any:
+        piece = next(iterator, end)
+        if piece is end:
+            return end
+        if not isinstance(piece, tuple | list) or len(piece) != 2:
+            raise ValueError(f"pieces must be (X, y), got {checks.shown(piece)}")
+        return tuple(piece) if stream.fresh else tuple(deepcopy(part) for part in piece)
+
+    reader = ThreadPoolExecutor(1)
+    try:
+        coming = reader.submit(read)
+        while (piece := coming.result()) is not end:
+            coming = reader.submit(read)
+            yield piece
+    finally:
+        reader.shutdown(wait=False, cancel_futures=True)  # an error does not wait for a slow producer
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    X, y = stacked([block.X for block in blocks]), stacked([block.y for block in blocks])
+    return Block(X, y, blocks[0].first)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows, dense or sparse, one part below the other."""
+    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)

@@ -1,0 +1,266 @@
+"""What every backend must do (the contract of `uneven.engine.Backend`). To test one, add it to `backends`."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import Rounded, rows, two_sources
+from scipy import sparse
+
+import uneven
+from uneven import noise as noises
+from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, initial_state, reference
+from uneven.losses import LOSSES
+from uneven.schedules import AVERAGES, Averaged, Precision, Rate
+
+D = 5
+NOISES = [
+    noises.Exact(),
+    noises.LocalPrivacy(4.0, "l2-laplace"),
+    noises.FlippedLabels(0.2),
+    noises.AdditiveNoise(2.0),
+    noises.AdditiveNoise(0.0),
+    noises.LocalPrivacy(4.0, "privunit"),
+    noises.LocalPrivacy(0.5, "privunit"),
+]
+SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
+# Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+backends = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+
+
+def task(noise=NOISES[1], schedule=SCHEDULES[0], *, loss="logistic", batch_size=7, clip=None, average="last", **more):
+    problem = uneven.Problem(D, 0.1, batch_size, loss, clip=clip)
+    return Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), schedule, Average(average, 3.0), **more)
+
+
+def chunk(n=33, seed=0, dtype=np.float32):
+    X, y = rows(n, D, seed, dtype)
+    return checked_chunk(("a",), X, y, np.arange(n))
+
+
+def thin_chunk():
+    part, rng = chunk(), np.random.default_rng(3)
+    thin = sparse.csr_array(np.where(rng.random(part.X.shape) < 0.4, part.X, 0))
+    return checked_chunk(("a",), thin, part.y, np.arange(33))
+
+
+def both(backend, what, part, state=None, seed=9):
+    """State by the backend and by the reference."""
+    start = initial_state(D, twin=True) if state is None else state
+    rngs = np.random.default_rng(seed), np.random.default_rng(seed)
+    states = backend(start, what, part, rngs[0]), reference.advance(start, what, part, rngs[1])
+    assert rngs[0].bit_generator.state == rngs[1].bit_generator.state  # the same draws, no more and no fewer
+    return states
+
+
+def assert_same(state, expected, **close):
+    for name in ("weights", "clock", "step_size", "average", "average_weight"):
+        np.testing.assert_allclose(getattr(state, name), getattr(expected, name), err_msg=name, **(close or CLOSE))
+    assert state.step == expected.step
+    if expected.twin is not None:
+        np.testing.assert_allclose(state.twin, expected.twin, err_msg="twin", **(close or CLOSE))
+    assert state.estimates.keys() == expected.estimates.keys()
+    for name in expected.estimates:
+        np.testing.assert_allclose(state.estimates[name], expected.estimates[name], **(close or CLOSE))
+
+
+# 1. The reference defines the result.
+
+
+@backends
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_same_for_every_loss_noise_schedule_and_average(backend, loss, noise, schedule):
+    for average in AVERAGES:
+        assert_same(*both(backend, task(noise, schedule, loss=loss, average=average), chunk()))
+
+
+@backends
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("batch_size", [1, 7, 11, 33, 100])  # a short last batch at 7, one larger than the rows at 100
+def test_same_for_every_batch_size(backend, noise, batch_size):
+    assert_same(*both(backend, task(noise, batch_size=batch_size), chunk()))
+
+
+@backends
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("estimate", [False, True])
+@pytest.mark.parametrize("clip", [None, 0.3, 5.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_same_averages_estimates_and_clips(backend, average, estimate, clip, dtype):
+    what = task(NOISES[1], SCHEDULES[2], average=average, estimate=estimate, clip=clip)
+    assert_same(*both(backend, what, chunk(dtype=dtype)))
+
+
+@backends
+def test_same_from_any_state(backend):
+    start = replace(
+        initial_state(D, twin=True),
+        weights=np.full(D, 0.4),
+        step=17,
+        clock=5.0,
+        average=np.full(D, 0.2),
+        average_weight=2.0,
+        estimates={"a": (3.0, 2.0), "b": (1.0, 1.0)},
+    )
+    assert_same(*both(backend, task(average="growing", estimate=True), chunk(), start))
+
+
+@backends
+def test_same_where_the_ball_is_left(backend):
+    what = task(noises.AdditiveNoise(500.0), Averaged(100.0))
+    state, expected = both(backend, what, chunk())
+    assert np.linalg.norm(expected.weights) == pytest.approx(what.problem.ball)
+    assert_same(state, expected)
+
+
+@backends
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_same_for_sources_shuffled_together(backend, schedule):
+    problem = uneven.Problem(D, 0.1, 7)
+    four = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"))
+    moments = tuple(noise.moment("upper", problem) for noise in four)
+    mixed = Task(problem, ("a", "b", "c", "d"), four, moments, schedule)
+    part = chunk()._replace(group=np.random.default_rng(0).integers(4, size=33))
+    assert_same(*both(backend, mixed, part))
+
+
+@backends
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("noise", [NOISES[0], NOISES[2]], ids=repr)
+@pytest.mark.parametrize("schedule", [*SCHEDULES, Rate(10.0)], ids=repr)  # Rate(10): the first step forgets everything
+@pytest.mark.parametrize("average", AVERAGES)
+def test_same_for_sparse_rows(backend, loss, noise, schedule, average):
+    what = task(noise, schedule, loss=loss, average=average, estimate=True, clip=0.4)
+    assert_same(*both(backend, what, thin_chunk(), initial_state(D)))
+
+
+@backends
+def test_gradients_that_cancel_are_counted_once(backend):
+    """Coordinates whose sum passes through 0 within a batch: the estimate of ‖G‖² must not see them twice."""
+    X, y = np.full((3, 1), 0.5) * np.eye(1, D), np.array([1.0, -1.0, 1.0])
+    what = task(NOISES[0], SCHEDULES[2], loss="linear", batch_size=3, estimate=True)
+    part = checked_chunk(("a",), sparse.csr_array(X), y, np.arange(3))
+    assert_same(*both(backend, what, part, initial_state(D)))
+
+
+@backends
+def test_same_for_a_noise_that_only_the_reference_knows(backend):
+    assert_same(*both(backend, task(Rounded()), chunk()))
+
+
+@backends
+def test_a_whole_fit_by_any_backend(backend):
+    sources, data = two_sources(noises.LocalPrivacy(5.0), noises.FlippedLabels(0.2))
+    plan = uneven.plan(sources, 4, batch_size=9)
+    states = [uneven.fit(plan, data, seed=0, twin=True, **how).state for how in ({}, {"backend": backend})]
+    assert_same(*states)
+
+
+# 2. Deterministic given the generator. 3. Rows in the order given, the last batch short. 4. State in, state out.
+
+
+@backends
+@pytest.mark.parametrize("noise", [*NOISES, Rounded()], ids=repr)
+def test_the_same_generator_gives_the_same_bits(backend, noise):
+    one, two, other = (
+        backend(initial_state(D), task(noise), chunk(), np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.weights, two.weights)
+    drawn = noise not in (NOISES[0], NOISES[2], NOISES[4])
+    assert (one.weights != other.weights).all() == drawn
+
+
+@backends
+def test_the_order_of_rows_matters_and_a_short_batch_is_last(backend):
+    part, what = chunk(), task(NOISES[0])
+    turned = part._replace(X=part.X[::-1].copy(), y=part.y[::-1].copy(), squares=part.squares[::-1].copy())
+    ends = [backend(initial_state(D), what, rows_, np.random.default_rng(0)) for rows_ in (part, turned)]
+    assert ends[0].step == 5  # 33 rows in batches of 7: four full ones and one of 5
+    assert np.abs(ends[0].weights - ends[1].weights).max() > 1e-3
+
+
+@backends
+@pytest.mark.parametrize("cut", [7, 14, 28])
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_a_chunk_cut_between_batches_leads_to_the_same_state(backend, cut, form):
+    noise = NOISES[1] if form == "dense" else NOISES[2]
+    what, part = task(noise, average="late", estimate=True), chunk() if form == "dense" else thin_chunk()
+    whole = backend(initial_state(D), what, part, np.random.default_rng(1))
+    state, rng = initial_state(D), np.random.default_rng(1)
+    for some in (slice(cut), slice(cut, None)):
+        state = backend(state, what, checked_chunk(("a",), part.X[some], part.y[some], np.arange(33)[some]), rng)
+    # Sparse weights are a scale times a vector, and a cut multiplies them out: to rounding, not to the bit.
+    assert_same(state, whole, **(CLOSE if form == "sparse" else {"rtol": 0.0}))
+
+
+@backends
+def test_what_goes_in_is_left_alone(backend):
+    start, part = initial_state(D, twin=True), chunk()
+    copies = [np.array(values) for values in part]
+    backend(start, task(average="growing"), part, np.random.default_rng(0))
+    assert start.step == 0
+    for values in (start.weights, start.average, start.twin):
+        np.testing.assert_array_equal(values, np.zeros(D))
+    for values, copy in zip(part, copies, strict=True):
+        np.testing.assert_array_equal(values, copy)
+
+
+@backends
+def test_the_chunks_memory_may_be_used_again(backend):
+    part, what = chunk(), task(average="growing")
+    state = backend(initial_state(D, twin=True), what, part, np.random.default_rng(0))
+    before = [values.copy() for values in (state.weights, state.average, state.twin)]
+    part.X[:], part.y[:] = 0.0, 1.0
+    for values, copy in zip((state.weights, state.average, state.twin), before, strict=True):
+        np.testing.assert_array_equal(values, copy)
+
+
+# 6. Bad rows never get to a backend; what it cannot compute, it refuses.
+
+
+def never(*_):
+    raise AssertionError("a backend was given rows that are not fit for use")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.full(33, 1000.0)}, "labels of source 'a' must be -1 or 1, got 1000"),
+        ({"y": np.full(33, np.nan)}, "labels of source 'a' must be -1 or 1, got nan"),
+        ({"y": np.ones(32)}, r"y of source 'a' must have shape \(33,\)"),
+        ({"X": np.full((33, D), np.nan)}, "X of source 'a' must be finite"),
+        ({"X": np.full((33, D), 1.0)}, "rows of source 'a' must lie in the unit ball, got norm 2.23607 in row 0"),
+        ({"X": np.zeros((33, 4))}, "rows must have 5 features, got 4"),
+        ({"group": np.ones(33, int)}, "group must be left out for one source"),
+    ],
+)
+def test_bad_rows_are_refused_before_any_backend(change, message):
+    with pytest.raises(ValueError, match=message):
+        advance(initial_state(D), task(), chunk()._replace(**change), np.random.default_rng(0), never)
+    with pytest.raises(ValueError, match="state must have weights and average of 5 features, got 9 and 9"):
+        advance(initial_state(9), task(), chunk(), np.random.default_rng(0), never)
+
+
+@backends
+def test_norms_that_lie_let_no_longer_gradient_through(backend):
+    """The cap on slopes, and privacy with it, rests on the squared norms of a chunk."""
+    honest = checked_chunk(("a",), np.eye(1, D), np.ones(1), np.arange(1))
+    lied, true = (
+        advance(initial_state(D), task(clip=0.1), part, np.random.default_rng(0), backend)
+        for part in (honest._replace(squares=np.zeros(1)), honest)
+    )
+    np.testing.assert_array_equal(lied.weights, true.weights)
+
+
+@backends
+@pytest.mark.parametrize("noise", [NOISES[1], NOISES[3], NOISES[5]], ids=repr)
+def test_sparse_rows_with_noise_in_every_coordinate_are_right_or_refused(backend, noise):
+    if backend is reference.advance:
+        assert_same(*both(backend, task(noise), thin_chunk(), initial_state(D)))
+    else:
+        with pytest.raises(ValueError, match=r"rows of source 'a' must be dense: .* fills every coordinate"):
+            backend(initial_state(D), task(noise), thin_chunk(), np.random.default_rng(0))
