@@ -14,9 +14,10 @@ NO_TWIN = np.zeros(0)
 
 def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
     """Take the steps of one chunk of rows (`Backend`); a noise or loss without compiled form runs by the reference."""
-    sources, spec = _as_numbers(task)
-    if sources is None:
+    numbers = _as_numbers(task)
+    if numbers is None:
         return reference.advance(state, task, chunk, rng)
+    sources, spec = numbers
     counters = kernels.counters_of(state, task)
     w, average, twin = state.weights.copy(), state.average.copy(), state.twin
     if is_sparse(chunk.X):
@@ -28,11 +29,12 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     return kernels.state_of(task, state, counters, w, average, twin)
 
 
-def _as_numbers(task: Task) -> tuple[Array | None, kernels.Spec]:
-    """The task as the loops take it, made once: a task is frozen and has many chunks."""
+def _as_numbers(task: Task) -> tuple[Array, kernels.Spec] | None:
+    """The task as the loops take it, made once, since it has many chunks; None if a noise or the loss is unknown."""
     kept = vars(task)
     if "_numbers" not in kept:
-        kept["_numbers"] = kernels.sources_of(task), kernels.spec_of(task)
+        sources = kernels.sources_of(task)
+        kept["_numbers"] = None if sources is None else (sources, kernels.spec_of(task))
     return kept["_numbers"]  # type: ignore[no-any-return]
 
 
