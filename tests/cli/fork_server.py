@@ -65,7 +65,7 @@ def become(arguments, cwd, environment, out, err):
 
 
 def _end(code):
-    """End without taking the imported modules apart, which takes two seconds; the package registers nothing for exit."""
+    """End without taking the imported modules apart, which takes two seconds."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

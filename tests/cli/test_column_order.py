@@ -16,9 +16,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("order", ORDERS, ids=",".join)
 @pytest.mark.parametrize("head", SETTINGS.values(), ids=SETTINGS)
-def test_a_file_with_its_columns_in_another_order_gives_the_same_model(
-    folder, described, private, good, head, order
-):
+def test_a_file_with_its_columns_in_another_order_gives_the_same_model(folder, described, private, good, head, order):
     """To the last bit, for the same seed: the same rows reach the same steps. So do the measured accuracies."""
     (private if "row_norm" in head else described)(head)
     models, said = [], []
