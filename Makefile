@@ -13,7 +13,7 @@ demo: $(VENV)/.dev
 
 # A worker for each core. A file stays with one worker, which makes its fixtures once.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
