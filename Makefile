@@ -11,8 +11,9 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
 
+# A worker for each core. A file stays with one worker, which makes its fixtures once.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -29,6 +29,13 @@ FLAGS = (
     "--disable-sync",
 )
 
+# Files with few tests that take long: first, so that no worker is left with one when the others are done.
+LONG = ("cli/test_memory.py", "cli/test_reproduce.py", "estimator/test_real_data.py", "audit/test_audit.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
+
 
 @pytest.fixture(scope="module")
 def browser():

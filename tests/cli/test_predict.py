@@ -1,5 +1,6 @@
 """``uneven predict`` says what the model says, in every format, and matches columns by name."""
 
+import csv
 import io
 import json
 
@@ -91,3 +92,25 @@ def test_a_failure_half_way_leaves_the_old_file(folder, model, uneven_in, monkey
     assert done.returncode == 2
     assert sorted(folder.iterdir()) == before
     assert (folder / "out.csv").read_text() == "old"
+
+
+AWKWARD = ['ill, "very"', "well\nagain"]
+"""A comma, quotes and the end of a line: all that has a meaning of its own in CSV."""
+
+
+def test_awkward_labels_come_back_from_csv(folder, described, frame, good):
+    for name, seed in (("clinic", 1), ("crowd", 2)):
+        rows = frame(400, seed, AWKWARD)
+        rows.to_parquet(folder / "clinic.parquet") if name == "clinic" else rows.to_csv(
+            folder / "crowd.csv", index=False
+        )
+    model = train_files(read_sources(described()), seed=0).model
+    save(model, folder / "model.json")
+    want = expected(model, pd.read_parquet(folder / "rows.parquet"))
+    assert set(want["label"]) == set(AWKWARD)
+    good("predict", "model.json", "rows.parquet", "-o", "out.csv")
+    for text in ((folder / "out.csv").read_text(), good("predict", "model.json", "rows.parquet")):
+        header, *rows = csv.reader(io.StringIO(text, newline=""))
+        assert header == list(want.columns)
+        assert [row[0] for row in rows] == want["label"].tolist()
+        np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), want.iloc[:, 1:], rtol=1e-12)

@@ -59,7 +59,13 @@ def test_a_figure_is_redrawn_without_running_again(quick):
 @needs_data
 def test_ctrl_c_keeps_what_is_done(tmp_path):
     command = [sys.executable, "-m", "uneven", "reproduce", "order-mnist", "-o", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # nohup and & have it ignored
+    )
     while not list(tmp_path.glob("order-mnist/*.parquet")):
         assert process.poll() is None
         time.sleep(0.05)

@@ -9,7 +9,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from commands import start, uneven
 
+from uneven import __version__
 from uneven.cli.app import app
 
 COMMANDS = sorted(command.name for command in app.registered_commands)
@@ -47,6 +49,32 @@ def test_a_plan_waits_for_no_compiler(tmp_path):
         assert not found & {"numba", "llvmlite", "sklearn", "matplotlib", "pyarrow"}
 
 
+HEAVY = {"numba", "llvmlite", "sklearn", "matplotlib", "pandas", "streamlit"}
+NEEDED = {  # of the heavy ones: what a command cannot do without
+    "init crowd.csv -o new.toml": set(),
+    "plan sources.toml": set(),
+    "value sources.toml": set(),
+    "fit sources.toml": {"numba", "llvmlite", "sklearn", "pandas"},
+    "predict model.json rows.parquet -o out.csv": {"numba", "llvmlite", "sklearn", "pandas"},
+}
+
+
+@pytest.mark.parametrize(("typed", "needed"), NEEDED.items(), ids=[typed.split()[0] for typed in NEEDED])
+def test_a_command_imports_nothing_heavy_that_it_does_not_need(folder, described, good, typed, needed):
+    described()
+    if typed.startswith("predict"):
+        good("fit", "sources.toml")
+    assert imported(folder, *typed.split()) & HEAVY <= needed
+
+
+def test_a_fork_says_what_a_new_process_says(folder, described):
+    """Exit code, output and errors: what the other tests of commands rest on."""
+    described()
+    for typed in ("--help", "plan sources.toml", "fit sources.toml --seed 1", "plan nowhere.toml", "fitt", "--version"):
+        new, fork = (run(*typed.split(), cwd=folder) for run in (start, uneven))
+        assert (fork.returncode, fork.stdout, fork.stderr) == (new.returncode, new.stdout, new.stderr)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_to_copy(good, command):
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", good(command, "--help")).split())
@@ -60,10 +88,13 @@ def test_help_lists_every_command(good):
     assert {"demo", "fit", "init", "plan", "predict"} <= set(COMMANDS)
 
 
-def test_colour_only_where_it_is_wanted(good):
-    assert "\x1b[" not in good("--help")
-    assert re.search(r"\x1b\[[0-9;]*3[0-9]", good("--help", FORCE_COLOR="1"))
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", good("--help", FORCE_COLOR="1", NO_COLOR="1"))
+def test_colour_only_where_it_is_wanted():
+    def shown(**environment):
+        return start("--help", environment=environment).stdout
+
+    assert "\x1b[" not in shown()
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", shown(FORCE_COLOR="1"))
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown(FORCE_COLOR="1", NO_COLOR="1"))
 
 
 def uneven_script():
@@ -85,9 +116,7 @@ def test_completion_in_bash():
 
 
 def test_version(good):
-    import uneven
-
-    assert good("--version") == f"uneven {uneven.__version__}\n"
+    assert good("--version") == f"uneven {__version__}\n"
 
 
 def test_a_plan_in_every_form(folder, good):

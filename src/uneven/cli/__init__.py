@@ -1,7 +1,7 @@
-"""The command line: one module a command, each of which parses, calls and prints.
+"""The command line: one module per command, which parses, calls and prints.
 
-app        the commands together, and what becomes of errors
-terminal   what every command shares: the console, ``--json``, progress
+app        all commands, and how errors are reported
+terminal   what every command shares: the console, ``--json``, progress bars
 """
 
 from uneven.cli.app import main

@@ -1,4 +1,4 @@
-"""The commands together, and what becomes of errors.
+"""All commands, and how errors are reported.
 
 Command modules import what they need inside their functions: ``uneven --help`` must not wait for a compiler.
 """
@@ -75,22 +75,22 @@ def _top(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command; errors are one line on standard error, and the exit code tells their kind."""
+    """Run one command; errors are one line on standard error, and the exit code says which kind."""
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as error:
-        sys.exit(_told(error))
+        sys.exit(_report(error))
     if code == INTERRUPTED:
         terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _told(error: Exception) -> int:
-    """Tell what went wrong in one line, and return the exit code."""
+def _report(error: Exception) -> int:
+    """Print the error as one line, and return the exit code."""
     if os.environ.get("UNEVEN_DEBUG"):
         raise error
     if isinstance(error, typer.Abort):
@@ -100,7 +100,7 @@ def _told(error: Exception) -> int:
         if message := error.format_message():
             terminal.note(message)
         return error.exit_code
-    if type(error).__name__ == "BudgetExceeded":  # by name: the ledger need not be imported to say no
+    if type(error).__name__ == "BudgetExceeded":  # by name, so that the ledger is not imported here
         terminal.note(str(error))
         return FAILED
     if isinstance(error, ValueError | OSError | ImportError):

@@ -1,4 +1,4 @@
-"""What every command shares: the console, ``--json``, tables."""
+"""What every command shares: the console, tables, ``--json``, notes, and checks of files to write."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SourcesPath = Annotated[Path, typer.Argument(metavar="SOURCES", help="A sources.
 
 
 def console() -> Console:
-    """Console on standard output; it drops colour where there is no terminal or NO_COLOR is set."""
+    """Console on standard output; without colour if that is not a terminal or NO_COLOR is set."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True)
 
 
 def refuse_output(path: Path | None) -> None:
-    """Refuse a file that could not be written, before any work is done for it."""
+    """Refuse a path that cannot be written, before any work is done."""
     if path is None:
         return
     folder = path.absolute().parent
@@ -49,7 +49,7 @@ def refuse_output(path: Path | None) -> None:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure under exactly that name, in the format that the name ends in (PNG if in none), or not at all."""
+    """Write a figure to exactly this path, atomically, in the format of its suffix (PNG if it has none)."""
     from uneven.io import written_atomically
 
     with written_atomically(path) as temporary:
@@ -57,7 +57,7 @@ def write_figure(figure: Figure, path: Path) -> None:
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse to write into a file that is read, or twice into one, under whatever names it goes."""
+    """Refuse an output that is also an input or another output, even under another name."""
     from uneven.io import same_file
 
     taken = {what: path for what, path in inputs.items() if path is not None}
@@ -70,24 +70,24 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
 
 
 def described_files(file: SourcesFile) -> dict[str, Path | None]:
-    """The sources file and the files of rows that it names."""
+    """Paths of the sources file and of the data files that it names."""
     data = {f"the data of {entry.name!r}": entry.data for entry in file.sources}
     shared = None if file.shared is None else file.shared.path
     return {"the sources file": file.path, "the data of all sources": shared, **data}
 
 
 def note(message: str) -> None:
-    """Say something on standard error."""
+    """Print one line on standard error."""
     print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
 
 
 def command_line() -> list[str]:
-    """What was typed, with the program's own name."""
+    """The command line as typed, beginning with ``uneven``."""
     return ["uneven", *sys.argv[1:]]
 
 
 def listed(values: Iterable[object]) -> str:
-    """Values as a reader would list them.
+    """List values in quotes, with commas and an "and".
 
     >>> listed(["a", "b", "c"])
     "'a', 'b' and 'c'"
@@ -96,17 +96,17 @@ def listed(values: Iterable[object]) -> str:
 
 
 def joined(words: Sequence[str]) -> str:
-    """Words with commas, and an "and" before the last."""
+    """Join words with commas, and with "and" before the last."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def print_json(values: Any) -> None:
-    """Print plain values as JSON; what JSON cannot hold (infinity, NaN) becomes null."""
+    """Print values as JSON; infinity and NaN, which JSON does not have, become null."""
     typer.echo(json.dumps(_plain(values), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Table with the first column to the left, and the others to the right, as numbers are."""
+    """Table with the first column aligned left and the others right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
