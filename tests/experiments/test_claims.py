@@ -7,9 +7,8 @@ import pytest
 
 from uneven.experiments import claims
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from uneven.experiments.order import RATES
+from uneven.experiments.panels import EPSILONS, RATES
 from uneven.experiments.results import Results
-from uneven.experiments.two_rates import EPSILONS
 
 RUNS = 40
 
@@ -41,17 +40,17 @@ def order_panel(clean, noisy, mixed, **options):
     ],
 )
 def test_order(clean, noisy, mixed, verdicts):
-    assert [claim.verdict for claim in claims.judged(order_panel(clean, noisy, mixed))] == verdicts
+    assert [claim.verdict for claim in claims.judge(order_panel(clean, noisy, mixed))] == verdicts
 
 
 def test_nothing_is_claimed_from_noise():
     """Methods and rates that do not differ: nothing holds, and nothing fails."""
     same = order_panel(lambda _: 1.0, lambda _: 1.0, lambda _: 1.0, spread=0.5)
-    assert HOLDS not in {claim.verdict for claim in claims.judged(same)}
+    assert HOLDS not in {claim.verdict for claim in claims.judge(same)}
     level = two_rates_panel(lambda _: 1.0, lambda _: 1.0, lambda _: 1.0, 1.0)
-    assert claims.judged(level)[0].verdict in (UNDECIDED, IN_PART)
-    assert HOLDS not in {claim.verdict for claim in claims.judged(level)}
-    assert [claim.verdict for claim in claims.judged(vary_panel(lambda _: 1.0, 1.0))] == [UNDECIDED, UNDECIDED]
+    assert claims.judge(level)[0].verdict in (UNDECIDED, IN_PART)
+    assert HOLDS not in {claim.verdict for claim in claims.judge(level)}
+    assert [claim.verdict for claim in claims.judge(vary_panel(lambda _: 1.0, 1.0))] == [UNDECIDED, UNDECIDED]
 
 
 def two_rates_panel(ours, clean, noisy, alone, **options):
@@ -72,7 +71,7 @@ def two_rates_panel(ours, clean, noisy, alone, **options):
 )
 def test_two_rates(ours, clean, alone, verdicts):
     results = two_rates_panel(ours, clean, lambda e: 100 / e, alone)
-    assert [claim.verdict for claim in claims.judged(results)] == verdicts
+    assert [claim.verdict for claim in claims.judge(results)] == verdicts
 
 
 def vary_panel(mean, alone, **options):
@@ -92,14 +91,14 @@ def vary_panel(mean, alone, **options):
 )
 def test_vary_c2(best, alone, spread, verdicts):
     results = vary_panel(lambda log_c: 1 + (log_c - best) ** 2, alone, spread=spread)
-    assert [claim.verdict for claim in claims.judged(results)] == verdicts
+    assert [claim.verdict for claim in claims.judge(results)] == verdicts
 
 
 def test_differences_are_within_runs():
     """What both share cancels: a difference of 1 stands out of runs that spread by 1,000."""
     shared = 1_000 * np.random.default_rng(0).normal(size=(1, RUNS))
     noise = 0.1 * np.random.default_rng(1).normal(size=(1, RUNS))
-    mean, error = claims.differences(shared + noise, shared + 1.0)
+    mean, error = claims.compare(shared + noise, shared + 1.0)
     assert mean[0] == pytest.approx(-1, abs=4 * error[0])
     assert error[0] == pytest.approx(0.1 / math.sqrt(RUNS), rel=4 / math.sqrt(2 * RUNS))
-    assert claims.lower(shared + noise, shared + 1.0).all()
+    assert claims.is_lower(shared + noise, shared + 1.0).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.experiments.demo import run_demo
+from uneven.experiments import run_demo
 from uneven.io import SourceEntry, read_sources, write_sources
 from uneven.report import demo_report, fit_report, plan_report
 from uneven.training.files import train

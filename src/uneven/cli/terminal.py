@@ -74,7 +74,7 @@ def described_files(file: SourcesFile) -> dict[str, Path | None]:
     return {"the sources file": file.path, **data}
 
 
-def bar(title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+def bar(title: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
     """Progress bar on standard error; it vanishes when that is no terminal."""
     from uneven.engine.progress import bar
 
