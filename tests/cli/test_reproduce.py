@@ -58,7 +58,10 @@ def test_a_figure_is_redrawn_without_running_again(quick):
 
 @needs_data
 def test_ctrl_c_keeps_what_is_done(tmp_path):
-    command = [sys.executable, "-m", "uneven", "reproduce", "order-mnist", "-o", str(tmp_path)]
+    """Under nohup or in a background job SIGINT is ignored, and children inherit that: the child takes it back."""
+    restored = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    run = "runpy.run_module('uneven', run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", f"{restored}; {run}", "reproduce", "order-mnist", "-o", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("order-mnist/*.parquet")):
         assert process.poll() is None

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from uneven.experiments import claims
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from uneven.experiments.figures import draw_paper
 from uneven.experiments.panels import EPSILONS, RATES
-from uneven.experiments.results import Results
+from uneven.experiments.results import Results, estimate_mean, format_mean
 
 RUNS = 40
 
@@ -92,6 +94,30 @@ def vary_panel(mean, alone, **options):
 def test_vary_c2(best, alone, spread, verdicts):
     results = vary_panel(lambda log_c: 1 + (log_c - best) ** 2, alone, spread=spread)
     assert [claim.verdict for claim in claims.judge(results)] == verdicts
+
+
+def test_standard_errors_are_the_spread_over_the_root_of_the_runs():
+    """Against scipy's, wherever one is shown; and n means of 16 runs spread by what 16 runs say."""
+    rng = np.random.default_rng(2)
+    runs = rng.normal(size=(400, 16))
+    mean, error = estimate_mean(runs)
+    np.testing.assert_allclose(error, stats.sem(runs, axis=1), rtol=1e-12)
+    spread = mean.std(ddof=1)  # of 400 means, known to 1/√800
+    assert math.sqrt((error**2).mean()) == pytest.approx(spread, rel=4 * math.sqrt(1 / 800 + 1 / 12_000))
+    assert format_mean(runs[0]) == f"{runs[0].mean():.3f} ± {stats.sem(runs[0]):.3f}"
+    settings = {"optimum": {"objective": 0.5, "accuracy": 0.9}}
+    results = Results("beyond-x", settings, {key: {("uneven", 1.0): runs[0]} for key in ("objective", "accuracy")})
+    assert results.excess("uneven")[2] == pytest.approx(stats.sem(runs[0]))
+    assert claims.judge_accuracy(results).numbers["standard error"] == pytest.approx(100 * stats.sem(runs[0]))
+
+
+def test_figures_show_one_standard_error():
+    results = two_rates_panel(lambda e: 10 / e, lambda e: 20 / e, lambda e: 100 / e, 4.0)
+    axes = draw_paper({"two-rates-mnist": results}).axes[0]
+    for method, container in zip(("Algorithm2", "SameClean", "SameNoisy"), axes.containers, strict=True):
+        _, runs = results.of(method)
+        segments = np.array(container.lines[2][0].get_segments())  # from mean - error to mean + error
+        np.testing.assert_allclose(np.diff(segments[:, :, 1], axis=1)[:, 0], 2 * stats.sem(runs, axis=1), rtol=1e-9)
 
 
 def test_differences_are_within_runs():

@@ -52,12 +52,12 @@ def command(
 
 
 def _print(demo: Demo, folder: Path) -> None:
-    from uneven.report.words import reasons
+    from uneven.report import explain
 
     console = terminal.console()
     typer.echo(INTRODUCTION.format(rows=demo.rows))
     console.print("The plan", style="bold")
-    for line in reasons(demo.plan):
+    for line in explain(demo.plan):
         typer.echo(textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    "))
     typer.echo("")
     console.print(_tabulate(demo))

@@ -10,7 +10,7 @@ from uneven.report.words import QUESTION
 from uneven.schedules import Precision
 
 if TYPE_CHECKING:
-    from uneven.experiments.demo import Demo
+    from uneven.experiments import Demo
     from uneven.training.files import Trained
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
@@ -25,7 +25,7 @@ LATE = (
 )
 
 
-def _of_bound(plan: Plan) -> list[str]:
+def _explain_bound(plan: Plan) -> list[str]:
     """What a reader of the bound should know."""
     return [*plan.caveats, *([LATE] if isinstance(plan.segments[0].schedule, Precision) else [])]
 
@@ -43,6 +43,10 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     note : str
         What was planned for.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> import uneven
@@ -59,7 +63,7 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
         sections.contributed(plan),
         sections.exchange(plan),
         sections.privacy_planned(plan),
-        sections.caveats([*_of_bound(plan), *said, UNIT_BALL, DESCRIBED]),
+        sections.caveats([*_explain_bound(plan), *said, UNIT_BALL, DESCRIBED]),
         sections.repeat(command, settings),
     ]
     return markup.page("A plan for data of uneven quality", QUESTION, parts, FOOT)
@@ -88,14 +92,26 @@ def fit_report(trained: Trained, command: str, settings: str = "") -> str:
         sections.contributed(plan),
         sections.exchange(plan),
         sections.privacy(trained.model.privacy_spent_, trained.simulated),
-        sections.caveats([*_of_bound(plan), scaled, UNIT_BALL, DESCRIBED, *_of_measures(trained)]),
+        sections.caveats([*_explain_bound(plan), scaled, UNIT_BALL, DESCRIBED, *_explain_measures(trained)]),
         sections.repeat(command, settings),
     ]
     return markup.page("A classifier from data of uneven quality", QUESTION, parts, FOOT)
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
-    """Report of the demo: a plan, and every strategy simulated."""
+    """Report of the demo, as one HTML file: a plan, and every strategy simulated.
+
+    Parameters
+    ----------
+    demo : Demo
+        What `uneven.experiments.run_demo` returned.
+    command, settings : str
+        See `plan_report`.
+
+    Returns
+    -------
+    str
+    """
     plan = demo.plan
     simulated = (
         f"A simulation: {demo.runs} runs with noise from a seed, measured on rows that a real run would not look at. "
@@ -111,13 +127,13 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         sections.contributed(plan),
         sections.exchange(plan),
         sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True),
-        sections.caveats([*_of_bound(plan), simulated, UNIT_BALL, DESCRIBED]),
+        sections.caveats([*_explain_bound(plan), simulated, UNIT_BALL, DESCRIBED]),
         sections.repeat(command, settings),
     ]
     return markup.page("Two sites, two privacy rules: the demo of uneven", QUESTION, parts, FOOT)
 
 
-def _of_measures(trained: Trained) -> list[str]:
+def _explain_measures(trained: Trained) -> list[str]:
     if any(one.which.startswith("rows learned from") for one in trained.measures):
         return ["Rows learned from flatter a model: rows that it has not seen are the test."]
     return []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
-    "Describe your sources: how many rows each has, and what stands between them and the learner. "
+    "Describe your sources: how many rows each has, and its noise or protection. "
     "The plan below follows each change; settings and files are in the sidebar. No data is needed, and none is sent."
 )
 NARROW = 300
@@ -281,7 +281,7 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
         alt = "Mean squared distance to the optimum, measured and predicted, by strategy"
         _picture(pictures.measured_figure(shown, done.plans, done.distance, _ground()), alt)
     with right:
-        _table(_simulation_rows(done), "Measured and predicted, by strategy")
+        _table(tabulate_simulation(done), "Measured and predicted, by strategy")
         used = ", ".join(f"{rows:,} of {name}" for name, rows in done.rows.items())
         st.caption(
             _literal(
@@ -291,7 +291,8 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
         )
 
 
-def _simulation_rows(done: Simulation) -> list[tuple[str, ...]]:
+def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
+    """Header and one row per strategy: what was measured beside the bound."""
     rows: list[tuple[str, ...]] = [("strategy", "measured", "bound", "accuracy")]
     for name, own in done.plans.items():
         (mean, error), (share, wobble) = done.distance[name], done.accuracy[name]
