@@ -56,7 +56,7 @@ def test_nothing_is_claimed_from_noise():
 
 
 def two_rates_panel(ours, clean, noisy, alone, **options):
-    means = {("CleanOnly", math.nan): alone}
+    means = {("CleanOnly", math.nan): alone, ("Optimal", math.nan): 0.5}
     for method, mean in [("Algorithm2", ours), ("SameClean", clean), ("SameNoisy", noisy)]:
         means |= {(method, e): mean(e) for e in EPSILONS}
     return made_up("two-rates-mnist", means, **options)

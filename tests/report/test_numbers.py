@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from conftest import COMMAND, fitted, planned
+from reported import COMMAND, fitted, planned
 
 import uneven
 from uneven.report import fit_report, plan_report
@@ -148,7 +148,9 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
         rows, accuracy, objective = shown[one.which]
         assert value(rows) == one.rows
         assert float(accuracy) == pytest.approx(one.accuracy, abs=5.1e-5)
-        assert objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
+        assert (
+            objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
+        )
 
 
 def test_lower_moments_promise_nothing():
