@@ -103,14 +103,8 @@ def _suggest_commands(folder: Path) -> list[tuple[str, str]]:
     sources, model, test, predictions = (shlex.quote(str(folder / name)) for name in names)
     return [
         ("the plan with an intercept, and every other strategy's bound", f"uneven plan {sources}"),
-        (
-            "change an epsilon in the file first, then learn",
-            f"uneven fit {sources} -o {model} --test {test}",
-        ),
-        (
-            "labels and probabilities",
-            f"uneven predict {model} {test} -o {predictions}",
-        ),
+        ("change an epsilon in the file first, then learn", f"uneven fit {sources} -o {model} --test {test}"),
+        ("labels and probabilities", f"uneven predict {model} {test} -o {predictions}"),
         ("start on files of your own", "uneven init YOUR_FILES"),
     ]
 

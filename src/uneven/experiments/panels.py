@@ -46,22 +46,11 @@ OUTSIDE, INSIDE = 8, 7
 
 SAME_RATE = {"Clean": "same-rate-clean-first", "Noisy": "same-rate-noisy-first"}
 
-OURS: dict[str, Any] = {
-    "strategy": "precision",
-    "moments": "auto",
-    "radius": "tight",
-    "clip": 0.5,
-    "mechanism": "privunit",
-}
-"""What the classifier does by default under privacy."""
+CHOICES = ("strategy", "moments", "radius", "clip", "mechanism")
+OURS: dict[str, Any] = dict(zip(CHOICES, ("precision", "auto", "tight", 0.5, "privunit"), strict=True))
+THEIRS: dict[str, Any] = dict(zip(CHOICES, ("two-rates", "upper", "paper", None, "l2-laplace"), strict=True))
+"""What the classifier does by default under privacy, and what the paper does."""
 
-THEIRS: dict[str, Any] = {
-    "strategy": "two-rates",
-    "moments": "upper",
-    "radius": "paper",
-    "clip": None,
-    "mechanism": "l2-laplace",
-}
 ADDED: dict[str, dict[str, Any]] = {
     "Algorithm2": {},
     "+ privunit": {"mechanism": "privunit"},

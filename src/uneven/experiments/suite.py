@@ -9,20 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from uneven import checks
-from uneven.datasets import Dataset, counts, load_covertype, load_mnist
+from uneven import checks, datasets
+from uneven.datasets import Dataset, counts
+from uneven.experiments import outputs
 from uneven.experiments import panels as build
 from uneven.experiments.claims import Claim, judge
 from uneven.experiments.figures import draw_beyond, draw_paper
-from uneven.experiments.outputs import (
-    describe_baselines,
-    format_claims,
-    format_table,
-    tabulate,
-    write_claims,
-    write_figure,
-)
 from uneven.experiments.panels import Counts, Panel
 from uneven.experiments.results import Results, list_parts, read_results
 from uneven.experiments.running import describe_settings, find_finished_runs, run_panel
@@ -32,10 +26,9 @@ PathLike = str | os.PathLike[str]
 Bar = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Makes a progress bar of a title and a total; it is called with each finished part of the total."""
 
-LOADERS: dict[str, Callable[[PathLike | None], Dataset]] = {
-    "mnist": load_mnist,
-    "covertype": load_covertype,
-    "mnist-784": lambda data: load_mnist(data, dimensions=None),
+LOADERS: dict[str, Callable[..., Dataset]] = {
+    **datasets.LOADERS,
+    "mnist-784": partial(datasets.load_mnist, dimensions=None),
 }
 FEATURES = {"mnist": 25, "covertype": 54, "mnist-784": 784}
 FULL_ROWS = {"mnist": 60_000, "covertype": 500_000, "mnist-784": 60_000}
@@ -45,23 +38,12 @@ QUICK_ROWS = {"mnist": 30_000, "covertype": 40_000, "mnist-784": 6_000}
 QUICK_RUNS, FULL_RUNS = 16, 100
 
 
-@dataclass(frozen=True)
-class Spec:
-    """How to make a panel.
-
-    Attributes
-    ----------
-    dataset : str
-        One of `LOADERS`.
-    build : callable
-        Takes a data set's name, a function from shares to rows of each source, and the number of features.
-    cost : float
-        About how long the panel takes, in any unit: for the progress bar.
-    """
+class Spec(NamedTuple):
+    """How to make a panel: on which of `LOADERS`, by which function, and about how long it takes, in any unit."""
 
     dataset: str
     build: Callable[[str, Counts, int], Panel]
-    cost: float = 1.0
+    cost: float
 
 
 PAPER = {
@@ -144,46 +126,39 @@ def reproduce(
     Outcome
         The folder has ``claims.json``, ``claims.md``, ``figure.png`` and ``figure.pdf``.
     """
-    return _run_suite(PAPER, summarise_paper, panels, runs, data, Path(output), seed, quick, progress)
+    return _run_suite(PAPER, summarise_paper, panels, Path(output), runs, data, seed, quick, progress)
 
 
-def beyond(
-    panels: Sequence[str] | None = None,
-    *,
-    runs: int | None = None,
-    data: PathLike | None = None,
-    output: PathLike = "beyond",
-    seed: int = 0,
-    quick: bool = False,
-    progress: Bar | None = None,
-) -> Outcome:
+def beyond(panels: Sequence[str] | None = None, *, output: PathLike = "beyond", **options: Any) -> Outcome:
     """Run the paper's strategies and ours on the same rows at the same ε.
 
     Parameters
     ----------
     panels : list of str or None
         Some of `BEYOND`; None for all.
-    runs, data, output, seed, quick, progress
-        See `reproduce`.
+    output : path
+        Folder for results; created if missing.
+    **options
+        `runs`, `data`, `seed`, `quick` and `progress`, as `reproduce` has them.
 
     Returns
     -------
     Outcome
         Its claims are the targets. The folder has ``targets.json``, ``tables.md``, ``figure.png`` and ``figure.pdf``.
     """
-    return _run_suite(BEYOND, summarise_beyond, panels, runs, data, Path(output), seed, quick, progress)
+    return _run_suite(BEYOND, summarise_beyond, panels, Path(output), **options)
 
 
 def _run_suite(
     specs: Mapping[str, Spec],
     summarise: Callable[[Mapping[str, Results], Path], list[Claim]],
     panels: Sequence[str] | None,
-    runs: int | None,
-    data: PathLike | None,
     folder: Path,
-    seed: int,
-    quick: bool,
-    progress: Bar | None,
+    runs: int | None = None,
+    data: PathLike | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    progress: Bar | None = None,
 ) -> Outcome:
     """Run what is missing of the panels asked for, all if None, and summarise every panel in the folder."""
     names = [checks.one_of("panel", name, specs) for name in panels or specs]
@@ -220,20 +195,22 @@ def _run_suite(
 def summarise_paper(results: Mapping[str, Results], folder: Path) -> list[Claim]:
     """Judge the paper's claims and draw its figure, from results alone; write both into the folder."""
     claims = [claim for one in results.values() for claim in judge(one)]
-    write_claims(folder / "claims.json", results, claims)
-    write_text_atomically(folder / "claims.md", format_claims("the paper says", claims))
-    write_figure(folder, draw_paper(results))
+    outputs.write_claims(folder / "claims.json", results, claims)
+    write_text_atomically(folder / "claims.md", outputs.format_claims("the paper says", claims))
+    outputs.write_figure(folder, draw_paper(results))
     return claims
 
 
 def summarise_beyond(results: Mapping[str, Results], folder: Path) -> list[Claim]:
     """Judge the targets, make the tables and draw the figure, from results alone; write them into the folder."""
     targets = [target for one in results.values() for target in judge(one)]
-    write_claims(folder / "targets.json", results, targets)
-    sections = [format_claims("target", targets)] if targets else []
+    outputs.write_claims(folder / "targets.json", results, targets)
+    sections = [outputs.format_claims("target", targets)] if targets else []
     for name, one in results.items():
-        sections.append(f"## {name}\n\n{describe_baselines(one)}\n\n{format_table(*tabulate(one))}")
+        sections.append(
+            f"## {name}\n\n{outputs.describe_baselines(one)}\n\n{outputs.format_table(*outputs.tabulate(one))}"
+        )
     write_text_atomically(folder / "tables.md", "\n".join(sections))
     if (figure := draw_beyond(results)) is not None:
-        write_figure(folder, figure)
+        outputs.write_figure(folder, figure)
     return targets

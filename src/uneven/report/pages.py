@@ -25,11 +25,6 @@ LATE = (
 )
 
 
-def _explain_bound(plan: Plan) -> list[str]:
-    """What a reader of the bound should know."""
-    return [*plan.caveats, *([LATE] if isinstance(plan.segments[0].schedule, Precision) else [])]
-
-
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
     """Report of a plan, as one HTML file.
 
@@ -55,18 +50,8 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     (False, True)
     """
     said = [f"{note[0].upper()}{note[1:]}."] if note else []
-    parts = [
-        sections.answer(plan),
-        sections.sources(plan),
-        sections.the_plan(plan),
-        sections.step_sizes(plan),
-        sections.contributed(plan),
-        sections.exchange(plan),
-        sections.privacy_planned(plan),
-        sections.caveats([*_explain_bound(plan), *said, UNIT_BALL, DESCRIBED]),
-        sections.repeat(command, settings),
-    ]
-    return markup.page("A plan for data of uneven quality", QUESTION, parts, FOOT)
+    privacy = sections.privacy_planned(plan)
+    return _write_page("A plan for data of uneven quality", plan, "", "", privacy, said, command, settings)
 
 
 def fit_report(trained: Trained, command: str, settings: str = "") -> str:
@@ -82,20 +67,14 @@ def fit_report(trained: Trained, command: str, settings: str = "") -> str:
     plan, scale = trained.plan, trained.scale
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     scaled = f"Rows were divided by {scale.factor:.6g}{intercept}: step sizes and bounds are for rows so scaled."
-    parts = [
-        sections.answer(plan),
-        sections.measures(trained.measures),
-        sections.sources(plan),
-        sections.the_plan(plan),
-        sections.step_sizes(plan),
-        *([] if trained.path is None else [sections.path(plan, trained.path, trained.followed)]),
-        sections.contributed(plan),
-        sections.exchange(plan),
-        sections.privacy(trained.model.privacy_spent_, trained.simulated),
-        sections.caveats([*_explain_bound(plan), scaled, UNIT_BALL, DESCRIBED, *_explain_measures(trained)]),
-        sections.repeat(command, settings),
-    ]
-    return markup.page("A classifier from data of uneven quality", QUESTION, parts, FOOT)
+    measured = sections.measures(trained.measures)
+    path = "" if trained.path is None else sections.path(plan, trained.path, trained.followed)
+    privacy = sections.privacy(trained.model.privacy_spent_, trained.simulated)
+    said = [scaled]
+    if any(one.which.startswith("rows learned from") for one in trained.measures):
+        said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
+    title = "A classifier from data of uneven quality"
+    return _write_page(title, plan, measured, path, privacy, said, command, settings)
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
@@ -117,23 +96,28 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         f"A simulation: {demo.runs} runs with noise from a seed, measured on rows that a real run would not look at. "
         "The ± is one standard error over the runs."
     )
+    privacy = sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True)
+    measured, path = sections.comparison(demo), sections.demo_paths(demo)
+    title = "Two sites, two privacy rules: the demo of uneven"
+    return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
+
+
+def _write_page(
+    title: str, plan: Plan, measured: str, path: str, privacy: str, said: list[str], command: str, settings: str
+) -> str:
+    """What all reports have, with what was measured, the path and the privacy where they belong."""
+    average = [LATE] if isinstance(plan.segments[0].schedule, Precision) else []
     parts = [
         sections.answer(plan),
-        sections.comparison(demo),
+        measured,
         sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
-        sections.demo_paths(demo),
+        path,
         sections.contributed(plan),
         sections.exchange(plan),
-        sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True),
-        sections.caveats([*_explain_bound(plan), simulated, UNIT_BALL, DESCRIBED]),
+        privacy,
+        sections.caveats([*plan.caveats, *average, *said, UNIT_BALL, DESCRIBED]),
         sections.repeat(command, settings),
     ]
-    return markup.page("Two sites, two privacy rules: the demo of uneven", QUESTION, parts, FOOT)
-
-
-def _explain_measures(trained: Trained) -> list[str]:
-    if any(one.which.startswith("rows learned from") for one in trained.measures):
-        return ["Rows learned from flatter a model: rows that it has not seen are the test."]
-    return []
+    return markup.page(title, QUESTION, filter(None, parts), FOOT)

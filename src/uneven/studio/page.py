@@ -39,14 +39,7 @@ STYLE = """<style>
 .stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
 @media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
 </style>"""
-DTYPES = {
-    "name": "object",
-    "rows": "Int64",
-    "kind": "object",
-    "level": "float",
-    "mechanism": "object",
-    "price": "float",
-}
+DTYPES = dict(zip(table.COLUMNS, ("object", "Int64", "object", "float", "object", "float"), strict=True))
 
 
 def main() -> None:
@@ -308,8 +301,8 @@ def _sample() -> Dataset:
 
 def _table(rows: Sequence[Sequence[str]], alt: str) -> None:
     """Rows of text, the first a header, as they are: names are not markup."""
-    literal = [rows[0], *([_literal(cell) for cell in row] for row in rows[1:])]
-    st.table(pd.DataFrame(table.columns_of(literal)), hide_index=True, border="horizontal", alt=alt)
+    literal = [[_literal(cell) for cell in row] for row in rows[1:]]
+    st.table(pd.DataFrame(literal, columns=list(rows[0])), hide_index=True, border="horizontal", alt=alt)
 
 
 def _picture(figure: Figure, alt: str) -> None:
