@@ -9,13 +9,14 @@ from uneven.noise.privacy import draw_l2_laplace
 
 @dataclass(frozen=True)
 class Quiet:
-    """The paper's mechanism with noise scaled 20% too low."""
+    """The paper's mechanism with noise scaled too low, so that its true ε is ε/scale."""
 
     epsilon_per_row: float
+    scale: float = 0.8
 
     def release(self, gradients, bound, rng):
         rows, d = gradients.shape
-        return gradients + 0.8 * bound * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)
+        return gradients + self.scale * bound * draw_l2_laplace(rows, d, self.epsilon_per_row, rng)
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,17 @@ def test_noise_scaled_too_low_is_caught(d, epsilon):
     assert found.verdict == "VIOLATION"
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_a_flaw_of_six_percent_is_caught(epsilon):
+    """True ε 6% above the stated one: the bound lies between the two, and any bound above ε is a violation."""
+    found = audit(flawed.Quiet(epsilon, 1 / 1.06), 1, seed=0)
+    assert epsilon < found.bound <= 1.06 * epsilon
+    assert found.violated
+    assert found.verdict == "VIOLATION"
+    assert replace(found, bound=1.001 * epsilon).violated
+    assert not replace(found, bound=epsilon).violated
+
+
 @pytest.mark.parametrize("d", [2, 5])
 def test_laplace_on_each_coordinate_is_caught(d):
     """Its true ε is √d times what it states; in one dimension it is what it states, and passes."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.experiments.demo import run_demo
+from uneven.experiments import run_demo
 from uneven.io import read_sources, sources_from_text
 from uneven.settings import Settings
 from uneven.training.planning import choose_clip

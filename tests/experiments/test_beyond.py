@@ -8,11 +8,12 @@ import pytest
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets import counts as counts_of
-from uneven.experiments import beyond_panels, running, targets
-from uneven.experiments.beyond import SPECS, summarised
+from uneven.experiments import claims, panels, running
 from uneven.experiments.claims import FAILS, HOLDS
-from uneven.experiments.results import Results
-from uneven.experiments.two_rates import EPSILONS
+from uneven.experiments.outputs import tabulate
+from uneven.experiments.panels import EPSILONS
+from uneven.experiments.results import Results, read_results
+from uneven.experiments.suite import BEYOND, summarise_beyond
 
 RUNS = 40
 
@@ -21,7 +22,7 @@ def counts(shares):
     return {name: round(share * 60_000) for name, share in shares.items()}
 
 
-@pytest.mark.parametrize("build", [beyond_panels.beyond, beyond_panels.ablation, beyond_panels.harder])
+@pytest.mark.parametrize("build", [panels.build_beyond, panels.build_ablation, panels.build_harder])
 def test_every_method_has_the_same_rows_and_epsilons(build):
     """No method may see more rows, or an ε other than the source's own (but for those at the strictest)."""
     for case in build("mnist", counts, 25).cases:
@@ -34,7 +35,7 @@ def test_every_method_has_the_same_rows_and_epsilons(build):
         if "trictest" in case.method:
             assert epsilons == {"clean": case.x, "noisy": case.x}
         else:
-            assert epsilons["clean"] == (1 if build is beyond_panels.harder else 10)
+            assert epsilons["clean"] == (1 if build is panels.build_harder else 10)
             assert math.isnan(case.x) or epsilons["noisy"] == case.x
 
 
@@ -43,13 +44,13 @@ def test_ours_is_what_the_classifier_does_by_default():
     X, source = rng.normal(size=(600, 3)) / 10, np.where(np.arange(600) < 60, "clean", "noisy")
     noise = {"clean": uneven.LocalPrivacy(10), "noisy": uneven.LocalPrivacy(1)}
     plan = uneven.UnevenClassifier(noise, random_state=0).fit(X, X[:, 0] > 0, source=source).plan_
-    options = {key: value for key, value in beyond_panels.OURS.items() if key not in ("mechanism", "moments")}
+    options = {key: value for key, value in panels.OURS.items() if key not in ("mechanism", "moments")}
     assert {"strategy": plan.strategy, "radius": plan.problem.radius, "clip": plan.problem.clip} == options
-    assert {source.noise.mechanism for source in plan.sources} == {beyond_panels.OURS["mechanism"]}
+    assert {source.noise.mechanism for source in plan.sources} == {panels.OURS["mechanism"]}
 
 
 def test_an_ablation_changes_one_thing_at_a_time():
-    cases = [case for case in beyond_panels.ablation("mnist", counts, 25).cases if case.x == 1.0]
+    cases = [case for case in panels.build_ablation("mnist", counts, 25).cases if case.x == 1.0]
 
     def facts(case):
         mechanism = case.plan.sources[0].noise.mechanism
@@ -67,11 +68,11 @@ def test_an_ablation_changes_one_thing_at_a_time():
 
 
 def test_settings_beyond_the_papers():
-    (hard,) = {tuple(s.noise.epsilon for s in case.plan.sources) for case in both(beyond_panels.harder)}
+    (hard,) = {tuple(s.noise.epsilon for s in case.plan.sources) for case in both(panels.build_harder)}
     assert hard == (1.0, 0.1)
-    most = max(beyond_panels.sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
+    most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
-    for build in (beyond_panels.beyond, beyond_panels.harder, beyond_panels.wide):
+    for build in (panels.build_beyond, panels.build_harder, panels.build_wide):
         only = [case.plan for case in build("mnist", counts, 25).cases if "only" in case.method.lower()]
         assert [plan.order for plan in only] == [["clean"], ["clean"]]
         assert [plan.strategy for plan in only][1] == "precision"
@@ -82,7 +83,7 @@ def both(build):
 
 
 def test_sources_come_one_by_one():
-    cases = beyond_panels.sources("covertype", counts, 54).cases
+    cases = panels.build_sources("covertype", counts, 54).cases
     assert [len(case.plan.sources) for case in cases if case.method == "uneven"] == [1, 2, 3, 4]
 
 
@@ -94,7 +95,7 @@ def tiny():
 
 def test_the_optimum_is_one(tiny):
     problem = uneven.Problem(54, 1e-3, 50)
-    found = running.reached_without_noise(problem, tiny)
+    found = running.measure_without_noise(problem, tiny)
     from sklearn.linear_model import LogisticRegression
 
     theirs = LogisticRegression(C=1 / (1e-3 * 2_000), fit_intercept=False, tol=1e-10, max_iter=10_000)
@@ -105,11 +106,9 @@ def test_the_optimum_is_one(tiny):
 
 
 def test_cases_averaged_differently_share_their_random_numbers(tmp_path, tiny):
-    panel = beyond_panels.ablation("tiny", lambda shares: counts_of(len(tiny.y), shares), 54)
-    few = beyond_panels.Panel(panel.name, "tiny", "ε_N", tuple(case for case in panel.cases if case.x == 1.0))
+    panel = panels.build_ablation("tiny", lambda shares: counts_of(len(tiny.y), shares), 54)
+    few = panels.Panel(panel.name, "tiny", "ε_N", tuple(case for case in panel.cases if case.x == 1.0))
     running.run_panel(few, tiny, tmp_path, runs=2, seed=3)
-    from uneven.experiments.results import read_results
-
     measured = read_results(tmp_path, panel.name)
     for case in few.cases:
         alone = uneven.sweep(
@@ -142,7 +141,7 @@ def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9):
     ],
 )
 def test_targets(options, verdicts):
-    assert [target.verdict for target in targets.judged({"beyond-mnist": made_up(**options)})] == verdicts
+    assert [target.verdict for target in claims.judge(made_up(**options))] == verdicts
 
 
 def test_a_little_worse_by_chance_is_not_worse():
@@ -153,11 +152,9 @@ def test_a_little_worse_by_chance_is_not_worse():
     for errors, verdict in ((1.0, HOLDS), (3.0, FAILS)):
         worse = errors / math.sqrt(RUNS) + noise
         objective = {("uneven", 1.0): np.zeros(RUNS), ("uneven", 2.0): worse, ("uneven, clean only", math.nan): -worse}
-        assert (
-            targets.more_sources_do_no_harm(Results("sources-mnist", {}, {"objective": objective})).verdict == verdict
-        )
+        assert claims.judge_more_sources(Results("sources-mnist", {}, {"objective": objective})).verdict == verdict
         alone = {("uneven", 1.0): worse, ("uneven, clean only", math.nan): np.zeros(RUNS)}
-        assert targets.not_behind_clean_only(Results("harder-mnist", {}, {"objective": alone})).verdict == verdict
+        assert claims.judge_noisy_source(Results("harder-mnist", {}, {"objective": alone})).verdict == verdict
 
 
 @pytest.mark.parametrize(("means", "verdict"), [([4, 3, 2, 2], HOLDS), ([4, 3, 3.1, 2], FAILS)])
@@ -165,12 +162,12 @@ def test_more_sources(means, verdict):
     noise = 0.01 * np.random.default_rng(0).normal(size=(4, RUNS))
     objective = {("uneven", float(i + 1)): mean + noise[i] for i, mean in enumerate(means)}
     results = Results("sources-mnist", {}, {"objective": objective})
-    assert targets.more_sources_do_no_harm(results).verdict == verdict
+    assert claims.judge_more_sources(results).verdict == verdict
 
 
 def test_a_table_has_excesses_and_their_ratio():
     results = made_up(lambda e: e / 100)
-    head, rows = targets.table(results)
+    head, rows = tabulate(results)
     assert head[:2] == ["ε_N", "Algorithm2"]
     first = dict(zip(head, rows[0], strict=True))
     assert first["ε_N"] == "1"
@@ -181,19 +178,17 @@ def test_a_table_has_excesses_and_their_ratio():
 
 
 def test_every_panel_can_be_built():
-    for name, spec in SPECS.items():
+    for name, spec in BEYOND.items():
         assert spec.build(spec.dataset, counts, 25).name == name
 
 
 def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
-    panel = beyond_panels.ablation("mnist", lambda shares: counts_of(len(tiny.y), shares), 54)
+    panel = panels.build_ablation("mnist", lambda shares: counts_of(len(tiny.y), shares), 54)
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=0)
-    from uneven.experiments.results import read_results
-
     results = read_results(tmp_path, "ablation-mnist")
-    head, rows = targets.table(results)
+    head, rows = tabulate(results)
     assert head == ["", "ε_N = 1", "ε_N = 3", "ε_N = 10"]
     assert len(rows) == 13
-    summarised({"ablation-mnist": results}, tmp_path)
+    summarise_beyond({"ablation-mnist": results}, tmp_path)
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     assert "| − clipping |" in (tmp_path / "tables.md").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import uneven
 from uneven.io import sources_to_text
 from uneven.planner import text
 from uneven.studio import page, table
+from uneven.studio.simulation import Simulation
 
 CROWD = [
     uneven.Source("experts", 2_000, price=1.0),
@@ -203,6 +204,18 @@ def test_a_bad_file_is_one_line_and_changes_nothing(app, content, message):
     assert shown(app) == before
 
 
+def test_a_simulation_shows_each_strategy_its_own_figures():
+    plans = uneven.plan(table.HOSPITALS, **table.SETTINGS).alternatives()
+    distance = {name: (0.5 + k, 0.01 * k) for k, name in enumerate(plans)}
+    accuracy = {name: (0.6 + 0.01 * k, 0.001 * k) for k, name in enumerate(plans)}
+    done = Simulation(plans, 2, distance, accuracy, 0.9)
+    head, *rows = page.tabulate_simulation(done)
+    assert head == ("strategy", "measured", "bound", "accuracy")
+    for k, (row, (name, plan)) in enumerate(zip(rows, plans.items(), strict=True)):
+        measured, accurate = f"{text.number(0.5 + k)} ± {0.01 * k:.2g}", f"{60 + k}.0% ± {0.1 * k:.1f}"
+        assert row == (name, measured, text.number(plan.bound), accurate)
+
+
 def test_a_simulation_is_shown_and_marked_when_it_is_old(app):
     small = [{**table.row_of(source), "rows": source.rows // 100} for source in table.HOSPITALS]
     with_rows(app, *small)
@@ -210,6 +223,9 @@ def test_a_simulation_is_shown_and_marked_when_it_is_old(app):
     app.button[0].click().run()
     assert not app.exception
     assert "2 runs; each used 500 of clinic, 4,500 of region" in shown(app)
+    expected = page.tabulate_simulation(app.session_state["simulation"][1])
+    (rows,) = [one.value for one in app.table if "accuracy" in one.value]
+    assert [tuple(re.sub(r"\\(.)", r"\1", cell) for cell in row) for row in rows.to_numpy()] == expected[1:]
     assert not app.warning
     app.get_by_key("alpha").set_value(0.01).run()
     assert "have changed since" in app.warning[0].value

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
@@ -28,7 +29,7 @@ def tiny():
 @pytest.mark.parametrize(("rows", "limit"), [((50_000, 450_000), 20_000), ((1, 10**9), 100), ((7, 8, 9), 10)])
 def test_rows_are_scaled_in_proportion(rows, limit):
     sources = [uneven.Source(str(i), n, price=2.0) for i, n in enumerate(rows)]
-    small = simulation.scaled(sources, limit)
+    small = simulation.scale_rows(sources, limit)
     assert limit - len(rows) < sum(source.rows for source in small) <= limit
     for before, after in zip(sources, small, strict=True):
         assert abs(after.rows - limit * before.rows / sum(rows)) <= len(rows)
@@ -36,9 +37,9 @@ def test_rows_are_scaled_in_proportion(rows, limit):
 
 
 def test_few_rows_are_left_as_they_are():
-    assert simulation.scaled(table.HOSPITALS, 500_000) == list(table.HOSPITALS)
+    assert simulation.scale_rows(table.HOSPITALS, 500_000) == list(table.HOSPITALS)
     with pytest.raises(ValueError, match="sources must be at most 1 to run on the sample, got 2"):
-        simulation.scaled(table.HOSPITALS, 1)
+        simulation.scale_rows(table.HOSPITALS, 1)
 
 
 def test_rows_are_dealt_once_and_labels_flipped_where_they_should_be(tiny):
@@ -54,11 +55,18 @@ def test_rows_are_dealt_once_and_labels_flipped_where_they_should_be(tiny):
     assert abs(flipped - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 390)  # four standard errors
 
 
-def test_standard_errors_shrink_as_one_over_the_root_of_the_runs():
-    plans = {"a": None}
-    values = np.array([[1.0, 3.0, 1.0, 3.0]])
-    mean, error = simulation._estimates(plans, values)["a"]
-    assert (mean, error) == pytest.approx((2.0, np.sqrt(4 / 3) / 2))
+def test_every_strategy_has_its_own_measurements(tiny):
+    """Distance and accuracy of each strategy are those of its own answers, with scipy's standard errors."""
+    sources = [uneven.Source("a", 60, uneven.LocalPrivacy(8)), uneven.Source("b", 400, uneven.LocalPrivacy(0.5))]
+    done = simulation.simulate(uneven.plan(sources, 4, alpha=0.1, batch_size=5), tiny, runs=5, seed=2)
+    runs = [simulation._one_run(done.plans, tiny, np.random.SeedSequence([2, run])) for run in range(5)]
+    best = optimum(next(iter(done.plans.values())).problem, tiny.X, tiny.y)
+    for i, name in enumerate(done.plans):
+        correct = [np.mean((tiny.X_test @ w[i] > 0) == (tiny.y_test > 0)) for w in runs]
+        distance = [np.sum((w[i] - best) ** 2) for w in runs]
+        assert done.accuracy[name] == pytest.approx((np.mean(correct), stats.sem(correct)))
+        assert done.distance[name] == pytest.approx((np.mean(distance), stats.sem(distance)))
+    assert len({mean for mean, _ in done.accuracy.values()}) > 3
 
 
 def test_without_noise_or_flips_it_ends_near_the_optimum(tiny):

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import NamedTuple
 
@@ -15,10 +16,12 @@ from uneven.audit.drawing import Releases, by_engine
 from uneven.noise import LocalPrivacy, Noise
 from uneven.noise.privacy import MECHANISMS
 from uneven.problem import Problem
-from uneven.progress import bar
 
 SLOWER = 20
-"""privunit's `release` is an interpreted loop, the same that the engine compiles: it gets a so much smaller share."""
+"""privunit's `release` is an interpreted loop, the same that the engine compiles: it gets this much fewer draws."""
+
+Bar = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
+"""Makes a progress bar of a title and a total; it is called with each finished part of the total."""
 
 
 class Line(NamedTuple):
@@ -39,7 +42,7 @@ def audit_all(
     draws: int = 1_000_000,
     confidence: float = 0.99,
     seed: int | None = None,
-    progress: bool = False,
+    progress: Bar | None = None,
 ) -> list[Audit]:
     """Audit every mechanism at every ε and dimension, as a site releases rows and as the engine does.
 
@@ -47,10 +50,21 @@ def audit_all(
     ----------
     mechanisms : list of str
         ``"l2-laplace"``, ``"privunit"``, or ``"module:Class"`` for another, called with ε.
+    epsilons, dimensions : list of float, list of int
+    clip : float or None
+        Norm that gradients are bounded by; 1 if None.
     draws : int
         Releases for each audit; a twentieth where `privunit` is interpreted row by row.
     confidence : float
         That no bound in the list exceeds its true ε: the audits share the chance of error equally.
+    seed : int or None
+        None draws as a private run does, from the operating system's randomness.
+    progress : callable or None
+        Makes a progress bar of a title and a total; None shows none.
+
+    Returns
+    -------
+    list of Audit
     """
     checks.whole("draws", draws, least=LEAST_DRAWS)
     lines = [
@@ -58,7 +72,7 @@ def audit_all(
         for mechanism in mechanisms
         for epsilon in epsilons
         for d in dimensions
-        for line in _lines(_made(mechanism, epsilon), checks.whole("dimension", d), clip, draws)
+        for line in _list_lines(_make_mechanism(mechanism, epsilon), checks.whole("dimension", d), clip, draws)
     ]
     if not lines:
         raise ValueError("mechanisms, epsilons and dimensions must not be empty; one is")
@@ -68,24 +82,24 @@ def audit_all(
         noise, d, drawn_by, count = line
         return audit(noise, d, clip=clip, draws=count, confidence=each, drawn_by=drawn_by, seed=seed)
 
-    with bar("Audit", len(lines), progress) as tick:
-        return _side_by_side(work, lines, tick)
+    with progress("Audit", len(lines)) if progress else nullcontext(lambda _: None) as tick:
+        return _run_all(work, lines, tick)
 
 
-def _side_by_side(work: Callable[[Line], Audit], lines: Sequence[Line], tick: Callable[[], None]) -> list[Audit]:
+def _run_all(work: Callable[[Line], Audit], lines: Sequence[Line], tick: Callable[[float], None]) -> list[Audit]:
     """Do all lines on all cores; an error or Ctrl-C drops those that have not begun."""
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         futures = [pool.submit(work, line) for line in lines]
         for future in as_completed(futures):
             future.result()
-            tick()
+            tick(1.0)
         return [future.result() for future in futures]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _made(mechanism: str, epsilon: float) -> Releases:
+def _make_mechanism(mechanism: str, epsilon: float) -> Releases:
     """Mechanism by its name, at that ε."""
     module, _, name = str(mechanism).partition(":")
     if not name:
@@ -102,7 +116,7 @@ def _made(mechanism: str, epsilon: float) -> Releases:
     return made
 
 
-def _lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
+def _list_lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
     interpreted = isinstance(noise, LocalPrivacy) and noise.mechanism == "privunit"
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
     if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:

@@ -48,7 +48,7 @@ def command(
         clip=clip,
         draws=draws,
         seed=seed,
-        progress=True,
+        progress=terminal.bar,
     )
     if json:
         terminal.print_json({"meaning": MEANING, "audits": [one.to_dict() for one in found]})

@@ -29,27 +29,27 @@ def command(
     """Run the paper's strategies and ours on the same rows, in the same order, at the same ε.
 
     Excess objective and test accuracy of both, rules of thumb, what each idea does alone, more sources, harder
-    noise, and MNIST in all its 784 dimensions. Results go to Parquet as they come, and a second run goes on.
+    noise, and MNIST in all its 784 dimensions. Results are written to Parquet as they come, and a second run continues.
 
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
-    from uneven.experiments import beyond
-    from uneven.experiments.targets import reference, table
+    from uneven.experiments import beyond, describe_baselines, tabulate
 
-    made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=not json)
+    bar = None if json else terminal.bar
+    made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
     if json:
-        tables = {name: table(one) for name, one in made.results.items()}
+        tables = {name: tabulate(one) for name, one in made.results.items()}
         terminal.print_json({"targets": [t.to_dict() for t in made.claims], "tables": tables, "seconds": made.seconds})
         return
     console = terminal.console()
     for name, one in made.results.items():
-        console.print(terminal.table(f"{name}: excess objective", *_narrow(*table(one))))
-        console.print(reference(one), soft_wrap=False)
+        console.print(terminal.table(f"{name}: excess objective", *_select_columns(*tabulate(one))))
+        console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)
     experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)
 
 
-def _narrow(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+def _select_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """Columns that fit a terminal: tables.md has all of them."""
     shown = {"Algorithm2 / uneven": "ratio", "accuracy of uneven": "accuracy"}
     shown |= {name: name for name in (head[0], "Algorithm2", "CleanOnly", "uneven", "uneven, clean only")}

@@ -1,4 +1,4 @@
-"""``uneven demo``: the main job on embedded data."""
+"""``uneven demo``: every strategy on the sample that comes with the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uneven.cli import terminal
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
-    from uneven.experiments.demo import Demo, Entry
+    from uneven.experiments import Demo, Entry
 
 INTRODUCTION = """\
 Two sites share {rows:,} rows of Covertype: does lodgepole pine grow on a patch of forest?
@@ -30,93 +30,87 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     json: terminal.Json = False,
 ) -> None:
-    """Do the main job on data that comes with the package: plan, run every strategy, compare, write a report.
+    """Plan, run every strategy, compare and write a report, on data that comes with the package.
 
     Needs no network and no files. It is a simulation: noise from a seed protects nobody, but shows what it costs.
 
     [bold]Example:[/] uneven demo -o demo
     """
-    from uneven.experiments.demo import run_demo, write_files
+    from uneven.experiments import run_demo, write_files
     from uneven.io import write_text_atomically
     from uneven.report import demo_report
 
     terminal.refuse_output(output / "report.html" if output.exists() else output)
-    demo = run_demo(runs, seed, progress=True)
+    demo = run_demo(runs, seed, progress=terminal.bar)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
     write_text_atomically(output / "report.html", demo_report(demo, again, sources.read_text(encoding="utf-8")))
     if json:
-        terminal.print_json({**_facts(demo), "report": output / "report.html", "sources": sources})
+        terminal.print_json({**_collect_facts(demo), "report": output / "report.html", "sources": sources})
     else:
         _print(demo, output)
 
 
 def _print(demo: Demo, folder: Path) -> None:
-    from uneven.report.words import reasons
+    from uneven.report import explain
 
     console = terminal.console()
     typer.echo(INTRODUCTION.format(rows=demo.rows))
     console.print("The plan", style="bold")
-    for line in reasons(demo.plan):
+    for line in explain(demo.plan):
         typer.echo(textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    "))
     typer.echo("")
-    console.print(_table(demo))
-    typer.echo("\n".join(_reading(demo)))
+    console.print(_tabulate(demo))
+    typer.echo("\n".join(_explain(demo)))
     typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
-    for what, typed in _next(folder):
+    for what, typed in _suggest_commands(folder):
         typer.echo(f"  {typed}    # {what}")
 
 
-def _table(demo: Demo) -> Any:
-    title = f"Every strategy, {demo.runs} simulated runs each: mean ± standard error"
-    from uneven.report.words import mean_and_error
+def _tabulate(demo: Demo) -> Any:
+    from uneven.experiments import format_mean
 
+    title = f"Every strategy, {demo.runs} simulated runs each: mean ± standard error"
     rows: list[tuple[str, ...]] = [
-        (one.strategy, _mechanism(one), mean_and_error(one.accuracy), mean_and_error(one.objective))
+        (one.strategy, _describe_mechanism(one), format_mean(one.accuracy), format_mean(one.objective))
         for one in demo.entries
     ]
-    for name, (accuracy, objective) in (("no noise at all", demo.optimum), ("the commoner class", demo.majority)):
+    for name, (accuracy, objective) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
         rows.append((name, "none", f"{accuracy:.3f}", f"{objective:.3f}"))
     return terminal.table(title, ["strategy", "mechanism", "test accuracy", "objective"], rows)
 
 
-def _mechanism(one: Entry) -> str:
+def _describe_mechanism(one: Entry) -> str:
     clip = one.plan.problem.clip
     return one.mechanism if clip is None else f"{one.mechanism} clip {clip:g}"
 
 
-def _reading(demo: Demo) -> list[str]:
+def _explain(demo: Demo) -> list[str]:
     ours, theirs = demo.entries[0], demo.best_of_paper()
     return [
-        f"The first line is what uneven chooses unless told otherwise: test accuracy {ours.accuracy.mean():.3f}, where "
+        f"The first line is uneven's default: test accuracy {ours.accuracy.mean():.3f}, where "
         f"no noise at all would reach {demo.optimum[0]:.3f}. It runs without the intercept that 'uneven fit' adds.",
-        f"The paper's strategy with the least objective here, '{theirs.strategy}' with its own mechanism and rates by "
+        f"The paper's strategy with the lowest objective here, '{theirs.strategy}' with its own mechanism and rates by "
         f"its formulas, reaches {theirs.accuracy.mean():.3f}. No row spends more than its site allows.",
         "privunit goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
         f"{LATE_AVERAGE}; its bound is of the last iterate.",
-        "The objective is the plain logistic one on the rows learned from: only a simulation may look at it.",
+        "The objective is the logistic loss with its L2 term on the training rows: only a simulation may look at it.",
     ]
 
 
-def _next(folder: Path) -> list[tuple[str, str]]:
+def _suggest_commands(folder: Path) -> list[tuple[str, str]]:
     names = ("sources.toml", "model.json", "test.parquet", "predictions.csv")
     sources, model, test, predictions = (shlex.quote(str(folder / name)) for name in names)
     return [
         ("the plan with an intercept, and every other strategy's bound", f"uneven plan {sources}"),
-        (
-            "change an epsilon in the file first, then learn",
-            f"uneven fit {sources} -o {model} --test {test}",
-        ),
-        (
-            "labels and probabilities",
-            f"uneven predict {model} {test} -o {predictions}",
-        ),
+        ("change an epsilon in the file first, then learn", f"uneven fit {sources} -o {model} --test {test}"),
+        ("labels and probabilities", f"uneven predict {model} {test} -o {predictions}"),
         ("start on files of your own", "uneven init YOUR_FILES"),
     ]
 
 
-def _facts(demo: Demo) -> dict[str, Any]:
+def _collect_facts(demo: Demo) -> dict[str, Any]:
     return {
         "simulated": True,
         "runs": demo.runs,

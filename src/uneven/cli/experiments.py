@@ -11,32 +11,31 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
-    from uneven.experiments.claims import Claim
-    from uneven.experiments.results import Results
+    from uneven.experiments import Claim, Results
 
 COLOURS = {"holds": "green", "in part": "yellow", "undecided": "cyan", "fails": "red"}
 
-Runs = Annotated[int | None, typer.Option(help="Runs a point.", show_default="100, or 16 with --quick")]
+Runs = Annotated[int | None, typer.Option(help="Runs per point.", show_default="100, or 16 with --quick")]
 Seed = Annotated[int, typer.Option(help="Seed of permutations and noise.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer runs and rows: under a minute.")]
 
 
 def print_claims(results: Mapping[str, Results], claims: Sequence[Claim]) -> None:
-    """Each panel's claims with their verdicts, and the numbers behind them."""
+    """Print each panel's claims with their verdicts, and the numbers behind them."""
     from rich.padding import Padding
 
     console = terminal.console()
     for panel in results:
         mine = [claim for claim in claims if claim.panel == panel]
         if mine:
-            console.print(f"\n[bold]{panel}[/] ({results[panel].runs} runs a point)")
+            console.print(f"\n[bold]{panel}[/] ({results[panel].runs} runs per point)")
         for claim in mine:
             console.print(f"  [{COLOURS[claim.verdict]}]{claim.verdict:9}[/] {claim.statement}")
             console.print(Padding(f"[dim]{claim.measured}[/]", (0, 0, 0, 12)), soft_wrap=False)
 
 
 def print_end(what: str, claims: Sequence[Claim], seconds: float, folder: Path) -> None:
-    """How many claims hold, how long it took, and where things are."""
+    """Print how many claims hold, how long it took, and where the files are."""
     counts = ", ".join(f"{kind}: {sum(claim.verdict == kind for claim in claims)}" for kind in COLOURS)
     took = f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.1f} minutes"
     console = terminal.console()

@@ -1,4 +1,4 @@
-"""``uneven reproduce``: the paper's figure, panel by panel, and whether what it says holds."""
+"""``uneven reproduce``: the paper's figure, panel by panel, and whether its claims hold."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def command(
     quick: experiments.Quick = False,
     json: terminal.Json = False,
 ) -> None:
-    """Re-run the paper's experiments on the real data, and say claim by claim whether they hold.
+    """Re-run the paper's experiments on the real data, and judge its claims one by one.
 
-    Results go to Parquet as they come: run it again after an interruption and it goes on; run it again when it is
-    done and only the figure and the claims are made anew.
+    Results are written to Parquet as they come: after an interruption the same command continues, and once all runs
+    are done it only makes the figure and the claims again.
 
     [bold]Example:[/] uneven reproduce two-rates-mnist --runs 20 -o results
     """
     from uneven.experiments import reproduce
 
-    made = reproduce(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=not json)
+    bar = None if json else terminal.bar
+    made = reproduce(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
     if json:
         terminal.print_json({"claims": [claim.to_dict() for claim in made.claims], "seconds": made.seconds})
         return

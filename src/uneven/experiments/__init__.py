@@ -1,21 +1,33 @@
-"""Re-run the paper, and what goes beyond it: run, write Parquet, plot, judge.
+"""Experiments: re-run the paper, go beyond it, and the demo.
 
-panel       what a panel of the paper's figure is: methods, plans, and what varies
-order       column 1 of the figure: does the order of the data matter?
-two_rates   column 2: are two learning rates better than one?
-vary_c2     column 3: does noisy data always help?
-running     run a panel and write Parquet, a few runs at a time; go on where it was interrupted
-results     read that Parquet back
-claims      the paper's statements, each with a verdict from the runs' own standard errors
-figure      the six panels as one picture
-suite       several panels in a row
-outputs     claims, tables and figures as files
-reproduce   all of the paper: `reproduce`
-
-beyond_panels, beyond_figure, targets and beyond do the same for what goes beyond it.
+panels    what is run: methods, plans, and what varies
+running   run a panel and write Parquet, a few runs at a time; continue after an interruption
+results   read that Parquet back
+claims    statements about panels, each with a verdict
+figures   panels as pictures
+outputs   claims, tables and figures as files
+suite     `reproduce`: all of the paper; `beyond`: all panels beyond it
+demo      every strategy on the sample that comes with the package
 """
 
-from uneven.experiments.beyond import beyond
-from uneven.experiments.reproduce import reproduce
+from uneven.experiments.claims import Claim
+from uneven.experiments.demo import Demo, Entry, run_demo, write_files
+from uneven.experiments.outputs import describe_baselines, tabulate
+from uneven.experiments.results import Results, estimate_mean, format_mean
+from uneven.experiments.suite import Outcome, beyond, reproduce
 
-__all__ = ["beyond", "reproduce"]
+__all__ = [
+    "Claim",
+    "Demo",
+    "Entry",
+    "Outcome",
+    "Results",
+    "beyond",
+    "describe_baselines",
+    "estimate_mean",
+    "format_mean",
+    "reproduce",
+    "run_demo",
+    "tabulate",
+    "write_files",
+]

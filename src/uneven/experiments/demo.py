@@ -1,11 +1,12 @@
-"""The main job on the sample of Covertype that comes with the package: two sites, two privacy rules, every strategy.
+"""Every strategy on the sample of Covertype that comes with the package: two sites with two privacy rules.
 
 It is a simulation: noise from a seed, several runs, and measures on rows that a real run would not look at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -15,27 +16,32 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets.covertype import AREAS, RANGES, SOILS
-from uneven.engine import Path, accuracy, fit, objective, optimum, sweep
+from uneven.engine import Path, accuracy, fit, objective, sweep
+from uneven.experiments.panels import ALPHA, BATCH_SIZE, OURS, THEIRS, plan_private
+from uneven.experiments.running import measure_without_noise
+from uneven.experiments.suite import Bar
 from uneven.io import SourceEntry, write_sources, written_atomically
 from uneven.noise import LocalPrivacy
-from uneven.planner import STRATEGIES, Plan, Source, plan
+from uneven.planner import STRATEGIES, Plan, Source
 from uneven.problem import Problem
-from uneven.progress import bar
 
 Array = NDArray[np.float64]
 Rows = tuple[NDArray[np.float32], Array]
 
-ALPHA, BATCH = 1e-3, 50
 SITES = {"station": (0.1, 10.0), "survey": (0.9, 1.0)}
 """Share of the rows and ε of each site."""
 
 LABEL = "lodgepole_pine"
-OURS, PAPER = "privunit", "l2-laplace"
+PAPERS = tuple(name for name, strategy in STRATEGIES.items() if strategy.from_paper)
+"""Strategies of the paper."""
+
+FOLLOWED = (("precision", "privunit"), ("two-rates", "l2-laplace"), ("clean-only", "l2-laplace"))
+"""Strategies and mechanisms whose path is recorded."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy with one mechanism: its plan, and what each run came to."""
+    """One strategy with one mechanism: its plan, and the test accuracy and objective of each run."""
 
     plan: Plan
     mechanism: str
@@ -55,14 +61,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo came to.
+    """Results of the demo.
 
     Attributes
     ----------
     entries : tuple of Entry
-        The first is what uneven chooses unless told otherwise, but for the intercept.
+        The first is uneven's default, but for the intercept.
     optimum, majority : (accuracy, objective)
-        Of the best weights there are, learned without noise; and of saying the commoner class.
+        Of the minimum of the objective, without noise; and of predicting the majority class.
     paths : dict
         Path of one run of some entries, by name.
     """
@@ -82,28 +88,24 @@ class Demo:
         return self.entries[0].plan
 
     def best_of_paper(self) -> Entry:
-        """The paper's strategy that did best, with the paper's mechanism."""
-        theirs = [one for one in self.entries if one.mechanism == PAPER and one.strategy in PAPERS]
+        """The paper's strategy with the lowest objective, with the paper's mechanism."""
+        theirs = [one for one in self.entries if one.mechanism == THEIRS["mechanism"] and one.strategy in PAPERS]
         return min(theirs, key=lambda one: float(one.objective.mean()))
 
 
-PAPERS = tuple(name for name, strategy in STRATEGIES.items() if strategy.from_paper)
-FOLLOWED = (("precision", OURS), ("two-rates", PAPER), ("clean-only", PAPER))
+def plan_strategies(rows: Mapping[str, int], n_features: int) -> list[tuple[str, Plan]]:
+    """Every strategy with uneven's mechanism and ball, then with the paper's; uneven's default first."""
+    epsilons = {name: epsilon for name, (_, epsilon) in SITES.items()}
+    plans = []
+    for base in (OURS, THEIRS):
+        for strategy in STRATEGIES:
+            clip = base["clip"] if strategy == base["strategy"] else None
+            options = {"mechanism": base["mechanism"], "radius": base["radius"], "strategy": strategy, "clip": clip}
+            plans.append((base["mechanism"], plan_private(epsilons, rows, n_features, **options)))
+    return plans
 
 
-def plans(rows: dict[str, int], d: int) -> list[tuple[str, Plan]]:
-    """Every strategy with uneven's mechanism and ball, then with the paper's; uneven's own choice first."""
-    return [*_plans(rows, d, OURS, "tight"), *_plans(rows, d, PAPER, "paper")]
-
-
-def _plans(rows: dict[str, int], d: int, mechanism: str, radius: str) -> Iterator[tuple[str, Plan]]:
-    sites = [Source(name, rows[name], LocalPrivacy(epsilon, mechanism)) for name, (_, epsilon) in SITES.items()]
-    for name, strategy in STRATEGIES.items():
-        clip = strategy.usual_clip(private=mechanism == OURS)
-        yield mechanism, plan(sites, d, ALPHA, BATCH, strategy=name, radius=radius, clip=clip)
-
-
-def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
+def run_demo(runs: int = 10, seed: int = 0, progress: Bar | None = None) -> Demo:
     """Plan, run every strategy several times, and measure.
 
     Parameters
@@ -111,28 +113,32 @@ def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
     runs : int
         Runs of each, with their own order and noise.
     seed : int
-    progress : bool
-        Show a bar on a terminal.
+    progress : callable or None
+        Makes a progress bar of a title and a total; None shows none.
+
+    Returns
+    -------
+    Demo
     """
     data = load_covertype_sample()
     parts = data.split({name: share for name, (share, _) in SITES.items()}, seed)
-    chosen = plans({name: len(y) for name, (_, y) in parts.items()}, data.X.shape[1])
-    with bar("Sweep", 1.0, progress) as tick:
+    chosen = plan_strategies({name: len(y) for name, (_, y) in parts.items()}, data.X.shape[1])
+    with progress("Sweep", 1.0) if progress else nullcontext(lambda _: None) as tick:
         swept = sweep([one for _, one in chosen], parts, runs=runs, seed=seed, progress=tick)
     if swept.interrupted:
         raise KeyboardInterrupt
-    problem = Problem(data.X.shape[1], ALPHA, BATCH)
+    problem = Problem(data.X.shape[1], ALPHA, BATCH_SIZE)
     entries = tuple(
         Entry(one, mechanism, accuracy(w, data.X_test, data.y_test), objective(problem, w, data.X, data.y))
         for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
     )
-    best = optimum(problem, data.X, data.y)
-    common = max(np.mean(data.y_test == sign) for sign in (-1.0, 1.0))
+    best = measure_without_noise(problem, data)
+    followed = [one for one in entries if (one.strategy, one.mechanism) in FOLLOWED]
     return Demo(
         entries,
-        (float(accuracy(best, data.X_test, data.y_test)), float(objective(problem, best, data.X, data.y))),
-        (float(common), float(problem.loss_function.value_at_zero)),
-        {one.name: _path(one.plan, parts, problem, data, seed) for one in entries if _is_followed(one)},
+        (best["accuracy"], best["objective"]),
+        (best["majority"], best["nothing"]),
+        {one.name: _record_path(one.plan, parts, problem, data, seed) for one in followed},
         runs,
         seed,
         len(data.y),
@@ -140,11 +146,8 @@ def run_demo(runs: int = 10, seed: int = 0, progress: bool = False) -> Demo:
     )
 
 
-def _is_followed(entry: Entry) -> bool:
-    return (entry.strategy, entry.mechanism) in FOLLOWED
-
-
-def _path(chosen: Plan, parts: dict[str, Rows], problem: Problem, data: Dataset, seed: int) -> Path:
+def _record_path(chosen: Plan, parts: dict[str, Rows], problem: Problem, data: Dataset, seed: int) -> Path:
+    """Objective over one run, on a fifth of the rows."""
     X, y = data.X[::5], data.y[::5]
     recorded = fit(chosen, parts, seed=seed, record=60, evaluate=lambda w: float(objective(problem, w, X, y))).path
     assert recorded is not None
@@ -152,7 +155,7 @@ def _path(chosen: Plan, parts: dict[str, Rows], problem: Problem, data: Dataset,
 
 
 def write_files(folder: FilePath, seed: int = 0) -> FilePath:
-    """The demo's rows as files, one a site and one to test on, and the ``sources.toml`` that describes them."""
+    """Write the demo's rows, one file per site and one of test rows, and the ``sources.toml`` that describes them."""
     data = load_covertype_sample()
     parts = data.split({name: share for name, (share, _) in SITES.items()}, seed)
     entries = []
@@ -162,12 +165,7 @@ def write_files(folder: FilePath, seed: int = 0) -> FilePath:
         entries.append(SourceEntry.of(source, (folder / f"{name}.parquet").absolute()))
     _write_rows(folder / "test.parquet", data.X_test, data.y_test)
     path = folder / "sources.toml"
-    settings: dict[str, Any] = {
-        "alpha": ALPHA,
-        "batch_size": BATCH,
-        "clip": STRATEGIES["precision"].private_clip,
-        "row_norm": 1.0,
-    }
+    settings: dict[str, Any] = {"alpha": ALPHA, "batch_size": BATCH_SIZE, "clip": OURS["clip"], "row_norm": 1.0}
     write_sources(path, entries, label=LABEL, n_features=data.X.shape[1], counted=True, **settings)
     return path
 

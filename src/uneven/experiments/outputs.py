@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def write_claims(path: Path, results: Mapping[str, Results], claims: Sequence[Claim]) -> None:
     """Write claims as JSON, with the number of runs behind them."""
     facts = {"runs": min(one.runs for one in results.values()), "claims": [claim.to_dict() for claim in claims]}
-    write_text_atomically(path, json.dumps(facts, indent=2, default=_plain, ensure_ascii=False) + "\n")
+    text = json.dumps(facts, indent=2, default=lambda value: value.tolist(), ensure_ascii=False)
+    write_text_atomically(path, text + "\n")
 
 
 def write_figure(folder: Path, figure: Figure) -> None:
@@ -30,16 +31,16 @@ def write_figure(folder: Path, figure: Figure) -> None:
             figure.savefig(temporary, dpi=200, format=kind)
 
 
-def markdown_claims(said: str, claims: Sequence[Claim]) -> str:
+def format_claims(heading: str, claims: Sequence[Claim]) -> str:
     """Claims as a table in Markdown."""
     rows = ((claim.panel, claim.statement, f"**{claim.verdict}**", claim.measured) for claim in claims)
-    return markdown_table(("panel", said, "verdict", "measured"), rows)
+    return format_table(("panel", heading, "verdict", "measured"), rows)
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Table in Markdown, bars in cells escaped.
 
-    >>> print(markdown_table(["ε", "f"], [["1", "0.25"]]), end="")
+    >>> print(format_table(["ε", "f"], [["1", "0.25"]]), end="")
     | ε | f |
     |---|---|
     | 1 | 0.25 |
@@ -49,7 +50,45 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"|{'|'.join(line)}|\n" if line[0] == "---" else f"| {' | '.join(line)} |\n" for line in texts)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"no plain value for {type(value).__name__}")
+def describe_baselines(results: Results) -> str:
+    """What the numbers of a panel's table are to be compared with, in words."""
+    best = results.settings["optimum"]
+    return (
+        f"f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows classified correctly. Predicting "
+        f"nothing has an excess of {best['nothing'] - best['objective']:.4f}; the majority class is "
+        f"{best['majority']:.2%} of test rows."
+    )
+
+
+def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of a panel beyond the paper.
+
+    Parameters
+    ----------
+    results : Results
+        Measured runs of one panel.
+
+    Returns
+    -------
+    head : list of str
+    rows : list of list of str
+        Excess objective of each method at each x, and test accuracy of ours. An ablation has more methods than values
+        of x, and one row per method.
+    """
+    xs = [x for x in results.excess("uneven")[0] if not np.isnan(x)]
+    excess = {method: np.broadcast_to(results.excess(method)[1], len(xs)) for method in results.methods}
+    if results.panel.startswith("ablation"):
+        return ["", *(f"ε_N = {x:g}" for x in xs)], [[m, *(f"{v:.4f}" for v in excess[m])] for m in excess]
+    accuracy = results.of("uneven", "accuracy")[1].mean(axis=1)
+    baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
+    head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), "accuracy of uneven"]
+    rows = [
+        [
+            f"{x:g}",
+            *(f"{found[i]:.4f}" for found in excess.values()),
+            *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
+            f"{accuracy[i]:.2%}",
+        ]
+        for i, x in enumerate(xs)
+    ]
+    return head, rows

@@ -1,4 +1,4 @@
-"""Measured runs of a panel, as a table in Parquet: one row a case and run."""
+"""Measured runs of a panel, as a table in Parquet: one row per case and run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from uneven.io import written_atomically
 
 Array = NDArray[np.float64]
 
 KEY = b"uneven"
-"""Where a Parquet file's metadata keep the settings that it was made with."""
+"""Key of the settings in a Parquet file's metadata."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Results:
     settings : dict
         What the runs were made with.
     values : dict of str to dict of (str, float) to array
-        By quantity, then by method and x: one number a run, in the order of the runs.
+        By quantity, then by method and x: one number per run, in the order of the runs.
     """
 
     panel: str
@@ -41,6 +41,11 @@ class Results:
         """Number of runs of each case."""
         return len(next(iter(self.values["objective"].values())))
 
+    @property
+    def methods(self) -> list[str]:
+        """Methods, in the order of the panel's cases."""
+        return list(dict.fromkeys(method for method, _ in self.values["objective"]))
+
     def of(self, method: str, quantity: str = "objective") -> tuple[Array, Array]:
         """Values of x, shape (points,), and the method's runs at each, shape (points, runs)."""
         found = {x: runs for (name, x), runs in self.values[quantity].items() if name == method}
@@ -50,6 +55,34 @@ class Results:
         """The same for |f(w) - f(v)|: how far noise has taken a run from its noise-free twin."""
         x, noisy = self.of(method)
         return x, np.abs(noisy - self.of(method, "twin_objective")[1])
+
+    def excess(self, method: str) -> tuple[Array, Array, Array]:
+        """Values of x, and the mean of f - f* at each with its standard error."""
+        x, runs = self.of(method)
+        return x, *estimate_mean(runs - self.settings["optimum"]["objective"])
+
+
+def estimate_mean(runs: ArrayLike) -> tuple[Array, Array]:
+    """Mean over runs, the last axis, and its standard error s/√runs; NaN for one run.
+
+    >>> mean, error = estimate_mean([[1.0, 3.0, 1.0, 3.0]])
+    >>> mean.tolist(), error.round(4).tolist()
+    ([2.0], [0.5774])
+    """
+    values = np.asarray(runs, dtype=np.float64)
+    count = values.shape[-1]
+    spread = values.std(axis=-1, ddof=1) if count > 1 else np.full(values.shape[:-1], np.nan)
+    return np.asarray(values.mean(axis=-1)), np.asarray(spread / np.sqrt(count))
+
+
+def format_mean(runs: ArrayLike) -> str:
+    """Mean over runs ± its standard error.
+
+    >>> format_mean([1.0, 2.0, 3.0])
+    '2.000 ± 0.577'
+    """
+    mean, error = estimate_mean(runs)
+    return f"{mean:.3f} ± {error:.3f}"
 
 
 def write_part(path: Path, columns: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -75,14 +108,14 @@ def read_part(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     return {name: table.column(name).to_numpy() for name in table.column_names}, settings
 
 
-def parts(folder: Path, panel: str) -> list[Path]:
+def list_parts(folder: Path, panel: str) -> list[Path]:
     """Files with runs of a panel."""
     return sorted((folder / panel).glob("runs-*.parquet"))
 
 
 def read_results(folder: Path, panel: str) -> Results:
     """All runs of a panel that were measured so far."""
-    if not (found := parts(folder, panel)):
+    if not (found := list_parts(folder, panel)):
         raise FileNotFoundError(f"{folder / panel} has no results; run 'uneven reproduce {panel}' first")
     read = [read_part(path) for path in found]
     columns = {name: np.concatenate([part[name] for part, _ in read]) for name in read[0][0]}

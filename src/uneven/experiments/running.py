@@ -1,4 +1,4 @@
-"""Run a panel a few runs at a time and write each as Parquet; go on where it was interrupted."""
+"""Run a panel a few runs at a time, write them as Parquet, and continue after an interruption."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, objective, optimum, sweep
-from uneven.experiments.panel import Case, Panel
-from uneven.experiments.results import parts, read_part, write_part
+from uneven.experiments.panels import Case, Panel
+from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.problem import Problem
 from uneven.schedules import LATE
 
 Array = NDArray[np.float64]
 
 TOGETHER = 10
-"""Runs that are written at a time: what an interruption may cost."""
+"""Runs written at a time: the most that an interruption loses."""
 
 FORMAT = 1
-"""Version of the files; it changes where the same settings would give other numbers."""
+"""Version of the files, raised when the same settings would give other numbers."""
 
 
 def run_panel(
     panel: Panel, data: Dataset, folder: Path, runs: int, seed: int, tick: Callable[[float], None] = lambda _: None
 ) -> None:
-    """Run what is missing of a panel's runs; `tick` is told the share of the panel's work that is done.
+    """Run what is missing of a panel's runs; `tick` is called with each finished share of the panel's work.
 
     Each run has its own permutations and noise, which all cases share. How the rows are dealt to the sources is the
     same in all.
     """
-    settings = described(panel, len(data.y), data.X.shape[1], seed)
-    done = finished_runs(folder, panel.name, settings)
+    settings = describe_settings(panel, len(data.y), data.X.shape[1], seed)
+    done = find_finished_runs(folder, panel.name, settings)
     tick(sum(run in done for run in range(runs)) / runs)
     if done.issuperset(range(runs)):
         return
-    sources, best = data.split(panel.shares, seed), reached_without_noise(panel.cases[0].plan.problem, data)
+    sources, best = data.split(panel.shares, seed), measure_without_noise(panel.cases[0].plan.problem, data)
     (folder / panel.name).mkdir(parents=True, exist_ok=True)
-    for first, count in _missing(done, runs):
-        weights, twins = _swept(panel, sources, first, count, seed, lambda part, n=count: tick(part * n / runs))  # type: ignore[misc]
-        columns = _columns(panel, first, count) | _measured(panel, data, weights, twins)
+    for first, count in _find_missing(done, runs):
+        weights, twins = _run_cases(panel, sources, first, count, seed, lambda part, n=count: tick(part * n / runs))  # type: ignore[misc]
+        columns = _label_columns(panel, first, count) | _measure(panel, data, weights, twins)
         path = folder / panel.name / f"runs-{first:04d}-{first + count - 1:04d}.parquet"
         write_part(path, columns, {**settings, "optimum": best})
 
 
-def _swept(
+def _run_cases(
     panel: Panel, sources: Mapping[str, Any], first: int, count: int, seed: int, tick: Callable[[float], None]
 ) -> tuple[Array, Array | None]:
-    """Weights of every case and run, and of their twins: one sweep for the cases that are averaged alike."""
+    """Weights of every case and run, and of their twins: one sweep for all cases with the same averaging."""
     weights = np.empty((len(panel.cases), count, panel.cases[0].plan.problem.n_features))
     twins = weights.copy() if panel.twin else None
     alike: dict[tuple[str, bool], list[int]] = {}
@@ -80,8 +80,8 @@ def _swept(
     return weights, twins
 
 
-def _measured(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
-    """What is kept of each run: the objective over all rows to learn from, and the accuracy on those to test on."""
+def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
+    """What is kept of each run: the objective over all training rows, and the accuracy on the test rows."""
     problem = panel.cases[0].plan.problem
     values = {
         "objective": objective(problem, weights, data.X, data.y),
@@ -92,8 +92,8 @@ def _measured(panel: Panel, data: Dataset, weights: Array, twins: Array | None) 
     return {name: value.ravel() for name, value in values.items()}
 
 
-def reached_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective and accuracy at the minimum of f, and what saying nothing and the commoner class reach."""
+def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
+    """Objective and accuracy at the minimum of f, objective of weights zero, and accuracy of the majority class."""
     w = optimum(replace(problem, clip=None), data.X, data.y)
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
@@ -103,7 +103,7 @@ def reached_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
     }
 
 
-def described(panel: Panel, rows: int, features: int, seed: int) -> dict[str, Any]:
+def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict[str, Any]:
     """Everything that the numbers depend on, as plain values."""
     return {
         "format": FORMAT,
@@ -120,15 +120,15 @@ def described(panel: Panel, rows: int, features: int, seed: int) -> dict[str, An
 
 
 def _digest(case: Case) -> str:
-    """A few letters that change with anything in a plan that a run depends on."""
+    """Hash of everything in a plan that a run depends on."""
     facts = {key: value for key, value in case.plan.to_dict().items() if key in ("problem", "sources", "segments")}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def finished_runs(folder: Path, panel: str, settings: Mapping[str, Any]) -> set[int]:
-    """Runs that are there already, if they were made with the same settings; others are refused."""
+def find_finished_runs(folder: Path, panel: str, settings: Mapping[str, Any]) -> set[int]:
+    """Runs that are in the folder already; those made with other settings are refused."""
     done: set[int] = set()
-    for path in parts(folder, panel):
+    for path in list_parts(folder, panel):
         columns, others = read_part(path)
         if different := [key for key in settings if others.get(key) != settings[key]]:
             raise ValueError(
@@ -138,10 +138,10 @@ def finished_runs(folder: Path, panel: str, settings: Mapping[str, Any]) -> set[
     return done
 
 
-def _missing(done: set[int], runs: int) -> Iterator[tuple[int, int]]:
-    """Stretches of runs that are not there yet: the first of each, and how many.
+def _find_missing(done: set[int], runs: int) -> Iterator[tuple[int, int]]:
+    """Stretches of runs that are still to be made: the first of each, and how many.
 
-    >>> list(_missing({0, 1, 2, 9}, 14))
+    >>> list(_find_missing({0, 1, 2, 9}, 14))
     [(3, 6), (10, 4)]
     """
     run = 0
@@ -154,7 +154,7 @@ def _missing(done: set[int], runs: int) -> Iterator[tuple[int, int]]:
         run = max(stop, run + 1)
 
 
-def _columns(panel: Panel, first: int, count: int) -> dict[str, Any]:
+def _label_columns(panel: Panel, first: int, count: int) -> dict[str, Any]:
     cases = range(len(panel.cases))
     return {
         "case": np.repeat(cases, count),

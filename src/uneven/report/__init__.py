@@ -1,7 +1,7 @@
 """An HTML report of a plan, a fit or the demo: one file that needs nothing else.
 
 pages      `plan_report`, `fit_report`, `demo_report`
-sections   one function a section
+sections   one function per section
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
 markup     escaped text, tables, figures
@@ -9,5 +9,6 @@ style      how it looks: light, dark, on paper
 """
 
 from uneven.report.pages import demo_report, fit_report, plan_report
+from uneven.report.words import explain
 
-__all__ = ["demo_report", "fit_report", "plan_report"]
+__all__ = ["demo_report", "explain", "fit_report", "plan_report"]

@@ -116,7 +116,7 @@ def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, 
 
 
 def bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
-    """Two bars a row, both shares of one: for instance of rows and of information."""
+    """Two bars per row, both shares of one: for instance of rows and of information."""
 
     def draw(width: int, _: int) -> str:
         parts = []

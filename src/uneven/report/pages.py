@@ -10,7 +10,7 @@ from uneven.report.words import QUESTION
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
-    from uneven.experiments.demo import Demo
+    from uneven.experiments import Demo
     from uneven.training.files import FileFit
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
@@ -20,11 +20,6 @@ DESCRIBED = (
 )
 
 LATE = f"The bound is of the last iterate; the answer of a fit is {LATE_AVERAGE}, for which nothing is proved here."
-
-
-def _of_bound(plan: Plan) -> list[str]:
-    """What a reader of the bound should know."""
-    return [*plan.caveats, *([LATE] if plan.average == "late" else [])]
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
@@ -40,6 +35,10 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     note : str
         What was planned for.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> import uneven
@@ -48,18 +47,8 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     (False, True)
     """
     said = [f"{note[0].upper()}{note[1:]}."] if note else []
-    parts = [
-        sections.answer(plan),
-        sections.sources(plan),
-        sections.the_plan(plan),
-        sections.step_sizes(plan),
-        sections.contributed(plan),
-        sections.exchange(plan),
-        sections.privacy_planned(plan),
-        sections.caveats([*_of_bound(plan), *said, UNIT_BALL, DESCRIBED]),
-        sections.repeat(command, settings),
-    ]
-    return markup.page("A plan for data of uneven quality", QUESTION, parts, FOOT)
+    privacy = sections.privacy_planned(plan)
+    return _write_page("A plan for data of uneven quality", plan, "", "", privacy, said, command, settings)
 
 
 def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
@@ -67,7 +56,7 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
 
     Parameters
     ----------
-    trained : Trained
+    trained : FileFit
         What `uneven.training.files.train_files` returned.
     command, settings : str
         See `plan_report`.
@@ -75,46 +64,57 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
     plan, scale = trained.plan, trained.scale
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     scaled = f"Rows were divided by {scale.factor:.6g}{intercept}: step sizes and bounds are for rows so scaled."
-    parts = [
-        sections.answer(plan),
-        sections.measures(trained.measures),
-        sections.sources(plan),
-        sections.the_plan(plan),
-        sections.step_sizes(plan),
-        *([] if trained.trained.path is None else [sections.path(plan, trained.trained.path, trained.followed)]),
-        sections.contributed(plan),
-        sections.exchange(plan),
-        sections.privacy(trained.model.privacy_spent, trained.simulated),
-        sections.caveats([*_of_bound(plan), scaled, UNIT_BALL, DESCRIBED, *_of_measures(trained)]),
-        sections.repeat(command, settings),
-    ]
-    return markup.page("A classifier from data of uneven quality", QUESTION, parts, FOOT)
+    measured = sections.measures(trained.measures)
+    path = "" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed)
+    privacy = sections.privacy(trained.model.privacy_spent, trained.simulated)
+    said = [scaled]
+    if any(one.which.startswith("rows learned from") for one in trained.measures):
+        said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
+    title = "A classifier from data of uneven quality"
+    return _write_page(title, plan, measured, path, privacy, said, command, settings)
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
-    """Report of the demo: a plan, and every strategy simulated."""
+    """Report of the demo, as one HTML file: a plan, and every strategy simulated.
+
+    Parameters
+    ----------
+    demo : Demo
+        What `uneven.experiments.run_demo` returned.
+    command, settings : str
+        See `plan_report`.
+
+    Returns
+    -------
+    str
+    """
     plan = demo.plan
     simulated = (
         f"A simulation: {demo.runs} runs with noise from a seed, measured on rows that a real run would not look at. "
         "The ± is one standard error over the runs."
     )
+    privacy = sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True)
+    measured, path = sections.comparison(demo), sections.demo_paths(demo)
+    title = "Two sites, two privacy rules: the demo of uneven"
+    return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
+
+
+def _write_page(
+    title: str, plan: Plan, measured: str, path: str, privacy: str, said: list[str], command: str, settings: str
+) -> str:
+    """What all reports have, with what was measured, the path and the privacy where they belong."""
+    average = [LATE] if plan.average == "late" else []
     parts = [
         sections.answer(plan),
-        sections.comparison(demo),
+        measured,
         sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
-        sections.demo_paths(demo),
+        path,
         sections.contributed(plan),
         sections.exchange(plan),
-        sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True),
-        sections.caveats([*_of_bound(plan), simulated, UNIT_BALL, DESCRIBED]),
+        privacy,
+        sections.caveats([*plan.caveats, *average, *said, UNIT_BALL, DESCRIBED]),
         sections.repeat(command, settings),
     ]
-    return markup.page("Two sites, two privacy rules: the demo of uneven", QUESTION, parts, FOOT)
-
-
-def _of_measures(trained: FileFit) -> list[str]:
-    if any(one.which.startswith("rows learned from") for one in trained.measures):
-        return ["Rows learned from flatter a model: rows that it has not seen are the test."]
-    return []
+    return markup.page(title, QUESTION, filter(None, parts), FOOT)

@@ -1,4 +1,4 @@
-"""One function a section: plain values in, markup out."""
+"""One function per section: plain values in, markup out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uneven.report.charts import Axis, Series, axis_for
 
 if TYPE_CHECKING:
     from uneven.engine import Path
-    from uneven.experiments.demo import Demo
+    from uneven.experiments import Demo
     from uneven.training.files import Measure
 
 
@@ -27,14 +27,14 @@ MIXED = 7
 
 def answer(plan: Plan) -> str:
     """The plan in short, with its reasons."""
-    return markup.section("The answer in short", markup.card(markup.bullets(words.reasons(plan))))
+    return markup.section("The answer in short", markup.card(markup.bullets(words.explain(plan))))
 
 
 def sources(plan: Plan) -> str:
     """What there is to learn from."""
-    rows, problem = words.described(plan), plan.problem
+    rows, problem = words.describe_sources(plan), plan.problem
     priced = any(row[3] for row in rows)
-    header = ["source", "rows", "what stands between a row and the learner", *(["price of a row"] if priced else [])]
+    header = ["source", "rows", "noise or protection", *(["price of a row"] if priced else [])]
     clip = "" if problem.clip is None else f", gradients shrunk to a norm of {problem.clip:g}"
     return markup.section(
         "The data",
@@ -48,7 +48,9 @@ def sources(plan: Plan) -> str:
 
 def the_plan(plan: Plan) -> str:
     """Order, steps and promise, and every other strategy beside it."""
-    rows = [(k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.spans(plan), start=1)]
+    rows = [
+        (k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.find_spans(plan), start=1)
+    ]
     used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
     why = f"by {plan.theorem} with {name_moments(plan.moments)}"
     promise = f"The mean of ‖w - w*‖² of the {plan.guarantee.iterate} iterate is at most {number(plan.bound)}, {why}."
@@ -109,7 +111,7 @@ def step_sizes(plan: Plan) -> str:
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
     x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size (log)", sizes, log=True)
-    jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.spans(plan, quoted=True))
+    jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True))
     return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.", series, x, y))
 
 
@@ -120,7 +122,7 @@ def _colours(plan: Plan) -> dict[str, int]:
 
 def contributed(plan: Plan) -> str:
     """What each source brings, beside how many rows it has."""
-    shares = words.contributions(plan)
+    shares = words.share_information(plan)
     told = "; ".join(
         f"{name!r} has {charts.percent(a)} of the rows and brings {charts.percent(b)} of the information"
         for name, (a, b) in shares.items()
@@ -128,7 +130,7 @@ def contributed(plan: Plan) -> str:
     rows = [(name, a, b) for name, (a, b) in shares.items()]
     return markup.section(
         "What each source contributes",
-        markup.paragraph("Information is what a row is worth, times the rows: one over the variance of its gradient."),
+        markup.paragraph("Information = rows ÷ variance of one row's gradient."),
         charts.bars(
             "Share of rows and of information", told + ".", rows, ("share of the rows", "share of the information")
         ),
@@ -152,7 +154,7 @@ def exchange(plan: Plan) -> str:
 
 
 def path(plan: Plan, recorded: Path, which: str) -> str:
-    """How the objective went, or at least the norm of the weights."""
+    """The objective over the run, or where it may not be looked at the norm of the weights."""
     followed = bool(which) and bool(np.isfinite(recorded.objective).any())
     values = recorded.objective if followed else recorded.norm
     series, colours = [], _colours(plan)
@@ -171,20 +173,20 @@ def path(plan: Plan, recorded: Path, which: str) -> str:
 
 def comparison(demo: Demo) -> str:
     """Every strategy with each mechanism, measured; and what no noise at all would reach."""
-    cells = [
-        (one.name, words.mean_and_error(one.accuracy), words.mean_and_error(one.objective)) for one in demo.entries
-    ]
-    for name, (accuracy, value) in (("no noise at all", demo.optimum), ("the commoner class", demo.majority)):
+    from uneven.experiments import format_mean  # a plan's report need not wait for the engine
+
+    cells = [(one.name, format_mean(one.accuracy), format_mean(one.objective)) for one in demo.entries]
+    for name, (accuracy, value) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
         cells.append((name, f"{accuracy:.3f}", f"{value:.3f}"))
     header = ["strategy (mechanism)", "test accuracy", "objective"]
     caption = (
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
     )
     told = (
-        f"The first row is what uneven chooses unless told otherwise, gradients clipped to {demo.plan.problem.clip}, "
+        f"The first row is uneven's default, gradients clipped to {demo.plan.problem.clip}, "
         "but without the intercept that 'uneven fit' adds; no other row clips. privunit goes with the tight ball, "
         "l2-laplace with the paper's, as the paper has it. No row of data spends more than its site allows. "
-        "The objective is the plain logistic one with its L2 term, on the rows learned from."
+        "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(
         "Every strategy, measured", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
@@ -192,18 +194,18 @@ def comparison(demo: Demo) -> str:
 
 
 def demo_paths(demo: Demo) -> str:
-    """How the objective went, for some strategies, beside the best there is."""
+    """The objective over one run of some strategies, beside its minimum."""
     series = [Series(name, one.step, one.objective, k) for k, (name, one) in enumerate(demo.paths.items())]
     values = np.concatenate([np.asarray(one.y) for one in series])
     ends = "; ".join(f"{one.name} ends at {np.asarray(one.y)[-1]:.3g}" for one in series)
-    told = f"One run each, objective on a fifth of the rows: {ends}. Dotted: {demo.optimum[1]:.3g}, the least there is."
+    told = f"One run each, objective on a fifth of the rows: {ends}. Dotted: {demo.optimum[1]:.3g}, the minimum."
     x = axis_for("step", np.concatenate([np.asarray(one.x) for one in series]))
     y = axis_for("objective (log)", [*values, demo.optimum[1]], log=True)
     return markup.section("The path", charts.lines("Objective over the run", told, series, x, y, demo.optimum[1]))
 
 
 def measures(found: Sequence[Measure]) -> str:
-    """How the model does on rows that may be looked at."""
+    """Accuracy and objective on rows that may be looked at."""
     if not found:
         text = (
             "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
@@ -219,7 +221,7 @@ def measures(found: Sequence[Measure]) -> str:
 
 def privacy(spent: Mapping[str, float], simulated: bool) -> str:
     """What each private row has spent."""
-    return markup.section("Privacy spent", markup.bullets(words.privacy_lines(spent, simulated)))
+    return markup.section("Privacy spent", markup.bullets(words.describe_privacy(spent, simulated)))
 
 
 def privacy_planned(plan: Plan) -> str:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from uneven.planner import Plan
 from uneven.planner.text import number, step_spans
 from uneven.schedules import Averaged, Rate
@@ -17,27 +14,31 @@ QUESTION = (
 )
 
 
-def reasons(plan: Plan) -> list[str]:
+def explain(plan: Plan) -> list[str]:
     """What the plan says to do and why, a sentence or three for each question.
 
     >>> import uneven
     >>> two = [uneven.Source("a", 100), uneven.Source("b", 900, uneven.FlippedLabels(0.3))]
-    >>> for line in reasons(uneven.plan(two, 5)):
+    >>> for line in explain(uneven.plan(two, 5)):
     ...     print(line)
     What first: use 'b', then 'a'. The last steps decide where ...
     How far to step: ... on 'b', then ... on 'a'. ...
     What a row is worth: one row of 'a' is worth 6.25 rows of 'b', so the 900 rows of 'b' count for 144 of 'a'.
     """
-    return [f"What first: {_order(plan)}", f"How far to step: {_steps(plan)}", f"What a row is worth: {_worth(plan)}"]
+    return [
+        f"What first: {_explain_order(plan)}",
+        f"How far to step: {_explain_steps(plan)}",
+        f"What a row is worth: {_explain_worth(plan)}",
+    ]
 
 
-def _order(plan: Plan) -> str:
+def _explain_order(plan: Plan) -> str:
     if plan.shuffled:
         return "shuffle all rows together. This strategy makes no difference between them."
     named = ", then ".join(map(repr, plan.order))
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     if unused:
-        return f"use {named} alone, and leave out {_and(list(map(repr, unused)))}."
+        return f"use {named} alone, and leave out {_join(list(map(repr, unused)))}."
     if len(plan.order) == 1:
         return f"use {named}. There is nothing else."
     worth = [plan.exchange[name] for name in plan.order]
@@ -51,12 +52,12 @@ def _order(plan: Plan) -> str:
     return f"use {named}."
 
 
-def _steps(plan: Plan) -> str:
-    said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in spans(plan, quoted=True))
+def _explain_steps(plan: Plan) -> str:
+    said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in find_spans(plan, quoted=True))
     schedule = plan.segments[0].schedule
     if isinstance(schedule, Rate):
         rates = plan.rates or {}
-        return f"{said}. The t-th step is c/t long, with c = {_and([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
+        return f"{said}. The t-th step is c/t long, with c = {_join([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
     if isinstance(schedule, Averaged):
         return f"{said}. A step is as long as its rows can be trusted, and the answer is the average of all weights."
     return (
@@ -65,7 +66,7 @@ def _steps(plan: Plan) -> str:
     )
 
 
-def spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
+def find_spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
     """Name, first and last step size of each segment, a short last batch aside."""
     found = []
     for segment, first, last in step_spans(plan):
@@ -74,7 +75,7 @@ def spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
     return found
 
 
-def _worth(plan: Plan) -> str:
+def _explain_worth(plan: Plan) -> str:
     cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
     rows = {source.name: source.rows for source in plan.sources}
     others = [name for name in plan.exchange if name != cleanest]
@@ -88,14 +89,14 @@ def _worth(plan: Plan) -> str:
     return "; ".join(said) + "."
 
 
-def contributions(plan: Plan) -> dict[str, tuple[float, float]]:
-    """Share of the rows and share of the information of each source used: rows, and rows times what one is worth."""
+def share_information(plan: Plan) -> dict[str, tuple[float, float]]:
+    """Share of the rows and of the information (rows times exchange rate) of each source used."""
     rows = {source.name: float(source.rows) for source in plan.sources if source.name in plan.order}
     worth = {name: n * plan.exchange[name] for name, n in rows.items()}
     return {name: (rows[name] / sum(rows.values()), worth[name] / sum(worth.values())) for name in plan.order}
 
 
-def privacy_lines(spent: Mapping[str, float], simulated: bool) -> list[str]:
+def describe_privacy(spent: Mapping[str, float], simulated: bool) -> list[str]:
     """What each private row has spent, in words."""
     lines = [f"Each row of {name!r} has spent ε = {epsilon:g}." for name, epsilon in spent.items()]
     if spent and simulated:
@@ -103,27 +104,11 @@ def privacy_lines(spent: Mapping[str, float], simulated: bool) -> list[str]:
     return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]
 
 
-def described(plan: Plan) -> list[tuple[str, str, str, str]]:
+def describe_sources(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Name, rows, noise and price of each source, for a reader."""
-    return [
-        (
-            source.name,
-            f"{source.rows:,}",
-            source.noise.describe(),
-            "" if source.price is None else f"{source.price:g}",
-        )
-        for source in plan.sources
-    ]
+    prices = ["" if source.price is None else f"{source.price:g}" for source in plan.sources]
+    return [(s.name, f"{s.rows:,}", s.noise.describe(), price) for s, price in zip(plan.sources, prices, strict=True)]
 
 
-def mean_and_error(values: NDArray[np.float64]) -> str:
-    """Mean and its standard error.
-
-    >>> mean_and_error(np.array([1.0, 2.0, 3.0]))
-    '2.000 ± 0.577'
-    """
-    return f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}"
-
-
-def _and(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
-    "Describe your sources: how many rows each has, and what stands between them and the learner. "
+    "Describe your sources: how many rows each has, and its noise or protection. "
     "The plan below follows each change; settings and files are in the sidebar. No data is needed, and none is sent."
 )
 NARROW = 300
@@ -39,14 +39,7 @@ STYLE = """<style>
 .stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
 @media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
 </style>"""
-DTYPES = {
-    "name": "object",
-    "rows": "Int64",
-    "kind": "object",
-    "level": "float",
-    "mechanism": "object",
-    "price": "float",
-}
+DTYPES = dict(zip(table.COLUMNS, ("object", "Int64", "object", "float", "object", "float"), strict=True))
 
 
 def main() -> None:
@@ -281,7 +274,7 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
         alt = "Mean squared distance to the optimum, measured and predicted, by strategy"
         _picture(pictures.measured_figure(shown, done.plans, done.distance, _ground()), alt)
     with right:
-        _table(_simulation_rows(done), "Measured and predicted, by strategy")
+        _table(tabulate_simulation(done), "Measured and predicted, by strategy")
         used = ", ".join(f"{rows:,} of {name}" for name, rows in done.rows.items())
         st.caption(
             _literal(
@@ -291,7 +284,8 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
         )
 
 
-def _simulation_rows(done: Simulation) -> list[tuple[str, ...]]:
+def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
+    """Header and one row per strategy: what was measured beside the bound."""
     rows: list[tuple[str, ...]] = [("strategy", "measured", "bound", "accuracy")]
     for name, own in done.plans.items():
         (mean, error), (share, wobble) = done.distance[name], done.accuracy[name]
@@ -307,8 +301,8 @@ def _sample() -> Dataset:
 
 def _table(rows: Sequence[Sequence[str]], alt: str) -> None:
     """Rows of text, the first a header, as they are: names are not markup."""
-    literal = [rows[0], *([_literal(cell) for cell in row] for row in rows[1:])]
-    st.table(pd.DataFrame(table.columns_of(literal)), hide_index=True, border="horizontal", alt=alt)
+    literal = [[_literal(cell) for cell in row] for row in rows[1:]]
+    st.table(pd.DataFrame(literal, columns=list(rows[0])), hide_index=True, border="horizontal", alt=alt)
 
 
 def _picture(figure: Figure, alt: str) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, optimum, sweep
+from uneven.experiments import estimate_mean
 from uneven.planner import Plan, Source, make_plan
 
 Array = NDArray[np.float64]
@@ -20,7 +21,7 @@ Estimate = tuple[float, float]
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was measured, by strategy.
+    """Measurements, by strategy.
 
     Attributes
     ----------
@@ -47,10 +48,10 @@ class Simulation:
         return {source.name: source.rows for source in next(iter(self.plans.values())).sources}
 
 
-def scaled(sources: Sequence[Source], limit: int) -> list[Source]:
+def scale_rows(sources: Sequence[Source], limit: int) -> list[Source]:
     """Sources with their rows scaled down in proportion to at most `limit` in all, at least one row each.
 
-    >>> [source.rows for source in scaled([Source("a", 50_000), Source("b", 450_000)], limit=20_000)]
+    >>> [source.rows for source in scale_rows([Source("a", 50_000), Source("b", 450_000)], limit=20_000)]
     [2000, 17999]
     """
     total = sum(source.rows for source in sources)
@@ -74,8 +75,8 @@ def simulate(
     """Run the plan of every strategy on rows of a data set, and measure how far from w* it ends.
 
     In each run the sources are dealt rows at random, none twice, labels are flipped where a source's noise says
-    so, and all strategies see the same rows. The answer is the iterate that the bound is of.
-    A simulation: its noise has a seed and protects nobody.
+    so, and all strategies see the same rows. The answer is what the bound is of: the last iterate, or the average for
+    Theorem B. A simulation: its noise has a seed and protects nobody.
 
     Parameters
     ----------
@@ -85,11 +86,16 @@ def simulate(
     runs : int
     limit : int
         Rows a run uses in all; sources with more are scaled down in proportion.
+    seed : int
     tick : callable
-        Told the share of the runs that is done.
+        Called with the share of the runs that is done.
+
+    Returns
+    -------
+    Simulation
     """
     problem = replace(planned.problem, n_features=data.X.shape[1])
-    sources = scaled(planned.sources, min(limit, len(data.y)))
+    sources = scale_rows(planned.sources, min(limit, len(data.y)))
     plans = make_plan(sources, problem, planned.strategy, planned.moments).alternatives()
     best = optimum(problem, data.X, data.y)
     answers = []
@@ -99,12 +105,12 @@ def simulate(
     tick(1.0)
     weights = np.stack(answers, axis=1)
     distance = ((weights - best) ** 2).sum(axis=2)
-    rights = accuracy(weights, data.X_test, data.y_test)
+    correct = accuracy(weights, data.X_test, data.y_test)
     return Simulation(
         plans,
         runs,
-        _estimates(plans, distance),
-        _estimates(plans, rights),
+        _estimate_means(plans, distance),
+        _estimate_means(plans, correct),
         float(accuracy(best, data.X_test, data.y_test)),
     )
 
@@ -127,14 +133,12 @@ def _one_run(plans: Mapping[str, Plan], data: Dataset, seeds: np.random.SeedSequ
     seed = int(noise.generate_state(1)[0])
     answers: dict[str, Array] = {}
     for iterate, average in (("last", "last"), ("average", "steps")):
-        mine = {name: p for name, p in plans.items() if p.guarantee.iterate == iterate}
+        mine = {name: one for name, one in plans.items() if one.guarantee.iterate == iterate}
         swept = sweep(mine.values(), rows, seed=seed, average=average)
         answers.update(zip(mine, swept.weights[:, 0], strict=True))
     return np.stack([answers[name] for name in plans])
 
 
-def _estimates(plans: Mapping[str, Plan], values: Array) -> dict[str, Estimate]:
+def _estimate_means(plans: Mapping[str, Plan], values: Array) -> dict[str, Estimate]:
     """Mean and standard error over runs, of values of shape (plans, runs)."""
-    runs = values.shape[1]
-    errors = values.std(axis=1, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(values), np.nan)
-    return {name: (float(own.mean()), float(error)) for name, own, error in zip(plans, values, errors, strict=True)}
+    return {name: (float(mean), float(error)) for name, mean, error in zip(plans, *estimate_mean(values), strict=True)}

@@ -36,10 +36,8 @@ SETTINGS: dict[str, Any] = {
 }
 """What the page starts with, by the names of `uneven.plan`."""
 
-
 MOST_STEPS = 5_000_000
 """Steps of a plan that the page shows."""
-
 
 LARGEST = 10**15
 """Largest whole number of the page: a browser rounds those above 2⁵³."""
@@ -78,15 +76,9 @@ def row_of(source: Source) -> dict[str, Any]:
     """
     noise = source.noise.to_dict()
     level = LEVELS[noise["kind"]]
-    values = {
-        "name": source.name,
-        "rows": source.rows,
-        "kind": noise["kind"],
-        "level": None if level is None else noise[level],
-        "mechanism": noise.get("mechanism"),
-        "price": source.price,
-    }
-    return {column: values[column] for column in COLUMNS}
+    amount = None if level is None else noise[level]
+    values = source.name, source.rows, noise["kind"], amount, noise.get("mechanism"), source.price
+    return dict(zip(COLUMNS, values, strict=True))
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
@@ -166,15 +158,6 @@ def what_if(planned: Plan, name: str, more: int) -> WhatIf:
 def intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     """Where to search for each source's rate, for the sources and the problem of a plan: `uneven.rate_interval`."""
     return find_rate_intervals(planned.sources, planned.problem)
-
-
-def columns_of(rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
-    """Columns of rows of text whose first is a header.
-
-    >>> columns_of([("name", "rows"), ("clinic", "6")])
-    {'name': ['clinic'], 'rows': ['6']}
-    """
-    return {title: [row[i] for row in rows[1:]] for i, title in enumerate(rows[0])}
 
 
 def _whole(value: Any) -> Any:

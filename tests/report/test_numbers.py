@@ -1,0 +1,161 @@
+"""The numbers of a report are those of its plan: every strategy's and every source's own."""
+
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from reported import COMMAND, fitted, planned
+
+import uneven
+from uneven.report import fit_report, plan_report
+
+DIGITS = 1e-3  # numbers are shown with four digits
+
+
+class Tables(HTMLParser):
+    """Body rows of each table, by its caption."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found, self.caption, self.tag = {}, "", ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tag = tag
+        if tag == "caption":
+            self.caption = ""
+        if tag == "tr":
+            self.found.setdefault(self.caption, []).append([])
+        if tag in ("td", "th"):
+            self.found[self.caption][-1].append("")
+
+    def handle_endtag(self, tag):
+        self.tag = ""
+
+    def handle_data(self, data):
+        if self.tag == "caption":
+            self.caption += data
+        if self.tag in ("td", "th"):
+            self.found[self.caption][-1][-1] += data
+
+    def rows(self, caption):
+        return {row[0]: row[1:] for row in self.found[caption][1:]}
+
+
+def value(text):
+    return float(text.replace(",", ""))
+
+
+def text_of(html):
+    return re.sub(r"<[^>]*>", "", html).replace("&#x27;", "'")
+
+
+@pytest.fixture(params=["precision", "two-rates", "averaged", "arbitrary"])
+def made(request):
+    plan = planned(request.param)
+    return plan, plan_report(plan, COMMAND)
+
+
+def test_every_strategy_has_its_own_bounds(made):
+    plan, html = made
+    shown = Tables(html).rows("Bounds")
+    others = plan.alternatives()
+    assert [name.removesuffix(" (this plan)") for name in shown] == list(others)
+    assert [name for name in shown if name.endswith(" (this plan)")] == [f"{plan.strategy} (this plan)"]
+    for (order, bound, evaluated), other in zip(shown.values(), others.values(), strict=True):
+        assert order == ("all together" if other.shuffled else ", ".join(other.order))
+        assert value(bound) == pytest.approx(other.bound, rel=DIGITS)
+        own = other.evaluated_bound()
+        assert evaluated == "" if own is None else value(evaluated) == pytest.approx(own, rel=DIGITS)
+    assert len({cells[2] for cells in shown.values()}) > 3  # they differ, so that a mistake shows
+
+
+def test_the_chart_of_bounds_is_to_scale(made):
+    """Filled points give the log axis; hollow ones must lie on it at each strategy's evaluated bound."""
+    plan, html = made
+    chart = next(svg for svg in re.findall(r"<svg.*?</svg>", html) if "Bound of every strategy" in svg)
+    points = re.findall(r'<circle cx="([\d.]+)" cy="(\d+)" r="([56])"', chart)
+    filled, hollow = ({int(y): float(x) for x, y, r in points if r == size} for size in "65")
+    others = list(plan.alternatives().values())
+    evaluated = [other.evaluated_bound() for other in others]
+    large = np.log([max(other.bound, own or 0.0) for other, own in zip(others, evaluated, strict=True)])
+    slope, start = np.polyfit(large, [filled[y] for y in sorted(filled)], 1)
+    expected = [start + slope * math.log(own) for own in evaluated if own is not None]
+    assert [hollow[y] for y in sorted(hollow)] == pytest.approx(expected, abs=0.2)  # a tenth of a pixel, rounded
+
+
+def test_the_promise_is_the_plan_s(made):
+    plan, html = made
+    promised = re.search(r"iterate is at most ([\d.,e+-]+), by", text_of(html))
+    assert value(promised[1]) == pytest.approx(plan.bound, rel=DIGITS)
+
+
+def test_every_source_has_its_own_rows_and_epsilon(made):
+    plan, html = made
+    shown = Tables(html).rows("Sources as described")
+    assert list(shown) == [source.name for source in plan.sources]
+    for source in plan.sources:
+        rows, noise, price = shown[source.name]
+        assert value(rows) == source.rows
+        epsilon = re.search(r"ε = ([\d.]+)", noise)
+        assert (epsilon and float(epsilon[1])) == source.noise.epsilon_per_row
+        assert price == ("" if source.price is None else f"{source.price:g}")
+    spent = re.findall(r"would spend ε = ([\d.]+)\.", text_of(html))
+    used = [source.noise.epsilon_per_row for source in plan.sources if source.name in plan.order]
+    assert [float(one) for one in spent] == [epsilon for epsilon in used if epsilon is not None]
+
+
+def test_every_source_has_its_own_exchange_rate(made):
+    plan, html = made
+    shown = Tables(html).rows("What a row is worth")
+    rows = {source.name: source.rows for source in plan.sources}
+    assert set(shown) == set(plan.exchange)
+    for name, worth in plan.exchange.items():
+        expected = [worth, 1 / worth, rows[name] * worth]
+        assert [value(cell) for cell in shown[name]] == pytest.approx(expected, rel=DIGITS)
+
+
+def test_shares_of_information_are_rows_times_exchange_rates():
+    plan = planned("precision")
+    told = re.findall(r"has ([\d.]+)% of the rows and brings ([\d.]+)% of the information", plan_report(plan, COMMAND))
+    rows = {source.name: source.rows for source in plan.sources}
+    worth = {name: rows[name] * plan.exchange[name] for name in plan.order}
+    for name, (share, information) in zip(plan.order, told[: len(plan.order)], strict=True):
+        assert float(share) == pytest.approx(100 * rows[name] / sum(rows.values()), abs=0.5)
+        assert float(information) == pytest.approx(100 * worth[name] / sum(worth.values()), abs=0.5)
+
+
+def test_first_and_last_steps_are_the_plan_s():
+    plan = planned("two-rates")
+    shown, eta, start = Tables(plan_report(plan, COMMAND)).found["Order of use"][1:], plan.step_sizes(), 0
+    for (_, name, first, last), segment in zip(shown, plan.segments, strict=True):
+        full = segment.rows // segment.batch_size
+        assert name == segment.sources[0]
+        expected = [eta[start], eta[start + full - 1]]
+        assert [value(first), value(last)] == pytest.approx(expected, rel=DIGITS)
+        start += segment.steps
+
+
+def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
+    trained = fitted(tmp_path, 3, 2.0)
+    html = fit_report(trained, COMMAND)
+    spent = [float(one) for one in re.findall(r"has spent ε = ([\d.]+)\.", text_of(html))]
+    assert spent == list(trained.model.privacy_spent_.values()) == [2.0, 1.0]
+    shown = Tables(html).rows("Accuracy and objective")
+    for one in trained.measures:
+        rows, accuracy, objective = shown[one.which]
+        assert value(rows) == one.rows
+        assert float(accuracy) == pytest.approx(one.accuracy, abs=5.1e-5)
+        assert (
+            objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
+        )
+
+
+def test_lower_moments_promise_nothing():
+    plan = uneven.plan([uneven.Source("a", 500, uneven.LocalPrivacy(1))], 3, moments="lower")
+    html = text_of(plan_report(plan, COMMAND))
+    shown = re.search(r"The formula gives ([\d.,e+-]+) for the mean", html)
+    assert value(shown[1]) == pytest.approx(plan.bound, rel=DIGITS)
+    assert "is at most" not in html.split("What it promises")[1].split("Every strategy")[0]
