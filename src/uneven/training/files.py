@@ -41,12 +41,14 @@ class FileRows:
         """Number of columns learned from."""
         return self.file.n_features
 
-    def pieces(self, checked: bool = True) -> Iterator[Piece]:
-        """All rows, in the order of the sources and of their files."""
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """All rows, in the order of the sources and of their files; of one source alone where it has its own file."""
         if self.file.shared is not None:
             yield from self._shared_pieces(self.file.shared, checked)
             return
         for entry in self.file.sources:
+            if only not in (None, entry.name):
+                continue
             count = 0
             for piece in self._pieces(entry, checked):
                 count += len(piece.y)
@@ -233,7 +235,7 @@ class _TableRows:
     def n_features(self) -> int:
         return self.file.n_features
 
-    def pieces(self, checked: bool = True) -> Iterator[Piece]:
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         for X, y, _ in self.table.read(self.file.label, self.file.feature_names, checked=checked):
             yield Piece(X, y, where=str(self.table.path))
 

@@ -49,8 +49,11 @@ class Rows(Protocol):
     def n_features(self) -> int:
         """Number of columns of X."""
 
-    def pieces(self, checked: bool = True) -> Iterator[Piece]:
-        """All rows, piece by piece; `checked` asks for values and labels to be checked on the way."""
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Rows piece by piece, all of them or at least those of the source `only`.
+
+        `checked` asks for values and labels to be checked on the way.
+        """
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class ArrayRows:
         """Number of columns of X."""
         return int(self.piece.X.shape[1])
 
-    def pieces(self, checked: bool = True) -> Iterator[Piece]:
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """The one piece."""
         yield self.piece
 

@@ -1,0 +1,178 @@
+"""Two doors, one trainer: the same rows and settings give the same model, to the bit, as arrays and as files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uneven
+from uneven.io import delimited, read_sources
+from uneven.io.sources_text import toml_value
+from uneven.settings import NAMES
+from uneven.training import scan
+from uneven.training.files import FileRows, train_files
+
+PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"))
+OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0))
+
+
+def draw_case(seed):
+    """Rows of two or three sources with their noises, and settings that go together, at random."""
+    rng = np.random.default_rng(seed)
+    d, names = int(rng.integers(2, 6)), ["clinic", "crowd", "survey"][: rng.integers(2, 4)]
+    X = rng.normal(size=(int(rng.integers(200, 900)), d)) * rng.lognormal(size=d)
+    y = np.where(X @ rng.normal(size=d) + rng.normal(size=len(X)) > 0, "ill", "well")
+    source = np.sort(rng.choice(names, size=len(X)))  # as the files come, one after the other
+    kinds = [*PRIVATE, *OPEN] if rng.random() < 0.6 else OPEN
+    noise = {name: kinds[rng.integers(len(kinds))] for name in np.unique(source)}
+    settings = {
+        "alpha": float(10 ** rng.uniform(-4, -1)),
+        "batch_size": int(rng.integers(1, 60)),
+        "loss": str(rng.choice(["logistic", "hinge"])),
+        "strategy": str(rng.choice(["precision", "averaged", "two-rates", "clean-only", "arbitrary"])),
+        "radius": str(rng.choice(["tight", "paper"])),
+        "fit_intercept": bool(rng.random() < 0.7),
+        "clip": [0.3, "auto", None][rng.integers(3)],
+        "average": str(rng.choice(["auto", "last"])),
+        "row_norm": [2.5, "auto"][rng.integers(2)],
+        "passes": int(rng.integers(1, 4)),
+        "budget": 100.0,
+    }
+    if settings["strategy"] == "precision":
+        settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
+    return X, y, source, noise, settings
+
+
+def write_files(folder, X, y, source, noise, settings, **more):
+    """A sources.toml with these settings, and a file for each source."""
+    lines = ['label = "y"']
+    for key, value in settings.items():
+        if value is None:
+            lines.append(f'{key} = "none"')
+        elif value != "auto":
+            lines.append(f"{key} = {toml_value(value)}")
+    for name in np.unique(source):
+        mine = source == name
+        table = pd.DataFrame(X[mine], columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y[mine])
+        for column, (values, _) in more.items():
+            table[column] = values[mine]
+        table.to_csv(folder / f"{name}.csv", index=False)
+        lines += ["[[source]]", f'name = "{name}"', f'data = "{name}.csv"']
+        lines += [f"noise = {toml_value(noise[name].to_dict())}"] if name in noise else []
+        lines += [f'{key} = "{column}"' for column, (_, key) in more.items()]
+    (folder / "sources.toml").write_text("\n".join(lines) + "\n")
+    return read_sources(folder / "sources.toml")
+
+
+def check_same(trained, clf):
+    np.testing.assert_array_equal(trained.model.coef, clf.coef_)
+    np.testing.assert_array_equal(trained.model.intercept, clf.intercept_)
+    assert trained.plan == clf.plan_
+    assert trained.scale == clf.scale_
+    assert trained.model.privacy_spent == clf.privacy_spent_
+    assert trained.model.classes.tolist() == clf.classes_.tolist()
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.filterwarnings("ignore:.*were shrunk")
+def test_both_doors_lead_to_the_same_model(tmp_path, seed):
+    X, y, source, noise, settings = draw_case(seed)
+    clf = uneven.UnevenClassifier(noise, random_state=seed, **settings).fit(X, y, source=source)
+    file = write_files(tmp_path, X, y, source, noise, settings)
+    check_same(train_files(file, seed=seed), clf)
+    assert file.settings == replace_seed(clf._settings())
+
+
+def replace_seed(settings):
+    return type(settings)(**{name: getattr(settings, name) for name in NAMES if name != "random_state"})
+
+
+@pytest.mark.parametrize("key", ["epsilon", "flip_rate"])
+def test_rows_with_their_own_noise_and_ids(tmp_path, key):
+    X, y, source, _, _ = draw_case(3)
+    rng = np.random.default_rng(0)
+    levels = rng.choice([0.1, 0.2, 0.4], size=len(y))
+    ids = rng.permutation(len(y))
+    ledgers = uneven.Ledger(), uneven.Ledger()
+    clf = uneven.UnevenClassifier(random_state=1, ledger=ledgers[0], row_norm=4.0)
+    with pytest.warns(UserWarning, match="were shrunk"):
+        clf.fit(X, y, source=source, row_id=ids, **{key: levels})
+    file = write_files(tmp_path, X, y, source, {}, {"row_norm": 4.0}, own=(levels, key), number=(ids, "id"))
+    check_same(train_files(file, seed=1, ledger=ledgers[1]), clf)
+    assert ledgers[0].sources() == ledgers[1].sources()
+    for name in ledgers[0].sources():
+        mine = source == name
+        assert ledgers[0].spent(name) == ledgers[1].spent(name) == dict(zip(ids[mine], levels[mine], strict=True))
+
+
+def test_one_file_whose_rows_name_their_sources(tmp_path):
+    X, y, source, noise, _ = draw_case(5)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y, source = X[order], y[order], source[order]
+    pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(site=source, y=y).to_parquet(
+        tmp_path / "all.parquet"
+    )
+    head = 'label = "y"\nrow_norm = 50.0\ndata = "all.parquet"\nsource_column = "site"\n'
+    tables = [f'[[source]]\nname = "{n}"\nnoise = {toml_value(one.to_dict())}\n' for n, one in noise.items()]
+    (tmp_path / "sources.toml").write_text(head + "".join(tables))
+    clf = uneven.UnevenClassifier(noise, random_state=2, row_norm=50.0).fit(X, y, source=source)
+    check_same(train_files(read_sources(tmp_path / "sources.toml"), seed=2), clf)
+
+
+def test_a_line_search_with_validation_rows(tmp_path):
+    X, y, source, _, _ = draw_case(11)
+    X /= np.linalg.norm(X, axis=1).max()
+    names = np.unique(source)[:2]
+    mine = np.isin(source, names)
+    X, y, source = X[mine], y[mine], source[mine]
+    noise = {names[0]: uneven.LocalPrivacy(10.0), names[1]: uneven.LocalPrivacy(1.0)}
+    settings = {"strategy": "two-rates", "line_search": 3, "budget": 30.0}
+    clf = uneven.UnevenClassifier(noise, random_state=4, **settings)
+    clf.fit(X, y, source=source, validation=(X[:100], y[:100]))
+    file = write_files(tmp_path, X, y, source, noise, settings)
+    held_out = pd.DataFrame(X[:100], columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y[:100])
+    held_out.to_csv(tmp_path / "validation.csv", index=False)
+    validation = uneven.io.open_table(tmp_path / "validation.csv")
+    check_same(train_files(file, seed=4, validation=validation), clf)
+
+
+@pytest.mark.parametrize(("held", "readings"), [(scan.HELD_BYTES, 1), (0, 2)])
+def test_a_csv_is_read_at_most_twice(tmp_path, monkeypatch, held, readings):
+    """Once where its rows are held from the first reading, and once more to learn where they are not."""
+    X, y, source, noise, _ = draw_case(7)
+    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0})
+    opened, real = [], delimited._opened
+
+    def count(path, *rest):
+        opened.append(path.name)
+        return real(path, *rest)
+
+    monkeypatch.setattr(delimited, "_opened", count)
+    train_files(file, seed=0, held_bytes=held)
+    assert {name: opened.count(name) for name in opened} == {f"{name}.csv": readings for name in noise}
+
+
+def test_streamed_rows_are_the_rows_that_are_held(tmp_path):
+    """One block per source: even the order of the rows is the same, so nothing but rounding of sums may differ."""
+    X, y, source, noise, _ = draw_case(9)
+    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "passes": 2})
+    held, streamed = (train_files(file, seed=0, held_bytes=size).model for size in (scan.HELD_BYTES, 0))
+    np.testing.assert_array_equal(held.coef, streamed.coef)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 64, 10_000])
+def test_how_rows_are_cut_into_pieces_does_not_matter(tmp_path, monkeypatch, cut):
+    X, y, source, noise, _ = draw_case(13)
+    file = write_files(tmp_path, X, y, source, noise, {})
+    whole = scan.scan_rows(FileRows(file))
+    monkeypatch.setattr("uneven.io.delimited.BLOCK_ROWS", cut)
+    pieces = scan.scan_rows(FileRows(file))
+    assert (pieces.totals, pieces.counts, pieces.longest) == (whole.totals, whole.counts, whole.longest)
+    np.testing.assert_array_equal(pieces.held[0], whole.held[0])
+
+
+def test_a_large_sample_is_thinned_evenly():
+    rows = scan.SAMPLE_ROWS * 3
+    X = np.arange(rows, dtype=np.float64)[:, None]
+    pieces = uneven.training.rows.ArrayRows(uneven.training.rows.Piece(X, np.arange(rows) % 2))
+    ((kept, _),) = scan.scan_rows(pieces, held_bytes=2**40).sample.values()
+    np.testing.assert_array_equal(kept[:, 0], np.arange(0, rows, 4))
