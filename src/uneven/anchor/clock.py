@@ -1,0 +1,149 @@
+"""The matrix clock in coordinates where it is one step size a coordinate: the specification, as a plain loop.
+
+Rows are seen as z = Tx, weights as u with w = Tᵀu, so margins are the same: uᵀz = wᵀx. T is public. A release of a
+row's gradient is isotropic there; T is chosen so that the curvature is diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.losses import LOGISTIC
+from uneven.noise import Noise
+from uneven.theory.anchor import theorem_d_gain, theorem_d_steps
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Coordinates of a run, all of it from rows without privacy.
+
+    Attributes
+    ----------
+    transform : array of shape (d, d)
+        T.
+    curvature : array of shape (d,)
+        h, of the loss with clipped gradients, L2 term included; diagonal in these coordinates.
+    hessian : array of shape (d, d)
+        Of the objective itself.
+    start : array of shape (d,)
+        u₀.
+    covariance : array of shape (d, d)
+        Of the start's error.
+    clip_shift : array of shape (d,)
+        Mean of what clipping takes from the rows' gradients.
+    activity : float
+        Mean length of a row's clipped gradient over the clip.
+    clip : float
+        C, the norm that rows' gradients are clipped to, in these coordinates.
+    alpha : float
+    longest_step : float
+        2/L, L a bound on the curvature.
+    """
+
+    transform: Array
+    curvature: Array
+    hessian: Array
+    start: Array
+    covariance: Array
+    clip_shift: Array
+    activity: float
+    clip: float
+    alpha: float
+    longest_step: float
+
+    @property
+    def variance(self) -> Array:
+        """v, the diagonal of the start's covariance."""
+        return np.diag(self.covariance).copy()
+
+    def gradient_of_penalty(self, u: Array) -> Array:
+        """αTTᵀu."""
+        return np.asarray(self.alpha * self.transform @ (self.transform.T @ u))
+
+    def weights(self, u: Array) -> Array:
+        """w = Tᵀu."""
+        return np.asarray(self.transform.T @ u)
+
+
+@dataclass(frozen=True)
+class ClockState:
+    """Where a run stands: weights u and clock τ. It is all that a stream has to keep."""
+
+    weights: Array
+    clock: float = 0.0
+
+
+def row_gradients(coordinates: Coordinates, u: Array, X: Array, y: Array) -> Array:
+    """Gradients of the rows' losses in the coordinates, each clipped by a cap on its slope. Shape (m, d)."""
+    Z = X @ coordinates.transform.T
+    cap = coordinates.clip / np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
+    return np.asarray((LOGISTIC.slope(y * (Z @ u), cap) * y)[:, None] * Z)
+
+
+def run_anchored(
+    state: ClockState,
+    coordinates: Coordinates,
+    noise: Noise,
+    X: Array,
+    y: Array,
+    row_precision: float,
+    rng: np.random.Generator,
+    batch_size: int = 50,
+) -> ClockState:
+    """Take one step of Theorem D for each mini-batch of private rows: u_j ← u_j - min(η_j, 2/L)·G_j.
+
+    Parameters
+    ----------
+    state : ClockState
+    coordinates : Coordinates
+    noise : LocalPrivacy
+        Its `release` is all that is seen of a row.
+    X : array of shape (n, d)
+    y : array of shape (n,), labels -1 and 1
+    row_precision : float
+        1/σ² of one row: d over the energy of its release.
+    rng : numpy.random.Generator
+    batch_size : int
+
+    Returns
+    -------
+    ClockState
+        The last iterate. Feeding rows in several calls gives the same as in one, if each but the last holds whole
+        batches.
+    """
+    u, clock, v, h = state.weights, state.clock, coordinates.variance, coordinates.curvature
+    for start in range(0, len(y), batch_size):
+        batch = slice(start, start + batch_size)
+        precision = row_precision * len(y[batch])
+        clock += precision
+        released = noise.release(row_gradients(coordinates, u, X[batch], y[batch]), coordinates.clip, rng)
+        G = released.mean(axis=0) + coordinates.gradient_of_penalty(u)
+        u = u - np.minimum(theorem_d_steps(v, h, precision, clock), coordinates.longest_step) * G
+    return ClockState(u, clock)
+
+
+def error_covariance(coordinates: Coordinates, clock: float) -> Array:
+    """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
+    k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
+    noise = k * (1.0 - k) * coordinates.variance  # k²/(h²τ), without a division by τ = 0
+    return np.asarray(np.outer(1.0 - k, 1.0 - k) * coordinates.covariance + np.diag(noise))
+
+
+def expected_excess(coordinates: Coordinates, clock: float) -> float:
+    """½tr(H·covariance) + ½βᵀHβ, β = k·(clip shift)/h: Theorem D's excess and what clipping does to the optimum."""
+    k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
+    bias = k * coordinates.clip_shift / coordinates.curvature
+    H = coordinates.hessian
+    return float((np.sum(H * error_covariance(coordinates, clock)) + bias @ H @ bias) / 2.0)
+
+
+def absorb(coordinates: Coordinates, gradient: Array, clock: float) -> Coordinates:
+    """Coordinates whose start has taken one step by a mean gradient measured at the start itself, of precision τ."""
+    k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
+    moved = coordinates.start - k / coordinates.curvature * gradient
+    return replace(coordinates, start=moved, covariance=error_covariance(coordinates, clock))

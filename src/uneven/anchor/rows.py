@@ -1,0 +1,68 @@
+"""Rows without privacy: they may be read as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from uneven import checks
+from uneven.matrices import is_sparse
+from uneven.noise import Exact, FlippedLabels, Noise
+
+EXACT = Exact()
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """Rows of one source without privacy, which can be read again and again.
+
+    Parameters
+    ----------
+    pieces : callable
+        Returns a fresh iterator of pieces (X, y): X of shape (n, d), dense or CSR, labels -1 and 1.
+    count : int
+        Rows in all pieces together.
+    noise : Exact, FlippedLabels or AdditiveNoise
+
+    Examples
+    --------
+    >>> PublicRows.from_arrays([[0.5], [0.25]], [1, -1]).count
+    2
+    """
+
+    pieces: Callable[[], Iterable[tuple[Any, Any]]] = field(repr=False)
+    count: int
+    noise: Noise = EXACT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", checks.whole("count", self.count))
+        if self.noise.private:
+            raise ValueError(f"noise must promise no privacy: private rows are read once; got {self.noise!r}")
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: ArrayLike, noise: Noise | None = None) -> PublicRows:
+        """Rows in memory."""
+        features, labels = (X.tocsr() if is_sparse(X) else np.asarray(X)), np.asarray(y, dtype=np.float64)
+        return cls(lambda: [(features, labels)], len(labels), noise or EXACT)
+
+    @property
+    def flip_rate(self) -> float:
+        """σ, the share of labels that are flipped."""
+        return self.noise.known_rate if isinstance(self.noise, FlippedLabels) else 0.0
+
+    def sample(self, share: float, seed: int = 0) -> PublicRows | None:
+        """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""
+        rng, kept = np.random.default_rng(seed), []
+        for X, y in self.pieces():
+            keep = np.flatnonzero(rng.random(len(y)) < share)
+            kept.append((X[keep], np.asarray(y, dtype=np.float64)[keep]))
+        labels = np.concatenate([y for _, y in kept])
+        if not len(labels):
+            return None
+        stack = sparse.vstack if is_sparse(kept[0][0]) else np.concatenate
+        return PublicRows.from_arrays(stack([X for X, _ in kept]), labels, self.noise)

@@ -1,0 +1,129 @@
+"""Does a private source agree with the anchor? Measured from its first releases, which is free: post-processing.
+
+The first rows answer at w₀ without moving it. In coordinates with curvature h their mean gradient has
+
+    E ḡ_j² = s² + h_j²(v_j + t²),
+
+s² its known variance, v the anchor's and t² the variance between sources (random effects, as in meta-analysis).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.stats import chi2
+
+from uneven.anchor.clock import Coordinates, absorb, row_gradients
+from uneven.noise import Noise
+
+Array = NDArray[np.float64]
+
+SHARE = 0.1
+"""Share of a private source's rows that measure."""
+
+LEVEL = 0.01
+"""Probability below which chance is not believed."""
+
+LARGEST = 1e4
+"""Largest t² that is considered: weights as long as that have no curvature left."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How far a private source is from the anchor.
+
+    Attributes
+    ----------
+    statistic : float
+        Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees.
+    p_value : float
+        Probability of as large a statistic where the source agrees.
+    variance : float
+        t², by maximum likelihood; 0 where the source agrees better than by chance.
+    """
+
+    statistic: float
+    p_value: float
+    variance: float
+
+    @property
+    def found(self) -> bool:
+        """Whether noise alone is an unlikely explanation."""
+        return self.p_value < LEVEL
+
+    def describe(self, name: str) -> str:
+        """One sentence for the fit's output.
+
+        >>> Disagreement(120.0, 1e-6, 2.0).describe("clinic")
+        "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
+        """
+        if self.found:
+            return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
+        return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+
+
+def measure_gradient(coordinates: Coordinates, noise: Noise, X: Array, y: Array, rng: np.random.Generator) -> Array:
+    """Mean of the rows' releases at the start, plus the penalty's gradient there."""
+    gradients = row_gradients(coordinates, coordinates.start, X, y)
+    released = noise.release(gradients, coordinates.clip, rng).mean(axis=0)
+    return np.asarray(released + coordinates.gradient_of_penalty(coordinates.start))
+
+
+def measure_shift(gradient: Array, clock: float, curvature: Array, variance: Array) -> Disagreement:
+    """Test whether a mean gradient at the start fits the anchor, and estimate t².
+
+    Parameters
+    ----------
+    gradient : array of shape (d,)
+        ḡ, from `measure_gradient`.
+    clock : float
+        Its precision 1/s².
+    curvature, variance : arrays of shape (d,)
+        h and v.
+
+    Examples
+    --------
+    >>> measure_shift(np.full(4, 3.0), 1.0, np.ones(4), np.ones(4)).variance  # 3² = 1 + 1·(1 + t²)
+    7.0
+    """
+    squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
+    statistic = float((squares / expected).sum())
+
+    def loss(log_variance: float) -> float:
+        total = expected + np.exp(log_variance) * weight
+        return float((np.log(total) + squares / total).sum())
+
+    grid = np.linspace(np.log(1e-12 * LARGEST), np.log(LARGEST), 73)
+    best = int(np.argmin([loss(x) for x in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-9}).x
+    t2 = float(np.exp(found)) if best > 0 and loss(found) < np.sum(np.log(expected)) + statistic else 0.0
+    return Disagreement(statistic, float(chi2.sf(statistic, len(gradient))), round(t2, 6))
+
+
+def allow_shift(coordinates: Coordinates, disagreement: Disagreement) -> Coordinates:
+    """Coordinates for a source that disagrees: v + t² for v, and steps for the curvature √(hα).
+
+    The public rows do not know how another distribution curves. α is the least curvature there is, and h what is known
+    elsewhere: their geometric mean is off by the root of what either could be off by.
+    """
+    d = len(coordinates.curvature)
+    floor = np.diag(coordinates.alpha * coordinates.transform @ coordinates.transform.T)
+    return replace(
+        coordinates,
+        covariance=coordinates.covariance + disagreement.variance * np.eye(d),
+        curvature=np.sqrt(coordinates.curvature * floor),
+    )
+
+
+def react(coordinates: Coordinates, gradient: Array, clock: float) -> tuple[Coordinates, Disagreement]:
+    """Measure, then either use the measurement as one step (the source agrees) or allow for the shift.
+
+    `coordinates` are those of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the
+    rows of a source that disagrees out of recognition.
+    """
+    found = measure_shift(gradient, clock, coordinates.curvature, coordinates.variance)
+    return (allow_shift(coordinates, found) if found.found else absorb(coordinates, gradient, clock)), found

@@ -1,0 +1,205 @@
+"""alpha="auto": the L2 strength, by cross-validation on rows without privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import one_thread, solve, source_weight
+from uneven.matrices import is_sparse
+from uneven.problem import Problem
+
+Array = NDArray[np.float64]
+
+DEFAULT_ALPHA = 1e-3
+"""Where nothing can be compared: every row private, a single row, or the linear loss, which has no least value."""
+
+FOLDS, FEW_ROWS = 5, 500
+"""Folds; twice as many up to this many rows, where each fold would otherwise cost many rows to learn from."""
+
+MOST_ROWS = 10_000
+NARROW_ROWS = 2000
+STEP = 10**0.5
+LENGTH = 13
+"""Values tried: six decades."""
+
+TIE = 0.5
+"""Standard errors within which a stronger alpha counts as no worse than the best."""
+
+PATIENCE = 2
+"""Values in a row that are clearly worse than the best before weaker ones are given up."""
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A choice of alpha.
+
+    Attributes
+    ----------
+    alpha : float
+    path : tuple of (float, float)
+        Each alpha tried, strongest first, in the same units, and its held-out loss a row.
+    rows : int
+        Rows it was chosen on.
+    """
+
+    alpha: float
+    path: tuple[tuple[float, float], ...]
+    rows: int
+
+
+def choose_alpha(
+    problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None = None, seed: int = 0
+) -> Strength:
+    """Choose alpha by cross-validation on about 10,000 rows at most, each fold with its share of every class.
+
+    The held-out loss is the weighted surrogate, so that it estimates the loss under true labels where labels are
+    flipped. What is carried over from the folds to all rows is alpha times their number, as for a prior.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its alpha is not used.
+    rows : sequence of PublicRows
+    penalty : array of shape (d,) or None
+        As for `solve`.
+    seed : int
+        Of the folds and the sample. It may be known: these rows are not private.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 50)) / 50**0.5
+    >>> random_labels, rule = rng.choice([-1.0, 1.0], 200), np.sign(X[:, 0])
+    >>> problem = Problem(n_features=50, alpha=1.0, batch_size=1)
+    >>> strong, weak = (choose_alpha(problem, [PublicRows.from_arrays(X, y)]).alpha for y in (random_labels, rule))
+    >>> strong > 10 * weak
+    True
+    """
+    count = sum(source.count for source in rows)
+    drawn = [source.sample(min(1.0, MOST_ROWS / count), seed) for source in rows]
+    sample = [source for source in drawn if source is not None]
+    used = sum(source.count for source in sample)
+    if used < 2 or problem.loss == "linear":
+        return Strength(DEFAULT_ALPHA, (), used)
+    with one_thread():
+        alphas, losses, weights = _path(*_narrowed(problem, sample, penalty), seed)
+    carried = alphas * (used - used / _fold_count(used)) / count
+    best = _best(losses, weights)
+    means = weights @ losses.T / weights.sum()
+    return Strength(float(carried[best]), tuple(zip(carried.tolist(), means.tolist(), strict=True)), used)
+
+
+def _narrowed(
+    problem: Problem, sample: Sequence[PublicRows], penalty: ArrayLike | None
+) -> tuple[Problem, Sequence[PublicRows], Array]:
+    """The same problem in as many columns as there are rows, if there are more: the optimum lies in the rows' span.
+
+    Rows XXᵀ = UΛUᵀ become U√Λ, with the same products; columns whose penalty is not 1 are kept beside them.
+    """
+    factors = np.ones(problem.n_features) if penalty is None else np.asarray(penalty, dtype=np.float64)
+    plain, counts = factors == 1.0, np.cumsum([source.count for source in sample])
+    if not counts[-1] < min(plain.sum(), NARROW_ROWS):
+        return problem, sample, factors
+    arrays = [next(iter(source.pieces())) for source in sample]
+    X: Any = (sparse.vstack if is_sparse(arrays[0][0]) else np.concatenate)([X for X, _ in arrays]).astype(np.float64)
+    gram, rest = X[:, plain] @ X[:, plain].T, X[:, ~plain]
+    values, vectors = np.linalg.eigh(gram.toarray() if is_sparse(gram) else gram)
+    rest = rest.toarray() if is_sparse(rest) else rest
+    narrow = np.split(np.hstack([vectors * np.sqrt(np.maximum(values, 0.0)), rest]), counts[:-1])
+    rows = [
+        PublicRows.from_arrays(Z, y, source.noise) for Z, (_, y), source in zip(narrow, arrays, sample, strict=True)
+    ]
+    return replace(problem, n_features=narrow[0].shape[1]), rows, np.append(np.ones(len(values)), factors[~plain])
+
+
+def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array, Array]:
+    """Values of alpha, strongest first; held-out losses, shape (values, rows); and the rows' weights."""
+    folds = list(_folds(sample, seed))
+    weights = np.concatenate([_weights(problem, held) for _, held in folds])
+    starts = [np.zeros(problem.n_features) for _ in folds]
+    alphas, losses = [], []
+    for alpha in _strongest(sample) * STEP ** -np.arange(LENGTH):
+        at = replace(problem, alpha=float(alpha))
+        starts = [solve(at, train, penalty, start).weights for (train, _), start in zip(folds, starts, strict=True)]
+        alphas.append(float(alpha))
+        losses.append(np.concatenate([_held_out(problem, held, w) for (_, held), w in zip(folds, starts, strict=True)]))
+        if _given_up(np.array(losses), weights):
+            break
+    return np.array(alphas), np.array(losses), weights
+
+
+def _strongest(sample: Sequence[PublicRows]) -> float:
+    """Mean ‖x‖²/4, the trace of the logistic Hessian at 0: an alpha of this size leaves next to nothing to learn."""
+    total = sum(float(_squares(X).sum()) for source in sample for X, _ in source.pieces())
+    return float(np.clip(total / 4.0 / sum(source.count for source in sample), 1e-9, 1e9))
+
+
+def _squares(X: Any) -> Any:
+    return X.data.astype(np.float64) ** 2 if is_sparse(X) else np.asarray(X, dtype=np.float64) ** 2
+
+
+def _fold_count(rows: int) -> int:
+    return min(rows, 2 * FOLDS if rows <= FEW_ROWS else FOLDS)
+
+
+def _folds(sample: Sequence[PublicRows], seed: int) -> Iterator[tuple[list[PublicRows], list[PublicRows]]]:
+    """Rows to learn from and rows held out; every fold has its share of each source and class."""
+    rng, dealt = np.random.default_rng(seed), 0
+    arrays, numbers = [next(iter(source.pieces())) for source in sample], []
+    count = _fold_count(sum(source.count for source in sample))
+    for _, y in arrays:
+        order = np.argsort(y + rng.random(len(y)), kind="stable")  # -1 before 1, each in random order
+        numbers.append(np.empty(len(y), dtype=np.int64))
+        numbers[-1][order] = (dealt + np.arange(len(y))) % count
+        dealt += len(y)
+    for fold in range(count):
+        masks = [number == fold for number in numbers]
+        yield _select(sample, arrays, [~mask for mask in masks]), _select(sample, arrays, masks)
+
+
+def _select(sample: Sequence[PublicRows], arrays: Sequence[Any], masks: Sequence[Any]) -> list[PublicRows]:
+    chosen = zip(sample, arrays, map(np.flatnonzero, masks), strict=True)
+    return [PublicRows.from_arrays(X[keep], y[keep], source.noise) for source, (X, y), keep in chosen if len(keep)]
+
+
+def _weights(problem: Problem, held: Sequence[PublicRows]) -> Array:
+    return np.concatenate([np.full(source.count, source_weight(source.noise, problem)) for source in held])
+
+
+def _held_out(problem: Problem, held: Sequence[PublicRows], w: Array) -> Array:
+    """Surrogate loss of each row."""
+    losses = []
+    for source in held:
+        X, y = next(iter(source.pieces()))
+        margins, rate, loss = y * (X @ w), source.flip_rate, problem.loss_function
+        flipped = rate * loss.value(-margins) if rate else 0.0
+        losses.append(((1.0 - rate) * loss.value(margins) - flipped) / (1.0 - 2.0 * rate))
+    return np.concatenate(losses)
+
+
+def _differences(losses: Array, weights: Array) -> tuple[Array, Array, int]:
+    """Mean loss of each value above the least, its standard error row by row, and the place of the least."""
+    shares = weights / weights.sum()
+    best = int(np.argmin(losses @ shares))
+    apart = losses - losses[best]
+    means = apart @ shares
+    return means, np.sqrt((apart - means[:, None]) ** 2 @ shares**2), best
+
+
+def _given_up(losses: Array, weights: Array) -> bool:
+    means, errors, best = _differences(losses, weights)
+    worse = means > 2.0 * errors
+    return len(losses) - best > PATIENCE and bool(worse[-PATIENCE:].all())
+
+
+def _best(losses: Array, weights: Array) -> int:
+    """The strongest alpha whose held-out loss cannot be told from the least: within `TIE` standard errors."""
+    means, errors, best = _differences(losses, weights)
+    return int(np.flatnonzero(means[: best + 1] <= TIE * errors[: best + 1])[0])

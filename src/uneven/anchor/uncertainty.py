@@ -1,0 +1,149 @@
+"""How far the answer of the rows without privacy is from the truth: V₀, an estimate of E(w₀-w*)(w₀-w*)ᵀ.
+
+w₀ minimises the rows' objective with the L2 strength λ₀ ≥ α, w* that of the whole distribution with α. To first order
+
+    w₀ - w* = H₀⁻¹(e + (λ₀-α)w*),   H₀ = curvature + λ₀I,   E eeᵀ = S/n,
+
+so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Rows that were fitted by heart have small residuals, so S and
+the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows of equal
+energy in every direction, so that a column not yet seen is not believed to be known; s² is ‖w(α)‖²/d, which errs on the
+large side. λ₀ minimises the leave-one-out estimate of the objective itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
+from uneven.problem import Problem
+
+Array = NDArray[np.float64]
+
+PSEUDO_ROWS = 5.0
+"""Rows of equal energy in every direction that are added to those seen."""
+
+STRENGTHS = tuple(10.0 ** (k / 4) for k in range(9))
+"""Factors of alpha that are tried for the start."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What rows without privacy say: where to start, how sure that is, and how the objective curves.
+
+    Attributes
+    ----------
+    X, y : the rows, shape (n, d), and their labels -1 and 1
+    alpha : float
+        L2 strength of the objective.
+    strength : float
+        L2 strength λ₀ ≥ alpha that gave the start.
+    weights : array of shape (d,)
+        w₀.
+    covariance : array of shape (d, d)
+        V₀.
+    margins : array of shape (n,)
+        Leave-one-out margins of the rows.
+    """
+
+    X: Array
+    y: Array
+    alpha: float
+    strength: float
+    weights: Array
+    covariance: Array
+    margins: Array
+
+    @property
+    def slopes(self) -> Array:
+        """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
+        return np.asarray(expit(-self.margins))
+
+    def curvature(self, kept: ArrayLike = True) -> Array:
+        """Hessian of the mean loss at the leave-one-out margins, of the rows `kept`; the L2 term is not part of it."""
+        return _curvature(self.X, self.slopes * np.asarray(kept))
+
+    def moved(self, weights: Array, covariance: Array) -> Anchor:
+        """The same rows with another start."""
+        return replace(self, weights=weights, covariance=covariance)
+
+    @property
+    def hessian(self) -> Array:
+        """H = curvature + alpha·I."""
+        return self.curvature() + self.alpha * np.eye(len(self.weights))
+
+
+def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float) -> Anchor:
+    """Learn from exact rows and estimate how far off the answer is.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,), labels -1 and 1
+    alpha : float
+        L2 strength of the objective that is to be minimised.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(-0.5, 0.5, (200, 2)), np.where(rng.random(200) < 0.5, 1, -1)
+    >>> fit_anchor(X, y, alpha=0.01).covariance.shape
+    (2, 2)
+    """
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    plain = weights = _solve(rows, labels, alpha, None)
+    best: tuple[float, float, Array, Array] | None = None
+    for factor in STRENGTHS:
+        weights = _solve(rows, labels, alpha * factor, weights)
+        margins = leave_one_out_margins(rows, labels, weights, alpha * factor)
+        score = float(np.logaddexp(0.0, -margins).mean() + alpha / 2.0 * weights @ weights)
+        if best is not None and score >= best[0]:
+            break
+        best = score, alpha * factor, weights, margins
+    assert best is not None
+    _, strength, weights, margins = best
+    covariance = sandwich(rows, margins, strength, alpha, float(plain @ plain) / len(plain))
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins)
+
+
+def leave_one_out_margins(X: Array, y: Array, weights: Array, strength: float) -> Array:
+    """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
+
+    m₍ᵢ₎ = mᵢ - qᵢgᵢ/(1 - qᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|.
+    """
+    margins = y * (X @ weights)
+    slopes = expit(-margins)
+    H = _curvature(X, slopes) + strength * np.eye(X.shape[1])
+    reach = np.einsum("ij,ji->i", X, np.linalg.solve(H, X.T)) / len(y)
+    return np.asarray(margins - slopes * reach / (1.0 - slopes * (1.0 - slopes) * reach))
+
+
+def sandwich(X: Array, margins: Array, strength: float, alpha: float, size: float) -> Array:
+    """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    margins : array of shape (n,)
+    strength, alpha : float
+        λ₀ and α.
+    """
+    n, d = X.shape
+    slopes = expit(-margins)
+    S = (X.T * slopes**2) @ X / n
+    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
+    inverse = np.linalg.inv(_curvature(X, slopes) + strength * np.eye(d))
+    return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
+
+
+def _curvature(X: Array, slopes: Array) -> Array:
+    return np.asarray((X.T * (slopes * (1.0 - slopes))) @ X / len(slopes))
+
+
+def _solve(X: Array, y: Array, strength: float, start: Array | None) -> Array:
+    problem = Problem(n_features=X.shape[1], alpha=strength, batch_size=1)
+    return solve(problem, [PublicRows.from_arrays(X, y)], start=start).weights

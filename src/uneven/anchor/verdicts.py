@@ -1,0 +1,125 @@
+"""Before any ε is spent: what each private source would bring, and whether to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.uncertainty import Anchor
+
+Array = NDArray[np.float64]
+Information = Callable[[float], float]
+
+WORTH, LITTLE = 0.8, 0.97
+"""Ratio of the excess with a source to that without it, up to which it is worth it, and up to which it is little."""
+
+DRAWS, SEED, NORMAL = 200, 0, 1.96
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Expected share of correct classifications and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one private source brings to all the others, before ε is spent.
+
+    Attributes
+    ----------
+    excess, excess_without : float
+        Expected f(w) - f(w*) with and without the source.
+    accuracy, accuracy_without : Accuracy
+    word : {"worth it", "little", "no"}
+        "no" for a source that brings nothing or harm: it is to be left out.
+    """
+
+    excess: float
+    excess_without: float
+    accuracy: Accuracy
+    accuracy_without: Accuracy
+    word: str
+
+    @property
+    def use(self) -> bool:
+        """Whether the source is to be used."""
+        return self.word != "no"
+
+
+def judge_sources(anchor: Anchor, sources: Mapping[str, Information]) -> dict[str, Verdict]:
+    """Verdict on each private source, given all others.
+
+    Parameters
+    ----------
+    anchor : Anchor
+    sources : mapping of names to callables
+        Clock τ that a source brings at a given activity: rows·d/energy(activity).
+
+    Returns
+    -------
+    dict of names to Verdict
+    """
+    everything, together = expect(anchor, list(sources.values()))
+    verdicts = {}
+    for name in sources:
+        without, apart = expect(anchor, [information for other, information in sources.items() if other != name])
+        verdicts[name] = Verdict(everything, without, together, apart, word_for(everything, without))
+    return verdicts
+
+
+def word_for(excess: float, without: float) -> str:
+    """The verdict in a word.
+
+    >>> word_for(0.5, 1.0), word_for(0.9, 1.0), word_for(1.0, 1.0)
+    ('worth it', 'little', 'no')
+    """
+    ratio = excess / without
+    return "worth it" if ratio <= WORTH else "little" if ratio <= LITTLE else "no"
+
+
+def expect(anchor: Anchor, sources: list[Information]) -> tuple[float, Accuracy]:
+    """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
+
+    def information(activity: float) -> float:
+        return float(sum(source(activity) for source in sources))
+
+    coordinates = choose_coordinates(anchor, information)
+    clock = information(coordinates.activity)
+    return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
+
+
+def expected_accuracy(anchor: Anchor, coordinates: Coordinates, clock: float) -> Accuracy:
+    """Leave-one-out accuracy of the public rows plus the gain that the model expects of the private ones.
+
+    Given the anchor, w* ~ N(w₀, V₀) and the answer ŵ ~ N(w₀, V₀ - Λ⁻¹), w* given ŵ ~ N(ŵ, Λ⁻¹). A row on the side that
+    ŵ puts it is correct with probability E σ(|xᵀw*|), about σ(|xᵀŵ|/√(1 + πs²/8)), s² = xᵀΛ⁻¹x. The interval is
+    Wilson's for the leave-one-out accuracy, moved by the gain.
+    """
+    correct, n = float(np.mean(anchor.margins > 0.0)), len(anchor.y)
+    T = coordinates.transform
+    left = T.T @ error_covariance(coordinates, clock) @ T
+    gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance)
+    middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
+    half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
+    low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
+    return Accuracy(float(value), float(low), float(high))
+
+
+def _modelled(anchor: Anchor, left: Array) -> float:
+    """Accuracy that the model expects of an answer whose error has the covariance `left`."""
+    values, vectors = np.linalg.eigh(anchor.covariance - left)
+    spread = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(SEED).standard_normal((DRAWS, len(values)))
+    margins = np.abs(anchor.X @ (anchor.weights[:, None] + spread @ draws.T))
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * np.einsum("ij,jk,ik->i", anchor.X, left, anchor.X))
+    return float(expit(margins / doubt[:, None]).mean())

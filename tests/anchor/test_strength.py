@@ -1,0 +1,143 @@
+"""alpha="auto" against the best value on a grid, judged on rows that it has not seen."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.preprocessing import StandardScaler
+
+from uneven.anchor import strength
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
+from uneven.anchor.strength import DEFAULT_ALPHA, choose_alpha
+from uneven.datasets import load_covertype_sample, load_mnist
+from uneven.noise import FlippedLabels
+from uneven.problem import Problem
+
+GRID = 10.0 ** np.arange(-7.0, 0.0, 0.5)
+
+
+def excess_of_choice(data, rows, seed, noise=None):
+    """Loss on test rows at the alpha chosen, over the least on the grid."""
+    drawn = data.subsample(rows, seed)
+    y = drawn.y if noise is None else noise.corrupt(drawn.y, np.random.default_rng(seed))
+    public, problem = [PublicRows.from_arrays(drawn.X, y, noise)], Problem(drawn.X.shape[1], 1e-3, 1)
+
+    def test_loss(alpha):
+        w = solve(replace(problem, alpha=float(alpha)), public).weights
+        return np.logaddexp(0, -data.y_test * (data.X_test @ w)).mean()
+
+    return test_loss(choose_alpha(problem, public).alpha) / min(map(test_loss, GRID))
+
+
+@pytest.mark.parametrize(("rows", "most"), [(30, 1.15), (100, 1.05), (500, 1.05), (2000, 1.02)])
+def test_choice_is_near_the_best_on_the_grid(rows, most):
+    data = load_covertype_sample()
+    assert np.mean([excess_of_choice(data, rows, seed) for seed in range(6)]) <= most
+
+
+def test_choice_under_flips_is_near_the_best_on_the_grid():
+    data = load_covertype_sample()
+    assert np.mean([excess_of_choice(data, 5000, seed, FlippedLabels(0.3)) for seed in range(4)]) <= 1.05
+
+
+def test_choice_on_mnist_is_near_the_best_on_the_grid():
+    if not os.environ.get("UNEVEN_DATA"):
+        pytest.skip("UNEVEN_DATA is not set")
+    data = load_mnist()
+    assert np.mean([excess_of_choice(data, 500, seed) for seed in range(6)]) <= 1.05
+
+
+def test_sparse_streamed_and_again_choose_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6)) * (rng.random((400, 6)) < 0.5)
+    y = np.where(X[:, 0] + rng.logistic(size=400) > 0, 1.0, -1.0)
+    problem = Problem(6, 1e-3, 1)
+
+    def pieces():
+        return ((X[i : i + 90], y[i : i + 90]) for i in range(0, 400, 90))
+
+    first, *others = (
+        choose_alpha(problem, [rows])
+        for rows in (
+            PublicRows.from_arrays(X, y),
+            PublicRows.from_arrays(X, y),
+            PublicRows.from_arrays(sparse.csr_array(X), y),
+            PublicRows(pieces, 400),
+        )
+    )
+    for other in others:
+        assert other.alpha == pytest.approx(first.alpha, rel=1e-12)
+        np.testing.assert_allclose(other.path, first.path, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_more_columns_than_rows_may_be_narrowed(form, monkeypatch):
+    """Weights lie in the span of the rows: a path through that span alone has the same held-out losses."""
+    rng = np.random.default_rng(1)
+    X, penalty = np.hstack([rng.normal(size=(40, 90)), np.ones((40, 1))]), np.append(np.ones(90), 0.0)
+    rows = [PublicRows.from_arrays(form(X), np.where(X[:, 0] + rng.normal(size=40) > 0, 1.0, -1.0))]
+    narrow = choose_alpha(Problem(91, 1e-3, 1), rows, penalty)
+    monkeypatch.setattr(strength, "NARROW_ROWS", 0)
+    wide = choose_alpha(Problem(91, 1e-3, 1), rows, penalty)
+    assert narrow.alpha == pytest.approx(wide.alpha, rel=1e-9)
+    np.testing.assert_allclose(narrow.path, wide.path, rtol=1e-3)
+
+
+def test_each_fold_has_its_share_of_each_class():
+    y = np.where(np.arange(1000) < 10, 1.0, -1.0)
+    sample = [PublicRows.from_arrays(np.arange(1000.0)[:, None], y)]
+    folds = [[next(iter(part.pieces())) for (part,) in fold] for fold in strength._folds(sample, 0)]
+    assert [(held[1] == 1).sum() for _, held in folds] == [2] * 5
+    assert sorted(np.concatenate([held[0][:, 0] for _, held in folds])) == list(range(1000))
+
+
+def test_alpha_times_rows_is_carried_over(monkeypatch):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(4000, 5))
+    rows = [PublicRows.from_arrays(X, np.where(X[:, 0] + rng.logistic(size=4000) > 0, 1.0, -1.0))]
+    monkeypatch.setattr(strength, "MOST_ROWS", 1000)
+    choice = choose_alpha(Problem(5, 1.0, 1), rows)
+    strongest = strength._strongest([rows[0].sample(0.25)]) * choice.rows * 0.8 / 4000
+    assert choice.path[0][0] == pytest.approx(strongest, rel=1e-12)
+    assert abs(choice.rows - 1000) < 4 * np.sqrt(750)
+
+
+def test_where_nothing_can_be_compared():
+    one = PublicRows.from_arrays([[1.0]], [1.0])
+    assert choose_alpha(Problem(1, 1.0, 1), [one]).alpha == DEFAULT_ALPHA
+    two = PublicRows.from_arrays([[1.0], [0.5]], [1.0, -1.0])
+    assert choose_alpha(Problem(1, 1.0, 1, loss="linear"), [two]).alpha == DEFAULT_ALPHA
+    for labels in ([1.0, -1.0], [1.0, 1.0]):
+        assert choose_alpha(
+            Problem(1, 1.0, 1), [replace(two, pieces=lambda y=labels: [(np.eye(2)[:, :1], np.array(y))])]
+        )
+
+
+def one_against_rest(X, y, test):
+    """Class of each test row: the largest margin of one solve a class, each with its own alpha and a free intercept."""
+    rows, penalty = np.hstack([X, np.ones((len(y), 1))]), np.append(np.ones(X.shape[1]), 0.0)
+    problem, margins = Problem(len(penalty), 1e-3, 1), []
+    for label in np.unique(y):
+        public = [PublicRows.from_arrays(rows, np.where(y == label, 1.0, -1.0))]
+        alpha = choose_alpha(problem, public, penalty).alpha
+        w = solve(replace(problem, alpha=alpha), public, penalty).weights
+        margins.append(test @ w[:-1] + w[-1])
+    return np.argmax(margins, axis=0)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_digits])
+def test_several_classes_within_a_point_of_scikit_learn(load):
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    X /= np.sqrt((X**2).sum(axis=1).mean())
+    splits = StratifiedKFold(5, shuffle=True, random_state=0)
+    scale = (StandardScaler().fit_transform(load().data) ** 2).sum(axis=1).mean()
+    theirs = cross_val_score(LogisticRegression(C=scale, max_iter=2000), X, y, cv=splits).mean()
+    ours = np.mean([(one_against_rest(X[a], y[a], X[b]) == y[b]).mean() for a, b in splits.split(X, y)])
+    assert ours >= theirs - 0.01
