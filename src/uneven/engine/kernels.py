@@ -15,8 +15,8 @@ from numba.extending import register_jitable
 
 from uneven.engine.state import AVERAGES, Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, LOSSES
-from uneven.noise import Coefficients, privunit
-from uneven.noise.privunit import TINY
+from uneven.noise import Coefficients, directions, grid
+from uneven.noise.directions import SILENT, TINY, UNIFORM
 from uneven.schedules import Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
@@ -29,13 +29,20 @@ _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # Columns of the book, a state's numbers, and of the table, a source's.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, MEAN, CHANCE, SHARE, FIXED, PER_ROW = range(9)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, FIXED, PER_ROW = range(12)
+# After the book's own columns: silent rows of each source, then released rows of each (silent ones among them).
+TALLY = 6
 
 
-# The mechanism is written once, as plain loops in `noise.privunit`, and compiled here.
-for _part in (privunit._uniform, privunit._along, privunit._height_in_cap):
+# Mechanisms are written once, as plain loops in `noise.directions` and `noise.grid`, and compiled here.
+for _part in (directions._fill_normal, directions._height, directions._height_in_cap):
     register_jitable(fastmath=_FAST)(_part)
-add_release = njit(cache=True, nogil=True, fastmath=_FAST)(privunit.add_release)
+choose = njit(cache=True, nogil=True, fastmath=_FAST)(directions.choose)
+walk = njit(cache=True, nogil=True, fastmath=_FAST)(directions.walk)
+add_from_cap = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_from_cap)
+add_uniform = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_uniform)
+width = njit(cache=True, nogil=True)(grid.width)
+round_to_grid = njit(cache=True, nogil=True)(grid.round_to_grid)
 
 
 class Spec(NamedTuple):
@@ -95,7 +102,9 @@ def table_of(task: Task) -> Array | None:
 def book_of(state: State, task: Task) -> Array:
     """State's numbers, as one writable array."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
-    return np.array([state.step, state.clock, state.step_size, state.average_weight, total, count])
+    own = [state.step, state.clock, state.step_size, state.average_weight, total, count]
+    tallies = [tally.get(name, 0) for tally in (state.silent, state.released) for name in task.names]
+    return np.array([*own, *tallies], dtype=np.float64)
 
 
 def state_of(task: Task, before: State, book: Array, w: Array, average: Array, twin: Array | None) -> State:
@@ -103,8 +112,21 @@ def state_of(task: Task, before: State, book: Array, w: Array, average: Array, t
     estimates = before.estimates
     if task.estimate:
         estimates = {**estimates, task.names[0]: (float(book[TOTAL]), float(book[COUNT]))}
+    k = len(task.names)
+    counted = {name: i for i, name in enumerate(task.names) if book[TALLY + k + i] > 0}
+    silent = {**before.silent, **{name: int(book[TALLY + i]) for name, i in counted.items()}}
+    released = {**before.released, **{name: int(book[TALLY + k + i]) for name, i in counted.items()}}
     return State(
-        w, int(book[STEP]), float(book[CLOCK]), float(book[ETA]), average, float(book[WEIGHT]), twin, estimates
+        w,
+        int(book[STEP]),
+        float(book[CLOCK]),
+        float(book[ETA]),
+        average,
+        float(book[WEIGHT]),
+        twin,
+        estimates,
+        silent,
+        released,
     )
 
 
@@ -232,24 +254,32 @@ def add_up(total: Any, weights: Any, X: Any, start: int, stop: int) -> None:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def release(
-    total: Any, weights: Any, rows: Any, start: int, stop: int, table: Any, spec: Any, scratch: Any, rng: Any
+    total: Any, weights: Any, rows: Any, start: int, stop: int, table: Any, spec: Any, book: Any, scratch: Any, rng: Any
 ) -> None:
-    """Sum of the batch's row gradients, each row that is released by direction with its own draw."""
+    """Sum of the batch's row gradients; of rows released by direction, their releases (see `noise.directions`)."""
     X, _, group, squares = rows
     total[:] = 0.0
+    radius = 0.0
     for i in range(start, stop):
         k = group[i] if group.shape[0] > 0 else 0
         weight = weights[i - start]
-        if table[k, MEAN] > 0.0:
-            length = np.sqrt(squares[i])
-            # So short a row has no direction that floats can hold.
-            norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
-            cap = (table[k, HEIGHT], table[k, MEAN], table[k, CHANCE], table[k, SHARE])
-            sign = 1.0 if weight >= 0.0 else -1.0
-            add_release(total, X[i], sign, length, norm, spec.limit, cap, scratch, rng)
-        else:
+        if table[k, MEAN] == 0.0:
             for j in range(total.shape[0]):
                 total[j] += weight * X[i, j]
+            continue
+        # So short a row has no direction that floats can hold.
+        length, step = np.sqrt(squares[i]), spec.limit / table[k, MEAN]
+        norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
+        way = choose(norm, table[k, BASE], table[k, OWN], table[k, FILL], rng)
+        book[TALLY + table.shape[0] + k] += 1.0
+        if way == SILENT:
+            book[TALLY + k] += 1.0
+        elif way == UNIFORM:
+            radius = walk(total.shape[0], radius, step, rng)
+        else:
+            unit = (1.0 if weight >= 0.0 else -1.0) / length
+            add_from_cap(total, X[i], unit, step, table[k, HEIGHT], table[k, SHARE], scratch, rng)
+    add_uniform(total, radius, scratch, rng)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -283,7 +313,7 @@ def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, s
     X, y, group, _ = rows
     d = w.shape[0]
     total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
-    by_direction = table[:, MEAN].max() > 0.0
+    by_direction, coarsest = table[:, MEAN].max() > 0.0, table[:, GRID].max()
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, book, group, table, start, stop)
@@ -294,7 +324,7 @@ def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, s
             average_in(average, book, w, eta)
         weigh(weights, w, rows, start, stop, table, spec)
         if by_direction:
-            release(total, weights, rows, start, stop, table, spec, scratch, rng)
+            release(total, weights, rows, start, stop, table, spec, book, scratch, rng)
         else:
             add_up(total, weights, X, start, stop)
         variance = spread_of(group, table, start, stop, d, rng)
@@ -302,6 +332,8 @@ def advance(w: Any, twin: Any, average: Any, book: Any, rows: Any, table: Any, s
             scale = np.sqrt(variance)
             for j in range(d):
                 total[j] += scale * rng.standard_normal()
+        if coarsest > 0.0:
+            round_to_grid(total, width(coarsest, stop - start), rng)
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
             book[TOTAL] += energy * as_full(spec, table, stop - start)
