@@ -59,7 +59,7 @@ class LocalPrivacy(Noise):
     >>> [round(moment, 3) for moment in LocalPrivacy(epsilon=10.0, mechanism="privunit").second_moment(problem)]
     [0.037, 4.037]
     >>> [round(LocalPrivacy(10.0, name).variance_bound(problem), 3) for name in ("privunit", "quiet")]
-    [0.057, 0.029]
+    [0.057, 0.03]
     """
 
     kind: ClassVar[str] = "local-privacy"
