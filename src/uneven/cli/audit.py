@@ -40,6 +40,7 @@ def command(
     [bold]Example:[/] uneven audit --mechanism privunit --dimension 25 --epsilon 3
     """
     from uneven.audit import audit_all
+    from uneven.noise.privacy import MECHANISMS
 
     found = audit_all(
         mechanisms=mechanism or MECHANISMS,

@@ -157,7 +157,7 @@ def plan(
         excess_bound=_excess_bound(problem, draft),
         theorem=draft.theorem,
         worths=tuple(exchange(feeds).items()),
-        caveats=tuple(_caveats(problem, feeds, draft, which)),
+        caveats=(*_caveats(problem, feeds, draft, which), *_conditions(described, problem, which)),
     )
 
 
@@ -187,7 +187,10 @@ def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
         segments=draft.segments,
         bound=float(draft.bound),
         excess_bound=_excess_bound(problem, draft),
-        caveats=tuple(_caveats(problem, feeds_of(planned.sources, problem, which), draft, which)),
+        caveats=(
+            *_caveats(problem, feeds_of(planned.sources, problem, which), draft, which),
+            *_conditions(planned.sources, problem, which),
+        ),
     )
 
 
@@ -300,6 +303,17 @@ def _caveats(problem: Problem, feeds: Sequence[Feed], draft: Draft, which: str) 
             )
     if draft.bound >= problem.ball**2:
         yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."
+
+
+def _conditions(sources: Iterable[Source], problem: Problem, which: str) -> Iterable[str]:
+    """What the bound assumes of rows, where a noise's variance rests on how long gradients are on average."""
+    planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
+    if which == "variance" and planned:
+        name, activity = planned[0].name, getattr(planned[0].noise, "activity", 1.0)
+        yield (
+            f"The bound assumes that gradients of {name!r} are at most {activity:g} of the clip long on average at each "
+            "step (its activity); with an activity of 1 it would assume nothing."
+        )
 
 
 def _from_keys(what: str, make: Any, values: Any) -> Any:
