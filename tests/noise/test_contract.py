@@ -85,7 +85,9 @@ def test_unbiased_and_inside_the_stated_moments(noise, problem):
     error = spread.std() / np.sqrt(DRAWS)
     assert spread.mean() <= noise.row_energy(problem) / problem.batch_size + 4 * error
     lengths = np.linalg.norm(noise.row_gradients(problem, w, X, y), axis=1) / problem.gradient_norm
-    if lengths.mean() <= getattr(noise, "activity", np.inf) or noise.planned_energy(problem) == noise.row_energy(problem):
+    if lengths.mean() <= getattr(noise, "activity", np.inf) or noise.planned_energy(problem) == noise.row_energy(
+        problem
+    ):
         assert spread.mean() <= noise.variance_bound(problem) + 4 * error
 
 

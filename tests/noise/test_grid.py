@@ -71,15 +71,16 @@ def test_rounding_costs_nothing_that_could_be_measured(mechanism, d, rows):
 @pytest.mark.parametrize("d", [1, 3, 54])
 def test_computed_releases_are_as_close_to_exact_ones_as_the_proof_needs(d):
     """The same draws in single and double precision: errors scale with the precision, and stay below the bound."""
+
     class Recorded:
         def __init__(self, draws):
             self.draws, self.at = draws, 0
 
-        def next(self):
+        def draw(self):
             self.at += 1
             return self.draws[self.at - 1]
 
-        random = standard_normal = next
+        random = standard_normal = draw
 
     how, rng = LocalPrivacy(10.0).calibration(d), np.random.default_rng(0)
     worst = 0.0

@@ -1,4 +1,4 @@
-"""quiet: unbiased, its stated energy for every length, and ε-private in exact arithmetic; where silence helps, and how much."""
+"""quiet: unbiased, its stated energy for every length, ε-private in exact arithmetic, and where silence helps."""
 
 import math
 import time
@@ -77,7 +77,7 @@ def test_no_ratio_of_probabilities_exceeds_epsilon(d, epsilon, activity, norms, 
     how = quiet.calibrated(d, epsilon, activity) if best else silent_calibration(d, epsilon, activity)
     base, own, share = Fraction(how.base), Fraction(how.own), share_as_fraction(d, how)
     assert (base * 2**53).denominator == (own * 2**53).denominator == 1
-    assert 0 < base
+    assert base > 0
     assert 0 <= own <= 1 - base
 
     def probabilities(norm):
@@ -228,4 +228,5 @@ def test_activity_is_refused_outside_its_range(activity):
 def test_plans_from_before_activity_are_read():
     old = {"kind": "local-privacy", "epsilon": 2.0, "mechanism": "privunit"}
     assert noise_from_dict(old) == LocalPrivacy(2.0, "privunit")
+    assert noise_from_dict(old).to_dict() == old
     assert noise_from_dict({"kind": "local-privacy", "epsilon": 2.0}).mechanism == "quiet"

@@ -25,7 +25,7 @@ def command(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help="quiet, privunit, l2-laplace, or one of your own as module:Class, called with epsilon; may be repeated."
+            help="quiet, privunit, l2-laplace, or your own as module:Class, called with epsilon; may be repeated."
         ),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Norm that gradients are bounded by. [1]")] = None,

@@ -1,9 +1,9 @@
 """How directions are drawn, for `privunit` and `quiet`: plain loops, interpreted here and compiled in the engine.
 
 Rows released together are released as their sum. Directions from the whole sphere do not depend on the row, so only
-their sum's length is drawn row by row, as a random walk (`walk`): R'² = R² + s² + 2RsT with T a coordinate of a uniform direction.
-The direction of that sum is uniform, and is drawn once (`add_uniform`). Same law as the sum of single releases, with
-two numbers a row instead of d; only what comes from a cap needs d.
+their sum's length is drawn row by row, as a random walk (`walk`): R'² = R² + s² + 2RsT, T a coordinate of a uniform
+direction. The direction of that sum is uniform, and is drawn once (`add_uniform`). Same law as the sum of single
+releases, with two numbers a row instead of d; only what comes from a cap needs d.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _height(d: int, rng: Any) -> float:
     if d == 1:
         return 1.0 if rng.random() < 0.5 else -1.0
     z = rng.standard_normal()
-    return z / math.sqrt(z * z + 2.0 * rng.standard_gamma(0.5 * (d - 1)))
+    return float(z / math.sqrt(z * z + 2.0 * rng.standard_gamma(0.5 * (d - 1))))
 
 
 def _height_in_cap(d: int, height: float, share: float, rng: Any) -> float:
@@ -107,7 +107,7 @@ def _height_in_cap(d: int, height: float, share: float, rng: Any) -> float:
             continue
         log_ratio = 0.5 * (d - 3) * math.log((1.0 - t * t) / (1.0 - height * height)) + slope * x
         if math.log(1.0 - rng.random()) <= log_ratio:
-            return t
+            return float(t)
 
 
 def _fill_normal(v: Any, rng: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -197,6 +197,13 @@ class LocalPrivacy(Noise):
         else:
             length = math.sqrt(1.0 + laplace_energy(n_features, self.epsilon))
         return grid.fineness(n_features, self.epsilon, self._reach) * bound * length / math.sqrt(n_features)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the activity only where it plays a part, as plans from before it have it."""
+        values = super().to_dict()
+        if self.mechanism != "quiet" and self.activity == LocalPrivacy.activity:
+            del values["activity"]
+        return values
 
     @property
     def _reach(self) -> float:

@@ -311,8 +311,8 @@ def _conditions(sources: Iterable[Source], problem: Problem, which: str) -> Iter
     if which == "variance" and planned:
         name, activity = planned[0].name, getattr(planned[0].noise, "activity", 1.0)
         yield (
-            f"The bound assumes that gradients of {name!r} are at most {activity:g} of the clip long on average at each "
-            "step (its activity); with an activity of 1 it would assume nothing."
+            f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest norm "
+            "long, at each step (its activity); with an activity of 1 it would assume nothing."
         )
 
 
