@@ -101,7 +101,7 @@ class Settings:
     passes: int = 1
     budget: float | None = None
     line_search: int = 0
-    mechanism: str = "privunit"
+    mechanism: str = "quiet"
     random_state: int | None = None
 
     def __post_init__(self) -> None:

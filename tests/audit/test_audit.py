@@ -74,26 +74,50 @@ def test_l2_laplace_attains_its_epsilon_in_low_dimensions(drawn_by, d, epsilon):
 @pytest.mark.parametrize("d", [1, 2, 5, 25])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_privunit_attains_its_epsilon(d, epsilon):
-    compiled = audit(LocalPrivacy(epsilon), d, drawn_by="engine", seed=0)
+    compiled = audit(LocalPrivacy(epsilon, "privunit"), d, drawn_by="engine", seed=0)
     assert 0.8 < compiled.share <= 1
 
 
 @pytest.mark.parametrize("d", [2, 25])
 def test_privunit_as_sites_draw_it(d):
-    assert 0.8 < audit(LocalPrivacy(3.0), d, draws=30_000, seed=0).share <= 1
+    assert 0.8 < audit(LocalPrivacy(3.0, "privunit"), d, draws=30_000, seed=0).share <= 1
 
 
-@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit"])
+@pytest.mark.parametrize("d", [1, 2, 25])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_quiet_attains_its_epsilon(d, epsilon):
+    found = audit(LocalPrivacy(epsilon), d, drawn_by="engine", seed=0)
+    assert 0.8 < found.share <= 1
+    assert audit(LocalPrivacy(epsilon), d, draws=30_000, seed=0).share <= 1
+
+
+@pytest.mark.parametrize("d", [1, 5])
+@pytest.mark.parametrize("drawn_by", ["release", "engine"])
+def test_silence_that_comes_too_often_is_caught(d, drawn_by):
+    """υ and with it p₀ 10% too low: a direction off the cap, or silence, tells more than it should."""
+    draws = 4_000_000 if drawn_by == "engine" else 200_000
+    found = audit(flawed.SilentTooOften(2.0), d, drawn_by=drawn_by, draws=draws, seed=0)
+    assert found.violated
+
+
+@pytest.mark.parametrize("d", [1, 5])
+def test_silence_forgotten_for_short_rows_is_caught(d):
+    found = audit(flawed.ShortRowsSpeak(2.0), d, draws=40_000, seed=0)
+    assert found.violated
+    assert found.event.startswith(("silence", "length <"))
+
+
+@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit", "quiet"])
 @pytest.mark.parametrize("drawn_by", ["release", "engine"])
 def test_a_smaller_norm_changes_nothing(mechanism, drawn_by):
     """Noise scales with C, and so do the inputs: a row of norm 1 is clipped by the engine itself."""
-    draws = 40_000 if (mechanism, drawn_by) == ("privunit", "release") else 400_000
+    draws = 40_000 if mechanism != "l2-laplace" and drawn_by == "release" else 400_000
     found = audit(LocalPrivacy(2.0, mechanism), 2, clip=0.25, draws=draws, drawn_by=drawn_by, seed=0)
     assert found.clip == 0.25
     assert 0.8 < found.share <= 1
 
 
-@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit"])
+@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit", "quiet"])
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_the_engine_releases_what_it_is_given(mechanism, clip):
     """The mean of releases is the input, in units of C, within five standard errors; and not 0.9 of it."""
@@ -109,7 +133,7 @@ def test_the_engine_releases_what_it_is_given(mechanism, clip):
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_noise_scaled_too_low_is_caught(d, epsilon):
-    found = audit(flawed.Quiet(epsilon), d, seed=0)
+    found = audit(flawed.TooLittle(epsilon), d, seed=0)
     assert epsilon < found.bound <= epsilon / 0.8
     assert found.verdict == "VIOLATION"
 
@@ -117,7 +141,7 @@ def test_noise_scaled_too_low_is_caught(d, epsilon):
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_a_flaw_of_six_percent_is_caught(epsilon):
     """True ε 6% above the stated one: the bound lies between the two, and any bound above ε is a violation."""
-    found = audit(flawed.Quiet(epsilon, 1 / 1.06), 1, seed=0)
+    found = audit(flawed.TooLittle(epsilon, 1 / 1.06), 1, seed=0)
     assert epsilon < found.bound <= 1.06 * epsilon
     assert found.violated
     assert found.verdict == "VIOLATION"
@@ -183,11 +207,11 @@ def test_the_engine_is_audited_with_its_clip():
     assert not audit(noise, 1, drawn_by="engine", seed=0).violated
 
 
-@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit"])
+@pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit", "quiet"])
 def test_a_flaw_in_the_engine_alone_is_caught(mechanism):
     noise = LooseInTheEngine(1.0, mechanism)
     assert audit(noise, 2, drawn_by="engine", seed=0).violated
-    draws = 50_000 if mechanism == "privunit" else 1_000_000
+    draws = 1_000_000 if mechanism == "l2-laplace" else 50_000
     assert not audit(noise, 2, drawn_by="release", draws=draws, seed=0).violated
 
 
@@ -215,9 +239,9 @@ def test_without_a_seed_draws_differ():
         (LocalPrivacy(1.0), {"drawn_by": "hand"}, "drawn_by must be one of"),
         (LocalPrivacy(1.0), {"clip": -1}, "clip must be"),
         (LocalPrivacy(1.0), {"seed": -1}, "seed must be"),
-        (flawed.Quiet(1.0), {"drawn_by": "engine"}, "no compiled form"),
+        (flawed.TooLittle(1.0), {"drawn_by": "engine"}, "no compiled form"),
         (flawed.WrongShape(1.0), {}, "release of mechanism WrongShape must return one row .* got shape"),
-        (flawed.Quiet(-1.0), {}, "epsilon_per_row of the noise must be a positive"),
+        (flawed.TooLittle(-1.0), {}, "epsilon_per_row of the noise must be a positive"),
     ],
 )
 def test_bad_input(noise, options, words):

@@ -22,6 +22,8 @@ NOISES = [
     noises.AdditiveNoise(0.0),
     noises.LocalPrivacy(4.0, "privunit"),
     noises.LocalPrivacy(0.5, "privunit"),
+    noises.LocalPrivacy(4.0, "quiet"),
+    noises.LocalPrivacy(1.5, "quiet", activity=0.1),
 ]
 SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
 # Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
@@ -61,6 +63,7 @@ def assert_same(state, expected, **close):
     assert state.step == expected.step
     if expected.twin is not None:
         np.testing.assert_allclose(state.twin, expected.twin, err_msg="twin", **(close or CLOSE))
+    assert (state.silent, state.released) == (expected.silent, expected.released)
     assert state.estimates.keys() == expected.estimates.keys()
     for name in expected.estimates:
         np.testing.assert_allclose(state.estimates[name], expected.estimates[name], **(close or CLOSE))
@@ -121,11 +124,27 @@ def test_same_where_the_ball_is_left(backend):
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_same_for_sources_shuffled_together(backend, schedule):
     problem = uneven.Problem(D, 0.1, 7)
-    four = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"))
-    moments = tuple(noise.moment("upper", problem) for noise in four)
-    mixed = Task(problem, ("a", "b", "c", "d"), four, moments, schedule)
-    part = chunk()._replace(group=np.random.default_rng(0).integers(4, size=33))
-    assert_same(*both(backend, mixed, part))
+    five = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"), noises.LocalPrivacy(3.0))
+    moments = tuple(noise.moment("upper", problem) for noise in five)
+    mixed = Task(problem, ("a", "b", "c", "d", "e"), five, moments, schedule)
+    part = chunk()._replace(group=np.random.default_rng(0).integers(5, size=33))
+    fast, slow = both(backend, mixed, part)
+    assert_same(fast, slow)
+    assert fast.released.keys() == fast.silent.keys() == {"d", "e"}
+    assert fast.silent["d"] == 0 < fast.silent["e"] < fast.released["e"]
+
+
+def test_silent_rows_are_counted_from_stretch_to_stretch():
+    """Counts of two stretches add, and other sources' stay; a noise that is never silent by nature counts nothing."""
+    what, state = task(noises.LocalPrivacy(4.0)), replace(initial_state(D), silent={"b": 1}, released={"b": 3})
+    rng = np.random.default_rng(0)
+    once = advance(state, what, chunk(), rng)
+    twice = advance(once, what, chunk(), rng)
+    assert once.released == {"a": 33, "b": 3}
+    assert twice.released == {"a": 66, "b": 3}
+    assert 0 < once.silent["a"] < twice.silent["a"] < 66
+    assert twice.silent["b"] == 1
+    assert advance(initial_state(D), task(NOISES[1]), chunk(), rng).released == {}
 
 
 @backends

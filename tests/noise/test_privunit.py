@@ -6,49 +6,25 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from releases import compiled_releases, exact_share
 from scipy import integrate, stats
 from scipy.optimize import minimize_scalar
 
 from uneven import LocalPrivacy, Problem
-from uneven.engine.kernels import add_release as compiled_release
-from uneven.noise.privunit import Cap, add_release, calibrated, mean_in, share_of
+from uneven.noise.directions import UNIFORM, choose
+from uneven.noise.privunit import calibrated, mean_in, share_of
 
 SURE = 1e-3
 DIMENSIONS = [1, 2, 3, 5, 25, 784]
 
 
 def draws(d, epsilon, n, norm=1.0, seed=0):
-    """Releases of the vector of that norm along the first axis, by the compiled function."""
-    rng, out, scratch = np.random.default_rng(seed), np.zeros((n, d)), np.empty(d)
-    row, cap = np.zeros(d), tuple(calibrated(d, epsilon))
-    row[0] = 0.7  # only its direction counts
-    for i in range(n):
-        compiled_release(out[i], row, 1.0, 0.7, norm, 1.0, cap, scratch, rng)
-    return out
-
-
-def log_odds_ratio(chance, share):
-    """Log of (p/q)/((1-p)/(1-q)) to 60 digits: floats are fractions, and p is a multiple of 2⁻⁵³ as draws are."""
-    p, q = Fraction(chance), Fraction(share)
-    assert (p * 2**53).denominator == 1
-    ratio = p * (1 - q) / (q * (1 - p))
-    with localcontext(prec=60):
-        return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
-
-
-def exact_share(d, depth):
-    """q in an odd dimension: Beta(a, a) of whole a is a binomial sum, here of fractions."""
-    n, x = d - 2, Fraction(depth) / 2
-    up, whole = x.numerator, x.denominator
-    terms = (math.comb(n, j) * up**j * (whole - up) ** (n - j) for j in range((d - 1) // 2, n + 1))
-    return Fraction(sum(terms), whole**n)
+    return compiled_releases(calibrated(d, epsilon), d, n, norm, seed)
 
 
 @pytest.mark.parametrize(("d", "epsilon", "energy"), [(25, 1, 155.6), (25, 10, 2.8), (54, 1, 339), (784, 1, 4960)])
 def test_energies_of_the_design(d, epsilon, energy):
-    assert calibrated(d, epsilon).mean ** -2 == pytest.approx(energy, rel=0.02)
+    assert calibrated(d, epsilon).energy(1.0) == pytest.approx(energy, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -64,21 +40,18 @@ def test_how_much_less_noise_as_the_documents_have_it(d, epsilon, times):
 @pytest.mark.parametrize("d", [2, 3, 5, 25, 100, 784, 10_000])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1, 3, 10, 50, 300])
 def test_calibration_is_the_best_height_and_consistent(d, epsilon):
-    cap = calibrated(d, epsilon)
+    how = calibrated(d, epsilon)
     inverse = 1 / math.expm1(epsilon)
 
     def m(height):
         return mean_in(d, 1 - height) / (inverse + share_of(d, 1 - height))
 
     # The best height is m itself, and no other height does better.
-    assert cap.mean == pytest.approx(m(cap.height), rel=1e-8)
+    assert how.mean == pytest.approx(m(how.height), rel=1e-8)
     if epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
-        assert cap.mean == pytest.approx(cap.height, rel=1e-8)
+        assert how.mean == pytest.approx(how.height, rel=1e-8)
     best = minimize_scalar(lambda h: -m(h), bounds=(0, 1 - 1e-12), method="bounded", options={"xatol": 1e-12})
-    assert cap.mean >= -best.fun * (1 - 1e-9)
-    # Unbiased: m = I·(p/q - (1-p)/(1-q)).
-    mean = mean_in(d, 1 - cap.height) * (cap.chance / cap.share - (1 - cap.chance) / (1 - cap.share))
-    assert mean == pytest.approx(cap.mean, rel=1e-6)
+    assert how.mean >= -best.fun * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 25])
@@ -107,8 +80,8 @@ def test_one_dimension_is_randomised_response():
 def test_unbiased_with_fixed_length(d, epsilon, norm):
     n = 4_000 if d > 100 else 20_000
     z = draws(d, epsilon, n, norm)
-    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1 / calibrated(d, epsilon).mean, rtol=1e-9)
     mean = calibrated(d, epsilon).mean
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1 / mean, rtol=1e-9)
     error = np.maximum(z.std(axis=0), math.sqrt((mean**-2 - norm**2) / d)) / math.sqrt(n) + 1e-12
     truth = np.zeros(d)
     truth[0] = norm
@@ -121,16 +94,16 @@ def test_unbiased_with_fixed_length(d, epsilon, norm):
 @pytest.mark.parametrize("epsilon", [0.2, 3.0, 10.0])
 def test_law_of_the_height(d, epsilon):
     """T = ⟨V, u⟩ has the Beta law inside the cap and outside, weighed p/q and (1-p)/(1-q)."""
-    cap, n = calibrated(d, epsilon), 5_000 if d > 100 else 20_000
-    t = draws(d, epsilon, n)[:, 0] * cap.mean
-    inside = t >= cap.height
-    assert abs(inside.mean() - cap.chance) < 4 * math.sqrt(cap.chance * (1 - cap.chance) / n) + 1e-9
+    how, n = calibrated(d, epsilon), 5_000 if d > 100 else 20_000
+    t = draws(d, epsilon, n)[:, 0] * how.mean
+    inside, chance = t >= how.height, how.own + how.base * how.share
+    assert abs(inside.mean() - chance) < 4 * math.sqrt(chance * (1 - chance) / n) + 1e-9
     law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
     if inside.sum() > 100:
-        survival = law.sf(t[inside]) / law.sf(cap.height)
+        survival = law.sf(t[inside]) / law.sf(how.height)
         assert stats.kstest(survival, "uniform").pvalue > SURE
     if (~inside).sum() > 100:
-        assert stats.kstest(law.cdf(t[~inside]) / law.cdf(cap.height), "uniform").pvalue > SURE
+        assert stats.kstest(law.cdf(t[~inside]) / law.cdf(how.height), "uniform").pvalue > SURE
 
 
 def test_directions_across_are_uniform():
@@ -144,71 +117,47 @@ EPSILONS = [0.01, 0.1, 0.5, 1, 2, 3, 5, 10, 15, 20, 25, 30, 33, 36, 36.7, 36.8, 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 25, 784, 785])
 @pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 300, 1e6])
-def test_odds_of_the_cap_never_exceed_epsilon(d, epsilon):
-    """A release is in the cap with odds at most e^ε times those of another input's, in the numbers that are drawn by.
+def test_density_ratio_never_exceeds_epsilon(d, epsilon):
+    """(υ + κ/q)/υ to 60 digits: floats are fractions, and probabilities are multiples of 2⁻⁵³ as draws are.
 
-    So all other ratios are smaller: the density has two values, and short inputs and their mixtures lie between.
+    All other ratios are smaller: a shorter input has a density between these two.
     """
-    cap = calibrated(d, epsilon)
-    share = exact_share(d, 1 - cap.height) if d in (3, 25, 785) else cap.share
-    realised = log_odds_ratio(cap.chance, share)
+    how = calibrated(d, epsilon)
+    share = exact_share(d, 1 - how.height) if d in (3, 25, 785) else Fraction(how.share)
+    base, own = Fraction(how.base), Fraction(how.own)
+    assert base + own == 1
+    assert (own * 2**53).denominator == 1
+    assert base > 0
+    ratio = 1 + own / share / base
+    with localcontext(prec=60):
+        realised = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
     assert realised <= Decimal(epsilon)
-    # And nothing is given away: all of ε is used, but for what 1 - p of whole multiples of 2⁻⁵³ allows.
-    grains = (1 - cap.chance) * 2**53
-    assert grains >= 1
+    # And nothing is given away: all of ε is used, but for what a υ of whole multiples of 2⁻⁵³ allows.
+    grains = how.base * 2**53
     lost = math.inf if grains == 1 else math.log(grains / (grains - 1))
-    if epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
-        assert float(realised) >= epsilon - lost - 1e-10
+    if 0.01 <= epsilon <= 50:  # beyond, the best cap may be thinner than floats can tell
+        assert float(realised) >= epsilon - lost - 1e-9
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 25, 784])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_mean_is_that_of_the_chance_in_use(d, epsilon):
-    """E[T] = I·(p/q - (1-p)/(1-q)) = I·(p - q)/(q(1 - q)), with p and q as they are stored: unbiased."""
-    cap = calibrated(d, epsilon)
-    p, q = Fraction(cap.chance), Fraction(cap.share)
-    integral = Fraction(mean_in(d, 1 - cap.height) if d > 1 else 0.5)
-    assert cap.mean == pytest.approx(float(integral * (p - q) / (q * (1 - q))), rel=1e-14)
+    """E[T] = κI/q, with κ and q as they are stored: unbiased."""
+    how = calibrated(d, epsilon)
+    integral = Fraction(mean_in(d, 1 - how.height) if d > 1 else 0.5)
+    assert how.mean == pytest.approx(float(integral * Fraction(how.own) / Fraction(how.share)), rel=1e-14)
 
 
 @pytest.mark.parametrize("epsilon", [37.0, 50.0, 1e6])
-def test_a_sign_is_never_sure(epsilon):
-    """The largest draw there is flips it, however large ε is."""
+def test_a_direction_is_never_sure(epsilon):
+    """The smallest draw there is ignores the row, however large ε is."""
 
-    class Largest:
+    class Smallest:
         def random(self):
-            return 1 - 2.0**-53
+            return 0.0
 
-    out = np.zeros(1)
-    add_release(out, np.ones(1), 1.0, 1.0, 1.0, 1.0, calibrated(1, epsilon), np.empty(1), Largest())
-    assert out[0] == pytest.approx(-1.0)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    d=st.integers(1, 60),
-    epsilon=st.floats(0.01, 50),
-    norms=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    seed=st.integers(0, 99),
-)
-def test_density_ratio_never_exceeds_epsilon(d, epsilon, norms, seed):
-    """Exact density of a release against the uniform law, over pairs of inputs and random outputs."""
-    cap, rng = calibrated(d, epsilon), np.random.default_rng(seed)
-
-    def unit(n):
-        z = rng.normal(size=(n, d))
-        return z / np.linalg.norm(z, axis=1, keepdims=True)
-
-    def density(v, u, norm):
-        t = np.round(v @ u, 12)  # so that u is in its own cap
-        on, off = cap.chance / cap.share, (1 - cap.chance) / (1 - cap.share)
-        plus, minus = np.where(t >= cap.height, on, off), np.where(-t >= cap.height, on, off)
-        return (1 + norm) / 2 * plus + (1 - norm) / 2 * minus
-
-    u, other = unit(2)
-    v = np.concatenate([unit(200), u[None], -u[None], other[None], -other[None]])
-    ratio = np.log(density(v, u, norms[0])) - np.log(density(v, other, norms[1]))
-    assert ratio.max() <= epsilon + 1e-13 * (1 + epsilon)  # the rounding of these lines
+    how = calibrated(1, epsilon)
+    assert choose(1.0, how.base, how.own, how.fill, Smallest()) == UNIFORM
 
 
 @pytest.mark.parametrize("d", [1, 3, 25])
@@ -216,9 +165,11 @@ def test_so_short_a_row_is_released_as_nothing(d):
     """A row too short for floats to hold its direction: the length of the release must not tell."""
     row = np.zeros((50, d))
     row[:, 0] = np.geomspace(1e-170, 1e-130, 50)
-    released = LocalPrivacy(10.0).release(row, 1.0, np.random.default_rng(0))
-    np.testing.assert_allclose(np.linalg.norm(released, axis=1), 1 / calibrated(d, 10.0).mean, rtol=1e-9)
+    noise = LocalPrivacy(10.0, "privunit")
+    released = noise.release(row, 1.0, np.random.default_rng(0))
+    # Rounding moves a coordinate by a few cells, each 2⁻¹² of its root mean square.
+    np.testing.assert_allclose(np.linalg.norm(released, axis=1), 1 / noise.calibration(d).mean, rtol=0.01)
 
 
-def test_cap_is_plain_numbers():
-    assert all(type(value) is float for value in Cap(*calibrated(25, 1.0)))
+def test_calibration_is_plain_numbers():
+    assert all(type(value) is float for value in calibrated(25, 1.0))

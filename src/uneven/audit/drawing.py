@@ -85,7 +85,7 @@ def by_engine(noise: Noise, problem: Problem) -> Draw | None:
 def _step_again(released: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """The same first step again and again; each time minus where it leads."""
     d = released.shape[1]
-    w, average, counters, none = np.empty(d), np.zeros(d), np.empty(6), np.zeros(0)
+    w, average, counters, none = np.empty(d), np.zeros(d), np.empty(kernels.TALLY + 2), np.zeros(0)
     for i in range(released.shape[0]):
         w[:] = 0.0
         counters[:] = 0.0

@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
 
 def statistics(pair: Pair) -> dict[str, Statistic]:
-    """Numbers to tell releases of the pair apart by: halfspaces, distances, lengths and caps, and what is no number.
+    """Numbers to tell releases of the pair apart by: halfspaces, distances, lengths, caps, silence, no number.
 
     For noise that depends on its Euclidean norm the difference of distances orders releases by their likelihood ratio,
     so its events are the best there are; for noise on each coordinate the city-block distance does; for a release by
@@ -63,6 +63,7 @@ def statistics(pair: Pair) -> dict[str, Statistic]:
         "nearer to one than to the other": lambda z: _norms(z - other) - _norms(z - one),
         "nearer in city blocks": lambda z: np.abs(z - other).sum(axis=1) - np.abs(z - one).sum(axis=1),
         "length": _norms,
+        "silence (0) or not (1)": lambda z: np.asarray(z.any(axis=1), dtype=np.float64),
         "angle to one": lambda z: (z @ one) / np.maximum(_norms(z), 1e-300),
     }
     if abs(one @ other) < np.linalg.norm(one) * np.linalg.norm(other) * (1 - 1e-9):

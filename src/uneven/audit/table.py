@@ -18,7 +18,7 @@ from uneven.noise.privacy import MECHANISMS
 from uneven.problem import Problem
 
 SLOWER = 20
-"""privunit's `release` is an interpreted loop, the same that the engine compiles: it gets this much fewer draws."""
+"""A release by direction is an interpreted loop, the same that the engine compiles: it gets this much fewer draws."""
 
 Bar = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Makes a progress bar of a title and a total; it is called with each finished part of the total."""
@@ -49,12 +49,12 @@ def audit_all(
     Parameters
     ----------
     mechanisms : list of str
-        ``"l2-laplace"``, ``"privunit"``, or ``"module:Class"`` for another, called with ε.
+        ``"quiet"``, ``"privunit"``, ``"l2-laplace"``, or ``"module:Class"`` for another, called with ε.
     epsilons, dimensions : list of float, list of int
     clip : float or None
         Norm that gradients are bounded by; 1 if None.
     draws : int
-        Releases for each audit; a twentieth where `privunit` is interpreted row by row.
+        Releases for each audit; a twentieth where a release is interpreted row by row.
     confidence : float
         That no bound in the list exceeds its true ε: the audits share the chance of error equally.
     seed : int or None
@@ -117,7 +117,7 @@ def _make_mechanism(mechanism: str, epsilon: float) -> Releases:
 
 
 def _list_lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
-    interpreted = isinstance(noise, LocalPrivacy) and noise.mechanism == "privunit"
+    interpreted = isinstance(noise, LocalPrivacy) and noise.by_direction
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
     if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
         yield Line(noise, d, "engine", draws)

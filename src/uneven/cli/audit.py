@@ -25,7 +25,7 @@ def command(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help="l2-laplace, privunit, or one of your own as module:Class, called with epsilon; may be repeated."
+            help="quiet, privunit, l2-laplace, or your own as module:Class, called with epsilon; may be repeated."
         ),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Norm that gradients are bounded by. [1]")] = None,
@@ -40,9 +40,10 @@ def command(
     [bold]Example:[/] uneven audit --mechanism privunit --dimension 25 --epsilon 3
     """
     from uneven.audit import audit_all
+    from uneven.noise.privacy import MECHANISMS
 
     found = audit_all(
-        mechanisms=mechanism or ("l2-laplace", "privunit"),
+        mechanisms=mechanism or MECHANISMS,
         epsilons=epsilon or (1.0, 3.0),
         dimensions=dimension or (1, 2, 25),
         clip=clip,

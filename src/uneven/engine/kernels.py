@@ -15,8 +15,8 @@ from numba.extending import register_jitable
 
 from uneven.engine.state import Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, hinge_slope, linear_slope, logistic_slope
-from uneven.noise import Coefficients, privunit
-from uneven.noise.privunit import TINY
+from uneven.noise import Coefficients, directions, grid
+from uneven.noise.directions import SILENT, TINY, UNIFORM
 from uneven.schedules import AVERAGES, Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
@@ -30,15 +30,22 @@ _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, MEAN, CHANCE, SHARE, FIXED, PER_ROW = range(9)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, FIXED, PER_ROW = range(12)
+# After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
+TALLY = 6
 
 
-# Slopes and the mechanism are written once, in `losses` and `noise.privunit`, and compiled here.
+# Slopes and mechanisms are written once, in `losses`, `noise.directions` and `noise.grid`, and compiled here.
 for _slope in (logistic_slope, hinge_slope, linear_slope):
     register_jitable(fastmath=_FAST)(_slope)
-for _part in (privunit._uniform, privunit._along, privunit._height_in_cap):
+for _part in (directions._fill_normal, directions._height, directions._height_in_cap):
     register_jitable(fastmath=_FAST)(_part)
-add_release = njit(cache=True, nogil=True, fastmath=_FAST)(privunit.add_release)
+choose = njit(cache=True, nogil=True, fastmath=_FAST)(directions.choose)
+walk = njit(cache=True, nogil=True, fastmath=_FAST)(directions.walk)
+add_from_cap = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_from_cap)
+add_uniform = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_uniform)
+width = njit(cache=True, nogil=True)(grid.width)
+round_to_grid = njit(cache=True, nogil=True)(grid.round_to_grid)
 
 
 class Spec(NamedTuple):
@@ -100,7 +107,9 @@ def sources_of(task: Task) -> Array | None:
 def counters_of(state: State, task: Task) -> Array:
     """State's numbers, as one writable array."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
-    return np.array([state.step, state.clock, state.step_size, state.average_weight, total, count])
+    own = [state.step, state.clock, state.step_size, state.average_weight, total, count]
+    tallies = [tally.get(name, 0) for tally in (state.silent, state.released) for name in task.names]
+    return np.array([*own, *tallies], dtype=np.float64)
 
 
 def state_of(task: Task, before: State, counters: Array, w: Array, average: Array, twin: Array | None) -> State:
@@ -108,6 +117,10 @@ def state_of(task: Task, before: State, counters: Array, w: Array, average: Arra
     estimates = before.estimates
     if task.estimate:
         estimates = {**estimates, task.names[0]: (float(counters[TOTAL]), float(counters[COUNT]))}
+    k = len(task.names)
+    counted = {name: i for i, name in enumerate(task.names) if counters[TALLY + k + i] > 0}
+    silent = {**before.silent, **{name: int(counters[TALLY + i]) for name, i in counted.items()}}
+    released = {**before.released, **{name: int(counters[TALLY + k + i]) for name, i in counted.items()}}
     return State(
         w,
         int(counters[STEP]),
@@ -117,6 +130,8 @@ def state_of(task: Task, before: State, counters: Array, w: Array, average: Arra
         float(counters[WEIGHT]),
         twin,
         estimates,
+        silent,
+        released,
     )
 
 
@@ -189,19 +204,19 @@ def as_full(spec: Any, sources: Any, m: int) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def spread_of(group: Any, table: Any, start: int, stop: int, d: int, rng: Any) -> float:
+def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
     """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
     if group.shape[0] == 0:
         m = stop - start
-        variance = m * table[0, GAUSSIAN]
-        if table[0, GAMMA] > 0.0:
-            variance += table[0, GAMMA] * rng.standard_gamma(m * (d + 1) / 2.0)
+        variance = m * sources[0, GAUSSIAN]
+        if sources[0, GAMMA] > 0.0:
+            variance += sources[0, GAMMA] * rng.standard_gamma(m * (d + 1) / 2.0)
         return variance
     variance = 0.0
     for i in range(start, stop):
-        variance += table[group[i], GAUSSIAN]
-        if table[group[i], GAMMA] > 0.0:
-            variance += table[group[i], GAMMA] * rng.standard_gamma((d + 1) / 2.0)
+        variance += sources[group[i], GAUSSIAN]
+        if sources[group[i], GAMMA] > 0.0:
+            variance += sources[group[i], GAMMA] * rng.standard_gamma((d + 1) / 2.0)
     return variance
 
 
@@ -249,24 +264,41 @@ def add_up(total: Any, weights: Any, X: Any, start: int, stop: int) -> None:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def release(
-    total: Any, weights: Any, rows: Any, start: int, stop: int, table: Any, spec: Any, scratch: Any, rng: Any
+    total: Any,
+    weights: Any,
+    rows: Any,
+    start: int,
+    stop: int,
+    sources: Any,
+    spec: Any,
+    counters: Any,
+    scratch: Any,
+    rng: Any,
 ) -> None:
-    """Sum of the batch's row gradients, each row that is released by direction with its own draw."""
+    """Sum of the batch's row gradients; of rows released by direction, their releases (see `noise.directions`)."""
     X, _, group, squares = rows
     total[:] = 0.0
+    radius = 0.0
     for i in range(start, stop):
         k = group[i] if group.shape[0] > 0 else 0
         weight = weights[i - start]
-        if table[k, MEAN] > 0.0:
-            length = np.sqrt(squares[i])
-            # So short a row has no direction that floats can hold.
-            norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
-            cap = (table[k, HEIGHT], table[k, MEAN], table[k, CHANCE], table[k, SHARE])
-            sign = 1.0 if weight >= 0.0 else -1.0
-            add_release(total, X[i], sign, length, norm, spec.limit, cap, scratch, rng)
-        else:
+        if sources[k, MEAN] == 0.0:
             for j in range(total.shape[0]):
                 total[j] += weight * X[i, j]
+            continue
+        # So short a row has no direction that floats can hold.
+        length, step = np.sqrt(squares[i]), spec.limit / sources[k, MEAN]
+        norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
+        way = choose(norm, sources[k, BASE], sources[k, OWN], sources[k, FILL], rng)
+        counters[TALLY + sources.shape[0] + k] += 1.0
+        if way == SILENT:
+            counters[TALLY + k] += 1.0
+        elif way == UNIFORM:
+            radius = walk(total.shape[0], radius, step, rng)
+        else:
+            unit = (1.0 if weight >= 0.0 else -1.0) / length
+            add_from_cap(total, X[i], unit, step, sources[k, HEIGHT], sources[k, SHARE], scratch, rng)
+    add_uniform(total, radius, scratch, rng)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -300,7 +332,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
     X, y, group, _ = rows
     d = w.shape[0]
     total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
-    by_direction = sources[:, MEAN].max() > 0.0
+    by_direction, coarsest = sources[:, MEAN].max() > 0.0, sources[:, GRID].max()
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, counters, group, sources, start, stop)
@@ -311,7 +343,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
             average_in(average, counters, w, eta)
         weigh(weights, w, rows, start, stop, sources, spec)
         if by_direction:
-            release(total, weights, rows, start, stop, sources, spec, scratch, rng)
+            release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
         else:
             add_up(total, weights, X, start, stop)
         variance = spread_of(group, sources, start, stop, d, rng)
@@ -319,6 +351,8 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
             scale = np.sqrt(variance)
             for j in range(d):
                 total[j] += scale * rng.standard_normal()
+        if coarsest > 0.0:
+            round_to_grid(total, width(coarsest, stop - start), rng)
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
             counters[TOTAL] += energy * as_full(spec, sources, stop - start)

@@ -6,6 +6,7 @@ that they do not know runs here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
 from uneven.matrices import is_sparse
-from uneven.noise import add_gaussian
-from uneven.noise.privacy import refuse_longer
+from uneven.noise import LocalPrivacy, Noise, add_gaussian, grid
+from uneven.noise.directions import SILENT
+from uneven.noise.privacy import Releases, refuse_longer
+from uneven.problem import Problem
 
 
 def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
@@ -27,14 +30,15 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         moment = step_moment(state, task, group[batch], len(y[batch]))
         clock, t = state.clock + 1.0 / moment, state.step + 1
         eta = task.schedule(t, moment, clock)
-        G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng)
+        silent, released = Counter(state.silent), Counter(state.released)
+        G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng, silent, released)
         w = project(state.weights - eta * G, problem.ball)
         twin = state.twin
         if twin is not None:
             twin = project(twin - eta * exact_gradient(task, twin, X[batch], y[batch], group[batch]), problem.ball)
         average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
         estimates = updated_estimates(state, task, G, len(y[batch])) if task.estimate else state.estimates
-        state = State(w, t, clock, float(eta), average, weight, twin, estimates)
+        state = State(w, t, clock, float(eta), average, weight, twin, estimates, silent, released)
     return state
 
 
@@ -55,20 +59,44 @@ def exact_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.i
 
 
 def noisy_gradient(
-    task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64], rng: np.random.Generator
+    task: Task,
+    w: Array,
+    X: Array,
+    y: Array,
+    group: NDArray[np.int64],
+    rng: np.random.Generator,
+    silent: Counter[str],
+    released: Counter[str],
 ) -> Array:
-    """Gradient of the mini-batch as the noises release it; of several, each row adds its own variance."""
-    problem = task.problem
-    if not task.mixed:
+    """Gradient of the mini-batch as the noises release it; of several, each row adds its own variance.
+
+    Rows released by direction are counted in `released`, and in `silent` if nothing came.
+    """
+    problem, d = task.problem, task.problem.n_features
+    if not task.mixed and not _by_direction(task.noises[0], problem):
         return task.noises[0].gradient(problem, w, X, y, rng)
     rows, bound = row_gradients(task, w, X, y, group), problem.gradient_norm
-    kinds = [task.noises[k] for k in group]
+    members = group if task.mixed else np.zeros(len(y), dtype=np.int64)
+    kinds = [task.noises[k] for k in members]
     refuse_longer(rows[[noise.private for noise in kinds]], bound)
-    for i, noise in enumerate(kinds):  # first the rows that are released each by itself, then the noise of all others
-        if not noise.is_mixture:
-            rows[i] = noise.release(rows[i : i + 1], bound, rng)[0]
-    spreads = [noise.spread(1, problem.n_features, bound, rng) for noise in kinds if noise.is_mixture]
-    return np.asarray(problem.alpha * w + add_gaussian(rows.sum(axis=0), sum(spreads), rng) / len(y))
+    releases = Releases(np.zeros(d))
+    for k, noise, row in zip(members, kinds, rows, strict=True):  # rows released each by itself, then other noise
+        if isinstance(noise, LocalPrivacy) and _by_direction(noise, problem):
+            silent[task.names[k]] += releases.add(noise, row, bound, rng) == SILENT
+            released[task.names[k]] += 1
+        else:
+            releases.total += row if noise.is_mixture else noise.release(row[None], bound, rng)[0]
+    total = releases.finish(rng)
+    spreads = [noise.spread(1, d, bound, rng) for noise in kinds if noise.is_mixture]
+    total = add_gaussian(total, sum(spreads), rng)
+    if cells := [noise.grid(d, bound) for noise in task.noises if isinstance(noise, LocalPrivacy)]:
+        grid.round_to_grid(total, grid.width(max(cells), len(y)), rng)
+    return np.asarray(problem.alpha * w + total / len(y))
+
+
+def _by_direction(noise: Noise, problem: Problem) -> bool:
+    """Whether rows are released by direction, as the compiled loops do it."""
+    return isinstance(noise, LocalPrivacy) and noise.by_direction and noise.compiled(problem) is not None
 
 
 def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:

@@ -92,6 +92,8 @@ class State:
         The noise-free twin: same rows, same order, same step sizes, no added noise.
     estimates : mapping
         For each source with estimated moments: the sum of ‖G‖² and the number of steps it is over.
+    silent, released : mappings
+        For each source whose rows are released by direction: how many were silent, and how many were released in all.
     """
 
     weights: Array
@@ -102,6 +104,8 @@ class State:
     average_weight: float = 0.0
     twin: Array | None = None
     estimates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    silent: Mapping[str, int] = field(default_factory=dict)
+    released: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.average) == 0:
@@ -109,7 +113,8 @@ class State:
         for name in ("weights", "average", "twin"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _read_only(values))
-        object.__setattr__(self, "estimates", dict(self.estimates))
+        for name in ("estimates", "silent", "released"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
 
     @property
     def answer(self) -> Array:

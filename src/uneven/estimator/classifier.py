@@ -156,7 +156,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
-        mechanism: str = "privunit",
+        mechanism: str = "quiet",
         random_state: int | None = None,
     ) -> None:
         self.noise = noise

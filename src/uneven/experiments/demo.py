@@ -35,7 +35,7 @@ LABEL = "lodgepole_pine"
 PAPERS = tuple(name for name, strategy in STRATEGIES.items() if strategy.from_paper)
 """Strategies of the paper."""
 
-FOLLOWED = (("precision", "privunit"), ("two-rates", "l2-laplace"), ("clean-only", "l2-laplace"))
+FOLLOWED = (("precision", "quiet"), ("two-rates", "l2-laplace"), ("clean-only", "l2-laplace"))
 """Strategies and mechanisms whose path is recorded."""
 
 

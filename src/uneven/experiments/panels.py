@@ -48,7 +48,7 @@ SAME_RATE = {"Clean": "same-rate-clean-first", "Noisy": "same-rate-noisy-first"}
 
 CHOICES = ("strategy", "moments", "radius", "clip", "mechanism")
 OURS: dict[str, Any] = dict(
-    zip(CHOICES, ("precision", "auto", "tight", get_strategy("precision").private_clip, "privunit"), strict=True)
+    zip(CHOICES, ("precision", "auto", "tight", get_strategy("precision").private_clip, "quiet"), strict=True)
 )
 THEIRS: dict[str, Any] = dict(zip(CHOICES, ("two-rates", "upper", "paper", None, "l2-laplace"), strict=True))
 """What the classifier does by default under privacy, and what the paper does."""
@@ -56,6 +56,7 @@ THEIRS: dict[str, Any] = dict(zip(CHOICES, ("two-rates", "upper", "paper", None,
 ADDED: dict[str, dict[str, Any]] = {
     "Algorithm2": {},
     "+ privunit": {"mechanism": "privunit"},
+    "+ quiet": {"mechanism": "quiet"},
     "+ clipping": {"clip": OURS["clip"]},
     "+ tight radius": {"radius": "tight"},
     "+ precision clock": {"strategy": "precision", "moments": "auto", "average": "last"},
@@ -65,7 +66,8 @@ ADDED: dict[str, dict[str, Any]] = {
 
 TAKEN_AWAY: dict[str, dict[str, Any]] = {
     "uneven": {},
-    "− privunit": {"mechanism": "l2-laplace"},
+    "− quiet": {"mechanism": "privunit"},
+    "− quiet, − privunit": {"mechanism": "l2-laplace"},
     "− clipping": {"clip": None},
     "− tight radius": {"radius": "paper"},
     "− clock's offset": {"moments": "upper"},

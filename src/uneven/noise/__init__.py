@@ -2,7 +2,10 @@
 
 exact      nothing
 privacy    local differential privacy
-privunit   one of its mechanisms: its calibration and how to draw
+privunit   one of its mechanisms: its calibration
+quiet      another, the default: privunit that may be silent
+directions how both are drawn
+grid       rounding of private releases
 labels     labels flipped at a known rate
 additive   any other unbiased gradient noise
 base       what they have in common: moments, privacy spent, drawing, composing a gradient

@@ -46,16 +46,20 @@ class Coefficients(NamedTuple):
     flip : rate σ of the label surrogate
     gamma : scale of the gamma distribution of `spread`, of shape (d+1)/2 per row
     gaussian : fixed variance per row
-    height, mean, chance, share : the cap of a release by direction (`privunit`); mean 0 for none
+    height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
+    grid : width of the cells that one row's release is rounded to; 0 if it is not rounded
     """
 
     flip: float = 0.0
     gamma: float = 0.0
     gaussian: float = 0.0
     height: float = 0.0
-    mean: float = 0.0
-    chance: float = 0.0
     share: float = 0.0
+    base: float = 0.0
+    own: float = 0.0
+    fill: float = 0.0
+    mean: float = 0.0
+    grid: float = 0.0
 
 
 def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:
@@ -94,6 +98,10 @@ class Noise(ABC):
     def row_energy(self, problem: Problem) -> float:
         """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""
 
+    def planned_energy(self, problem: Problem) -> float:
+        """E‖g̃‖² of a row as planned for: the same bound, unless it rests on how long gradients are on average."""
+        return self.row_energy(problem)
+
     def added_energy(self, problem: Problem) -> float:
         """A lower bound on E‖g̃ - g‖² that holds for every row: the noise that is certain to be present."""
         return 0.0
@@ -104,15 +112,14 @@ class Noise(ABC):
         - ``"upper"``: bound on E‖G‖², S + (M - C²)/m. With μ = E g̃ the moment is
           ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
         - ``"lower"``: lower bound on E‖G‖², the added energy over m.
-        - ``"variance"``: bound on E‖G - ∇f‖², M/m.
+        - ``"variance"``: bound on E‖G - ∇f‖², the planned energy over m.
         """
         checks.one_of("moments", which, MOMENTS)
         if which == "lower":
             return Moment(0.0, self.added_energy(problem))
-        energy = self.row_energy(problem)
         if which == "variance":
-            return Moment(0.0, energy)
-        return Moment(problem.signal, energy - problem.gradient_norm**2)
+            return Moment(0.0, self.planned_energy(problem))
+        return Moment(problem.signal, self.row_energy(problem) - problem.gradient_norm**2)
 
     def second_moment(self, problem: Problem, rows: int | None = None) -> tuple[float, float]:
         """E‖G‖² of a mini-batch as an interval, the paper's Γ(L)² and Γ(U)²; `rows` defaults to the batch size."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from uneven import checks
+from uneven.noise import grid, privunit, quiet
 from uneven.noise.base import Array, Coefficients, Noise
-from uneven.noise.privunit import TINY, add_release, calibrated
+from uneven.noise.directions import CAP, SILENT, TINY, UNIFORM, add_from_cap, add_uniform, choose, walk
+from uneven.noise.privunit import Calibration
 from uneven.problem import Problem
 from uneven.theory import laplace_energy
 
-MECHANISMS = ("privunit", "l2-laplace")
+MECHANISMS = ("quiet", "privunit", "l2-laplace")
+
+REACH = 32.0
+"""Noise of l2-laplace is longer than so many times its root mean square with probability below 2⁻⁶⁰."""
 
 
 @dataclass(frozen=True)
@@ -24,39 +30,47 @@ class LocalPrivacy(Noise):
     ----------
     epsilon : float
         Privacy of one release of one row.
-    mechanism : {"privunit", "l2-laplace"}
-        ``"privunit"`` releases a random vector of fixed length, more often one near the gradient's direction: far
-        less noise at the same ε. ``"l2-laplace"`` is the paper's: add Z with density proportional to
-        exp(-(ε/2)‖z‖/C).
+    mechanism : {"quiet", "privunit", "l2-laplace"}
+        ``"privunit"`` releases a random vector of fixed length, more often one near the gradient's direction.
+        ``"quiet"`` may also release nothing, which it does more often for a short gradient: less noise at the same ε.
+        ``"l2-laplace"`` is the paper's: add Z with density proportional to exp(-(ε/2)‖z‖/C).
+    activity : float
+        For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
+        private rows. It decides how much noise there is, never how private it is. Where silence is of no use, such as
+        at an activity of 1 or an ε below about 1, quiet is privunit.
 
     Notes
     -----
-    Formal guarantee. For any two rows (x, y), (x', y') whose gradients have norm at most C, the densities of the
-    released vector differ by a factor of at most e^ε. For privunit the density (against the uniform one) takes two
-    values whose ratio is e^ε, and a gradient shorter than C is a mixture of two such; for l2-laplace the exponents
-    differ by at most (ε/2C)(‖g‖ + ‖g'‖) ≤ ε. It assumes a noise source nobody can predict, real arithmetic (floating
-    point leaks a little: see Mironov 2012), a bound C that does not depend on the data, and one release per row: k
-    releases cost kε. A gradient longer than C is refused, not released.
+    Formal guarantee. For any two rows (x, y), (x', y') whose gradients have norm at most C, the probabilities of any
+    release differ by a factor of at most e^ε; ``docs/theory.md`` has the proofs, for real numbers and for floats:
+    releases are rounded to a public grid, and noise is calibrated for ε less what that costs. It assumes a source of
+    random numbers nobody can predict, whose normal and gamma numbers are exact but for rounding (the tail of a draw
+    that 53 bits cannot reach, of probability below (d + 9)·2⁻⁵⁰ a row, is a δ), a bound C and an activity that do not
+    depend on the data, and one release per row: k releases cost kε. A gradient longer than C is refused, not released.
 
-    With energy E = 1/m² - 1 for privunit (m its calibration) and 4(d²+d)/ε² for l2-laplace: second moment
-    [C²E/b, S + C²E/b] and variance C²(1 + E)/b.
+    Moments. The upper second moment holds for any rows, the lower one too. The variance, which the precision schedule
+    uses, is that of rows whose mean of ‖g‖/C is at most `activity`; for the other mechanisms that is every row.
 
     Examples
     --------
     >>> problem = Problem(n_features=25, alpha=1e-3, batch_size=50, radius="paper")
     >>> LocalPrivacy(epsilon=10.0, mechanism="l2-laplace").second_moment(problem)
     (0.52, 4.52)
-    >>> [round(moment, 3) for moment in LocalPrivacy(epsilon=10.0).second_moment(problem)]
+    >>> [round(moment, 3) for moment in LocalPrivacy(epsilon=10.0, mechanism="privunit").second_moment(problem)]
     [0.037, 4.037]
+    >>> [round(LocalPrivacy(10.0, name).variance_bound(problem), 3) for name in ("privunit", "quiet")]
+    [0.057, 0.03]
     """
 
     kind: ClassVar[str] = "local-privacy"
     epsilon: float
-    mechanism: str = "privunit"
+    mechanism: str = "quiet"
+    activity: float = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
+        object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))
 
     def describe(self) -> str:
         """ε and the mechanism."""
@@ -67,39 +81,100 @@ class LocalPrivacy(Noise):
         """ε."""
         return self.epsilon
 
+    @property
+    def by_direction(self) -> bool:
+        """Whether a row is released as a direction, or not at all; else noise is added to it."""
+        return self.mechanism != "l2-laplace"
+
     def row_energy(self, problem: Problem) -> float:
-        """C²(1 + E)."""
-        return problem.gradient_norm**2 + self.added_energy(problem)
+        """Energy of a row of full length: no row has more."""
+        d, square = problem.n_features, problem.gradient_norm**2
+        if self.by_direction:
+            return square * self.calibration(d).energy(1.0)
+        return square * (1.0 + laplace_energy(d, self.epsilon))
+
+    def planned_energy(self, problem: Problem) -> float:
+        """Energy of rows of the planned activity."""
+        if self.by_direction:
+            return problem.gradient_norm**2 * self.calibration(problem.n_features).energy(self.activity)
+        return self.row_energy(problem)
 
     def added_energy(self, problem: Problem) -> float:
-        """C²E, whatever the row: privunit's release has a fixed energy, and a row's own is at most C²."""
+        """Least energy beyond the row's own: that of a row of full length or of no length (it is concave between)."""
         d, square = problem.n_features, problem.gradient_norm**2
-        if self.mechanism == "privunit":
-            return square * (calibrated(d, self.epsilon).mean ** -2 - 1.0)
+        if self.by_direction:
+            how = self.calibration(d)
+            return square * min(how.energy(1.0) - 1.0, how.energy(0.0))
         return square * laplace_energy(d, self.epsilon)
 
+    def calibration(self, n_features: int) -> Calibration:
+        """How a direction is drawn; ε less what rounding costs."""
+        epsilon = self._calibrated_epsilon(n_features)
+        if self.mechanism == "quiet":
+            return quiet.calibrated(n_features, epsilon, self.activity)
+        return privunit.calibrated(n_features, epsilon)
+
+    def find_activity(self, n_features: int, silent: int, released: int) -> float | None:
+        """Mean of ‖g‖/C that the share of silent rows speaks for: post-processing, so it costs no privacy.
+
+        A row of length ρC is silent with probability 1 - υ - ρκ.
+
+        Parameters
+        ----------
+        n_features : int
+        silent, released : int
+            How many rows were silent, and how many were released in all, silent ones among them: a run's
+            ``state.silent`` and ``state.released``.
+
+        Returns
+        -------
+        float or None
+            Between 0 and 1; None if this mechanism is never silent, or no row was released.
+
+        >>> LocalPrivacy(10.0).find_activity(25, silent=700, released=1000) < 0.3
+        True
+        """
+        if not self.by_direction or released == 0 or (how := self.calibration(n_features)).fill:
+            return None
+        return min(max((1.0 - silent / released - how.base) / how.own, 0.0), 1.0)
+
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Each row with its own draw: what a site that releases rows one by one must do."""
+        """Each row with its own draw: what a site that releases rows one by one must do. A silent row is 0."""
         refuse_longer(gradients, bound)
         rows, d = gradients.shape
-        if self.mechanism == "l2-laplace":
-            return np.asarray(gradients + bound * draw_l2_laplace(rows, d, self.epsilon, rng))
-        released, scratch, cap = np.zeros((rows, d)), np.empty(d), calibrated(d, self.epsilon)
+        cell = grid.width(self.grid(d, bound), 1)
+        if not self.by_direction:
+            epsilon = self._calibrated_epsilon(d)
+            released = np.asarray(gradients + bound * draw_l2_laplace(rows, d, epsilon, rng))
+            for out in released:
+                grid.round_to_grid(out, cell, rng)
+            return released
+        released = np.zeros((rows, d))
         for out, g in zip(released, gradients, strict=True):
-            length = float(np.linalg.norm(g))
-            norm = min(length / bound, 1.0) if length > TINY else 0.0
-            add_release(out, g, 1.0, length, norm, bound, cap, scratch, rng)
+            sum_of_one = Releases(out)
+            if sum_of_one.add(self, g, bound, rng) != SILENT:
+                sum_of_one.finish(rng)
+                grid.round_to_grid(out, cell, rng)
         return released
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Sum of the rows as released; for l2-laplace, one draw that has the law of the sum of m."""
+        """Sum of the rows, drawn with the law of the sum of m releases and rounded once."""
         refuse_longer(gradients, bound)
-        return super().release_sum(gradients, bound, rng)
+        rows, d = gradients.shape
+        if self.by_direction:
+            released = Releases(np.zeros(d))
+            for g in gradients:
+                released.add(self, g, bound, rng)
+            total = released.finish(rng)
+        else:
+            total = super().release_sum(gradients, bound, rng)
+        grid.round_to_grid(total, grid.width(self.grid(d, bound), rows), rng)
+        return total
 
     @property
     def is_mixture(self) -> bool:
-        """l2-laplace is; privunit is not."""
-        return self.mechanism == "l2-laplace"
+        """l2-laplace is; a release by direction is not."""
+        return not self.by_direction
 
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
         """l2-laplace: W' ~ Gamma(m(d+1)/2, 8C²/ε²), and the sum of m vectors is √W'·N(0, I), exactly.
@@ -110,16 +185,62 @@ class LocalPrivacy(Noise):
         """
         if not self.is_mixture:
             return super().spread(rows, n_features, bound, rng)
-        return self._gamma_scale(bound) * float(rng.standard_gamma(rows * (n_features + 1) / 2.0))
+        return self._gamma_scale(n_features, bound) * float(rng.standard_gamma(rows * (n_features + 1) / 2.0))
 
     def coefficients(self, problem: Problem) -> Coefficients:
-        """8C²/ε² for l2-laplace, the cap for privunit."""
-        if self.mechanism == "privunit":
-            return Coefficients(0.0, 0.0, 0.0, *calibrated(problem.n_features, self.epsilon))
-        return Coefficients(gamma=self._gamma_scale(problem.gradient_norm))
+        """The calibration, or 8C²/ε² for l2-laplace; and the grid."""
+        d, bound = problem.n_features, problem.gradient_norm
+        if self.by_direction:
+            return Coefficients(0.0, 0.0, 0.0, *self.calibration(d), self.grid(d, bound))
+        return Coefficients(gamma=self._gamma_scale(d, bound), grid=self.grid(d, bound))
 
-    def _gamma_scale(self, bound: float) -> float:
-        return 8.0 * (bound / self.epsilon) ** 2
+    def grid(self, n_features: int, bound: float) -> float:
+        """Width of a cell for one row; `grid.width` has that of a sum."""
+        if self.by_direction:
+            length = 1.0 / self.calibration(n_features).mean
+        else:
+            length = math.sqrt(1.0 + laplace_energy(n_features, self.epsilon))
+        return grid.fineness(n_features, self.epsilon, self._reach) * bound * length / math.sqrt(n_features)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the activity only where it plays a part, as plans from before it have it."""
+        values = super().to_dict()
+        if self.mechanism != "quiet" and self.activity == LocalPrivacy.activity:
+            del values["activity"]
+        return values
+
+    @property
+    def _reach(self) -> float:
+        return 1.0 if self.by_direction else REACH
+
+    def _calibrated_epsilon(self, n_features: int) -> float:
+        return self.epsilon - grid.slack(n_features, self.epsilon, self._reach)
+
+    def _gamma_scale(self, n_features: int, bound: float) -> float:
+        return 8.0 * (bound / self._calibrated_epsilon(n_features)) ** 2
+
+
+class Releases:
+    """A sum of rows released by direction, not rounded yet."""
+
+    def __init__(self, total: Array) -> None:
+        self.total, self.radius, self._scratch = total, 0.0, np.empty(len(total))
+
+    def add(self, noise: LocalPrivacy, gradient: Array, bound: float, rng: np.random.Generator) -> int:
+        """Release one gradient of norm at most `bound` into the sum; returns which way (`directions.choose`)."""
+        length, how = float(np.linalg.norm(gradient)), noise.calibration(len(gradient))
+        norm = min(length / bound, 1.0) if length > TINY else 0.0
+        way, step = choose(norm, how.base, how.own, how.fill, rng), bound / how.mean
+        if way == UNIFORM:
+            self.radius = walk(len(gradient), self.radius, step, rng)
+        elif way == CAP:
+            add_from_cap(self.total, gradient, 1.0 / length, step, how.height, how.share, self._scratch, rng)
+        return way
+
+    def finish(self, rng: np.random.Generator) -> Array:
+        """The sum, with the directions from the whole sphere in it."""
+        add_uniform(self.total, self.radius, self._scratch, rng)
+        return self.total
 
 
 def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.Generator) -> Array:

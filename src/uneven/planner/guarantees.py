@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from uneven import theory
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, compute_step_sizes
+from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
 
@@ -71,6 +72,17 @@ def find_caveats(
             )
     if draft.bound >= problem.ball**2:
         yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."
+
+
+def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -> Iterator[str]:
+    """What the bound assumes of rows, where a noise's variance rests on how long gradients are on average."""
+    planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
+    if moments == "variance" and planned:
+        name, activity = planned[0].name, getattr(planned[0].noise, "activity", 1.0)
+        yield (
+            f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest "
+            "norm long, at each step (its activity); with an activity of 1 it would assume nothing."
+        )
 
 
 def _count_steps(draft: Draft) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.planner import picture, text
-from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats
+from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
 from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, split_into_batches
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import STRATEGIES, Draft, Strategy, Theorem, get_strategy
@@ -228,7 +228,10 @@ def finish_plan(sources: Sequence[Source], problem: Problem, strategy: Strategy,
         excess_bound=bound_excess(problem, draft),
         guarantee=draft.theorem,
         worths=tuple(exchange_rates(batches).items()),
-        caveats=tuple(find_caveats(problem, strategy, batches, draft, moments)),
+        caveats=(
+            *find_caveats(problem, strategy, batches, draft, moments),
+            *find_conditions(sources, problem, moments),
+        ),
     )
 
 

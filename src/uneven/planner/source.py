@@ -28,7 +28,7 @@ class Source:
     --------
     >>> from uneven import LocalPrivacy
     >>> Source("clinic", rows=6000, noise=LocalPrivacy(epsilon=10))
-    Source(name='clinic', rows=6000, noise=LocalPrivacy(epsilon=10.0, mechanism='privunit'), price=None)
+    Source(name='clinic', rows=6000, noise=LocalPrivacy(epsilon=10.0, mechanism='quiet', activity=0.5), price=None)
     """
 
     name: str

@@ -76,7 +76,7 @@ class Grouped:
 
 
 def group_rows(
-    n: int, noise: Any, source: Any = None, epsilon: Any = None, flip_rate: Any = None, mechanism: str = "privunit"
+    n: int, noise: Any, source: Any = None, epsilon: Any = None, flip_rate: Any = None, mechanism: str = "quiet"
 ) -> Grouped:
     """Rows by source: from names, from noise levels of their own, or all of one.
 

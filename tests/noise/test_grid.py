@@ -1,0 +1,153 @@
+"""Rounding to the grid: unbiased, its kernel as stated, and no low bits that tell inputs apart."""
+
+import math
+
+import numpy as np
+import pytest
+
+from uneven import LocalPrivacy, Problem
+from uneven.audit.drawing import by_engine
+from uneven.noise import grid
+from uneven.noise.directions import add_from_cap
+from uneven.noise.privacy import MECHANISMS, draw_l2_laplace
+
+N = 40_000
+
+
+def rounded(x, cell=0.5, n=N, seed=0):
+    z, rng = np.full(n, float(x)), np.random.default_rng(seed)
+    grid.round_to_grid(z, cell, rng)
+    return z
+
+
+def kernel(x, k):
+    """Probability of cell k: (1 - frac)·G(k - ⌊x⌋) + frac·G(k - ⌊x⌋ - 1), G(k) = 2^{-|k|}/3."""
+    low = math.floor(x)
+    return (1 - x + low) * 2.0 ** -abs(k - low) / 3 + (x - low) * 2.0 ** -abs(k - low - 1) / 3
+
+
+@pytest.mark.parametrize("x", [0.0, 0.3, -1.7, 12.5])
+def test_law_of_the_rounding(x):
+    cells = rounded(0.5 * x) / 0.5
+    assert (cells == np.round(cells)).all()
+    for k in range(math.floor(x) - 5, math.floor(x) + 7):
+        p = kernel(x, k)
+        assert abs((cells == k).mean() - p) < 4.5 * math.sqrt(p * (1 - p) / N)
+    assert abs(cells.mean() - x) < 4 * cells.std() / math.sqrt(N)
+    assert abs(((cells - x) ** 2).mean() - 4) < 0.25 + 4 * ((cells - x) ** 2).std() / math.sqrt(N)
+    assert ((cells - x) ** 2).mean() < 1.1 * grid.EXTRA
+
+
+def test_probabilities_change_by_no_more_than_the_move():
+    """|log P(k | x + e) - log P(k | x)| ≤ e, in cells: what the guarantee in floats rests on. It is attained."""
+    rng = np.random.default_rng(0)
+    x, e = rng.uniform(-3, 3, 2_000), rng.uniform(0, 2, 2_000) ** 3
+    pairs = [(a, b, k) for a, b in zip(x, e, strict=True) for k in range(-9, 10)]
+    changes = [abs(math.log(kernel(a + b, k)) - math.log(kernel(a, k))) / b for a, b, k in pairs]
+    assert max(changes) <= 1 + 1e-9
+    assert abs(math.log(kernel(1e-6, 5)) - math.log(kernel(0.0, 5))) / 1e-6 == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize("d", [1, 54, 784, 10_000, 100_000])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("reach", [1.0, 32.0])
+def test_slack_is_what_the_grid_costs_and_a_thousandth_at_most(d, epsilon, reach):
+    cost = grid.error_bound(d, reach) / grid.fineness(d, epsilon, reach)
+    assert grid.slack(d, epsilon, reach) == pytest.approx(cost)
+    assert cost <= epsilon / 1024 * (1 + 1e-12)
+    assert grid.fineness(d, epsilon, reach) >= 2**-12
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("d", [1, 54])
+@pytest.mark.parametrize("rows", [1, 50])
+def test_rounding_costs_nothing_that_could_be_measured(mechanism, d, rows):
+    noise = LocalPrivacy(1.0, mechanism)
+    added = grid.EXTRA * d * grid.width(noise.grid(d, 1.0), rows) ** 2 / rows
+    assert added < 2e-4 * noise.row_energy(Problem(d, 1e-3, 1))
+    assert noise.epsilon - grid.slack(d, 1.0, 32.0) > 1 - 1e-5
+
+
+@pytest.mark.parametrize("d", [1, 3, 54])
+def test_computed_releases_are_as_close_to_exact_ones_as_the_proof_needs(d):
+    """The same draws in single and double precision: errors scale with the precision, and stay below the bound."""
+
+    class Recorded:
+        def __init__(self, draws):
+            self.draws, self.at = draws, 0
+
+        def draw(self):
+            self.at += 1
+            return self.draws[self.at - 1]
+
+        random = standard_normal = draw
+
+    how, rng = LocalPrivacy(10.0).calibration(d), np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(200):
+        draws = [*rng.random(2), *rng.normal(size=8 * d + 8)]
+        row = rng.normal(size=d)
+        row = (row / np.linalg.norm(row)).astype(np.longdouble)
+        try:
+            outs = []
+            for kind in (np.float64, np.longdouble):
+                out, scratch = np.zeros(d, dtype=kind), np.zeros(d, dtype=kind)
+                add_from_cap(out, row.astype(kind), 1.0, 1.0, how.height, how.share, scratch, Recorded(draws))
+                outs.append(out)
+        except (IndexError, ValueError):  # this cap wanted another kind of draw at that place
+            continue
+        worst = max(worst, float(np.abs(outs[0] - outs[1]).sum()))
+    assert 2 * worst <= grid.error_bound(d, 1.0) / math.sqrt(d)
+
+
+def values_of(noise, x, n, rng):
+    return noise.release(np.full((n, 1), x), 1.0, rng).ravel()
+
+
+def told_apart(one, other):
+    """Share of releases of one input that show, by their bits, that they are not of the other's kind."""
+    return float((~np.isin(one, other)).mean())
+
+
+@pytest.mark.parametrize("mechanism", ["privunit", "quiet"])
+@pytest.mark.parametrize("drawn_by", ["release", "engine"])
+def test_low_bits_do_not_tell_a_zero_gradient(mechanism, drawn_by):
+    """In one dimension x/‖x‖·(1/m) once had other last bits than a random sign's; now every value is of the grid."""
+    noise, rng = LocalPrivacy(3.0, mechanism), np.random.default_rng(0)
+    cell = grid.width(noise.grid(1, 1.0), 1)
+    if drawn_by == "engine":
+        draw = by_engine(noise, Problem(1, 1e-3, 1))
+        one, other = (draw(np.array([x]), 20_000, rng).ravel() for x in (0.0, 0.3))
+    else:
+        one, other = (values_of(noise, x, 4_000, rng) for x in (0.0, 0.3))
+    for values in (one, other):
+        cells = values / cell
+        np.testing.assert_allclose(cells, np.round(cells), atol=1e-6)
+    # Values that the other input never gave are the rare far moves, 2⁻¹⁰ and rarer.
+    assert told_apart(one, other) < 0.01
+    assert told_apart(other, one) < 0.01
+
+
+def test_low_bits_of_l2_laplace_tell_inputs_apart_unless_rounded():
+    """1 + z is a multiple of 2⁻⁵³ where it is at least ½, and 0 + z hardly ever is where it is below 1/8."""
+    rng, noise = np.random.default_rng(0), LocalPrivacy(1.0, "l2-laplace")
+
+    def on_ones_grid(values):
+        return np.round(values * 2.0**53) == values * 2.0**53
+
+    z = draw_l2_laplace(200_000, 1, 1.0, rng).ravel()
+    short = z[np.abs(z) < 0.125]
+    assert on_ones_grid(1.0 + short).all()
+    assert on_ones_grid(0.0 + short).mean() < 0.2  # so one such value below 1/8 gives the input away
+    cell = grid.width(noise.grid(1, 1.0), 1)
+    for x in (0.0, 1.0, 2.0**-12):
+        cells = values_of(noise, x, 4_000, rng) / cell
+        np.testing.assert_allclose(cells, np.round(cells), atol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_sums_are_on_a_grid_too(mechanism):
+    noise, rng = LocalPrivacy(2.0, mechanism), np.random.default_rng(0)
+    rows = rng.normal(size=(7, 3)) / 10
+    cells = noise.release_sum(rows, 1.0, rng) / grid.width(noise.grid(3, 1.0), 7)
+    np.testing.assert_allclose(cells, np.round(cells), atol=1e-6)
