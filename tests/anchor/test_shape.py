@@ -53,3 +53,9 @@ def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
     hard = make_coordinates(anchor, 50.0 * np.eye(6))
     assert np.linalg.norm(hard.clip_shift) > 0
     assert expected_excess(hard, 1e12) > expected_excess(plain_coordinates(anchor), 1e12)
+
+
+def test_hardly_more_rows_than_features_shape_nothing(anchor):
+    few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
+    chosen = choose_coordinates(few, lambda _: 1e6)
+    np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)

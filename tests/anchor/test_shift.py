@@ -79,3 +79,16 @@ def test_allowing_for_a_shift_adds_its_variance_and_lowers_the_curvature():
     allowed = allow_shift(c, found)
     np.testing.assert_allclose(allowed.variance, c.variance + found.variance)
     np.testing.assert_allclose(allowed.curvature, np.sqrt(c.curvature * 1e-3), rtol=1e-9)
+
+
+def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
+    anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(6)), 1e-3)
+    c = plain_coordinates(anchor)
+    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4)
+    assert not agreed.found
+    assert (near.variance < c.variance).all()
+    assert (near.start != c.start).all()
+    far, differed = react(c, np.full(4, 0.5), 1e4)
+    assert differed.found
+    assert (far.variance > c.variance).all()
+    np.testing.assert_array_equal(far.start, c.start)
