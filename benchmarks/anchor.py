@@ -7,7 +7,7 @@ import csv
 import math
 import os
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -52,14 +52,18 @@ def energy(d, epsilon, activity):
     return CLIP**2 * (activity * p1 + (1.0 - activity) * p0) / (p1 * m) ** 2
 
 
+def clock_of(rows, d, epsilon, activity):
+    return rows * d / energy(d, epsilon, activity)
+
+
 @njit(cache=True)
-def direction_near(v, x, sign, height, q, inside):
+def direction_near(v, x, sign, height, q, inside, rng):
     """Fill v with a direction from the cap around sign·x (|x| = 1), or from the rest of the sphere."""
     d = len(v)
     while True:
         along, square = 0.0, 0.0
         for j in range(d):
-            v[j] = np.random.standard_normal()
+            v[j] = rng.standard_normal()
             along += v[j] * x[j] * sign
             square += v[j] * v[j]
         if inside and q < 0.25:
@@ -69,10 +73,10 @@ def direction_near(v, x, sign, height, q, inside):
             return
     slope, width = (d - 3) * height / (1.0 - height**2), 1.0 - height
     while True:
-        step = -math.log1p(np.random.random() * math.expm1(-slope * width)) / slope
+        step = -math.log1p(rng.random() * math.expm1(-slope * width)) / slope
         t = height + step
         ratio = 0.5 * (d - 3) * math.log(max(1.0 - t * t, 1e-300) / (1.0 - height**2)) + slope * step
-        if math.log(1.0 - np.random.random()) <= ratio:
+        if math.log(1.0 - rng.random()) <= ratio:
             break
     across = math.sqrt((1.0 - t * t) / (square - along * along))
     for j in range(d):
@@ -80,7 +84,7 @@ def direction_near(v, x, sign, height, q, inside):
 
 
 @njit(cache=True)
-def released_sum(G, Z, y, u, clip, mechanism):
+def released_sum(G, Z, y, u, clip, mechanism, rng):
     """Sum of the releases of the rows' clipped gradients at u."""
     height, m, p, q, p1, p0 = mechanism
     G[:] = 0.0
@@ -88,43 +92,45 @@ def released_sum(G, Z, y, u, clip, mechanism):
     for i in range(len(y)):
         length = math.sqrt((Z[i] * Z[i]).sum())
         slope = 1.0 / (1.0 + math.exp(min(y[i] * (Z[i] @ u), 500.0)))
-        if np.random.random() < min(slope * length / clip, 1.0):
-            if np.random.random() >= p1:
+        if rng.random() < min(slope * length / clip, 1.0):
+            if rng.random() >= p1:
                 continue
-            direction_near(v, Z[i] / length, -y[i], height, q, np.random.random() < p)
+            direction_near(v, Z[i] / length, -y[i], height, q, rng.random() < p, rng)
         else:
-            if np.random.random() >= p0:
+            if rng.random() >= p0:
                 continue
             for j in range(len(v)):
-                v[j] = np.random.standard_normal()
+                v[j] = rng.standard_normal()
             v /= math.sqrt((v * v).sum())
         G += clip / (p1 * m) * v
 
 
 @njit(cache=True)
-def mean_release(Z, y, u, clip, mechanism, seed):
-    np.random.seed(seed)
+def mean_release(Z, y, u, clip, mechanism, rng):
     G = np.empty(len(u))
-    released_sum(G, Z, y, u, clip, mechanism)
+    released_sum(G, Z, y, u, clip, mechanism, rng)
     return G / len(y)
 
 
 @njit(cache=True)
-def run(Z, y, u, a, h, penalty, precision, longest, radius, clip, mechanism, seed):
+def run(Z, y, u, a, h, penalty, precision, longest, radius, clip, mechanism, rng):
     """Steps p/(a + hτ) in mini-batches, projected to the radius: the last iterate, and the mean of the late ones."""
-    np.random.seed(seed)
     u, G, mean, clock, weight = u.copy(), np.empty(len(u)), np.zeros(len(u)), 0.0, 0.0
     for start in range(0, len(y), BATCH):
         rows, labels = Z[start : start + BATCH], y[start : start + BATCH]
         p = precision * len(labels)
         clock += p
-        released_sum(G, rows, labels, u, clip, mechanism)
+        released_sum(G, rows, labels, u, clip, mechanism, rng)
         u -= np.minimum(p / (a + h * clock), longest) * (G / len(labels) + penalty @ u)
         u *= min(1.0, radius / max(math.sqrt((u * u).sum()), 1e-300))
         if clock > precision * len(y) / 2.0:
             weight += p
             mean += p / weight * (u - mean)
     return u, mean
+
+
+def draws(seed):
+    return np.random.default_rng([2, seed])
 
 
 def private_only(X, y, epsilon, seed):
@@ -135,7 +141,7 @@ def private_only(X, y, epsilon, seed):
     offset = theorem_c_offset(precision * BATCH, ALPHA, problem.smoothness, problem.ball)
     a, h, rows = np.full(d, ALPHA * offset), np.full(d, ALPHA), np.ascontiguousarray(X, dtype=np.float64)
     mechanism, penalty = quiet(d, epsilon), ALPHA * np.eye(d)
-    return run(rows, y, np.zeros(d), a, h, penalty, precision, 1e9, problem.ball, CLIP, mechanism, seed)[1]
+    return run(rows, y, np.zeros(d), a, h, penalty, precision, 1e9, problem.ball, CLIP, mechanism, draws(seed))[1]
 
 
 def anchored(anchor, X, y, epsilon, seed):
@@ -144,21 +150,23 @@ def anchored(anchor, X, y, epsilon, seed):
     first = int(SHARE * n)
     plain = plain_coordinates(anchor)
     Z = np.ascontiguousarray(X[:first] @ plain.transform.T)
-    g = mean_release(Z, y[:first], plain.start, CLIP, mechanism, seed) + plain.gradient_of_penalty(plain.start)
-    c, found = react(plain, g, first * d / energy(d, epsilon, plain.activity))
+    g = mean_release(Z, y[:first], plain.start, CLIP, mechanism, draws(seed)) + plain.gradient_of_penalty(plain.start)
+    c, found = react(plain, g, clock_of(first, d, epsilon, plain.activity))
     if not found.found:
         T = c.transform
         moved = anchor.moved(c.weights(c.start), T.T @ c.covariance @ T)
-        c = choose_coordinates(moved, lambda activity: (n - first) * d / energy(d, epsilon, activity))
+        c = choose_coordinates(moved, partial(clock_of, n - first, d, epsilon))
     return finish(c, X[first:], y[first:], epsilon, seed), found
 
 
 def finish(c: Coordinates, X, y, epsilon, seed):
     d = X.shape[1]
-    Z, precision = np.ascontiguousarray(X @ c.transform.T), d / energy(d, epsilon, c.activity)
+    Z, precision = np.ascontiguousarray(X @ c.transform.T), clock_of(1, d, epsilon, c.activity)
     penalty, a = c.alpha * c.transform @ c.transform.T, 1.0 / (c.variance * c.curvature)
     mechanism = quiet(d, epsilon)
-    u, _ = run(Z, y, c.start, a, c.curvature, penalty, precision, c.longest_step, 1e9, c.clip, mechanism, seed)
+    u, _ = run(
+        Z, y, c.start, a, c.curvature, penalty, precision, c.longest_step, 1e9, c.clip, mechanism, draws(seed + 1000)
+    )
     return c.weights(u)
 
 
@@ -280,17 +288,16 @@ def predict(runs):
     print("data       exact   eps  predicted  measured  ratio  accuracy predicted     verdict")
     for name, private in (("mnist", 50_000), ("covertype", 100_000), ("bank", 30_000)):
         X, y, best = rows_of(name)
-        d = X.shape[1]
         for public in (100, 1000, 10_000):
             for epsilon in (0.3, 1.0, 3.0, 10.0):
                 predicted, weights = [], []
                 for seed in range(runs):
                     X0, y0, X1, y1 = split(name, public, private, seed)
                     anchor = fit_anchor(X0, y0, ALPHA)
-                    source = {"others": lambda a, n=len(y1), e=epsilon: n * d / energy(d, e, a)}
-                    verdict = judge_sources(anchor, source)["others"]
-                    c = choose_coordinates(anchor, source["others"])
-                    predicted.append(expected_excess(c, source["others"](c.activity)))
+                    information = partial(clock_of, len(y1), X.shape[1], epsilon)
+                    verdict = judge_sources(anchor, {"others": information})["others"]
+                    c = choose_coordinates(anchor, information)
+                    predicted.append(expected_excess(c, information(c.activity)))
                     weights.append(finish(c, X1, y1, epsilon, seed))
                 measured = excesses(weights, X, y, best).mean()
                 ratio = np.mean(predicted) / measured

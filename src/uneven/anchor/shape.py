@@ -3,7 +3,8 @@
 The noise of a release is isotropic in the coordinates z = A⁻¹x/r of the release. AAᵀ = M = H^½(H^{-½}SₓH^{-½})^½H^½
 minimises tr(H⁻¹M)·tr(M⁻¹Sₓ), noise times length; r makes a chosen quantile of the public gradients as long as the clip.
 Longer ones are clipped by their slope, so the margin of a row, and with it the model, stays as it is. Which of a
-few such coordinates to use is decided by the expected excess: rare columns make shaping lose, and then it is not used.
+few such coordinates to use is decided by the expected excess, where the rows are enough to tell: rare columns make
+shaping lose, and then it is not used.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ Array = NDArray[np.float64]
 CLIP = 0.5
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
+
+ROWS_PER_FEATURE = 1.5
+"""Public rows from which a shape is considered: in a matrix made from fewer, fresh rows are longer than those."""
 
 QUANTILES = (1.0, 0.97, 0.9)
 """Quantiles of the public gradients' lengths that are tried as the clip."""
@@ -98,6 +102,8 @@ def choose_coordinates(anchor: Anchor, information: Callable[[float], float]) ->
 
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
     n, d = anchor.X.shape
+    if n < ROWS_PER_FEATURE * d:
+        return
     moment, eye = anchor.X.T @ anchor.X / n, np.eye(d)
     for ridge in RIDGES:
         inverse = shaping_matrix(moment + ridge * np.trace(moment) / d * eye, anchor.hessian)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import expit
 
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import one_thread, solve, source_weight
+from uneven.anchor.solver import one_thread, solve
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 
@@ -59,8 +60,8 @@ def choose_alpha(
 ) -> Strength:
     """Choose alpha by cross-validation on about 10,000 rows at most, each fold with its share of every class.
 
-    The held-out loss is the weighted surrogate, so that it estimates the loss under true labels where labels are
-    flipped. What is carried over from the folds to all rows is alpha times their number, as for a prior.
+    Held-out rows are scored by their loss, or under flips by the likelihood of the label observed. What is carried over
+    from the folds to all rows is alpha times their number, as for a prior.
 
     Parameters
     ----------
@@ -89,11 +90,10 @@ def choose_alpha(
     if used < 2 or problem.loss == "linear":
         return Strength(DEFAULT_ALPHA, (), used)
     with one_thread():
-        alphas, losses, weights = _path(*_narrowed(problem, sample, penalty), seed)
+        alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
     carried = alphas * (used - used / _fold_count(used)) / count
-    best = _best(losses, weights)
-    means = weights @ losses.T / weights.sum()
-    return Strength(float(carried[best]), tuple(zip(carried.tolist(), means.tolist(), strict=True)), used)
+    path = zip(carried.tolist(), losses.mean(axis=1).tolist(), strict=True)
+    return Strength(float(carried[_best(losses)]), tuple(path), used)
 
 
 def _narrowed(
@@ -119,10 +119,9 @@ def _narrowed(
     return replace(problem, n_features=narrow[0].shape[1]), rows, np.append(np.ones(len(values)), factors[~plain])
 
 
-def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array, Array]:
-    """Values of alpha, strongest first; held-out losses, shape (values, rows); and the rows' weights."""
+def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array]:
+    """Values of alpha, strongest first, and held-out losses, shape (values, rows)."""
     folds = list(_folds(sample, seed))
-    weights = np.concatenate([_weights(problem, held) for _, held in folds])
     starts = [np.zeros(problem.n_features) for _ in folds]
     alphas, losses = [], []
     for alpha in _strongest(sample) * STEP ** -np.arange(LENGTH):
@@ -130,9 +129,9 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
         starts = [solve(at, train, penalty, start).weights for (train, _), start in zip(folds, starts, strict=True)]
         alphas.append(float(alpha))
         losses.append(np.concatenate([_held_out(problem, held, w) for (_, held), w in zip(folds, starts, strict=True)]))
-        if _given_up(np.array(losses), weights):
+        if _given_up(np.array(losses)):
             break
-    return np.array(alphas), np.array(losses), weights
+    return np.array(alphas), np.array(losses)
 
 
 def _strongest(sample: Sequence[PublicRows]) -> float:
@@ -169,37 +168,34 @@ def _select(sample: Sequence[PublicRows], arrays: Sequence[Any], masks: Sequence
     return [PublicRows.from_arrays(X[keep], y[keep], source.noise) for source, (X, y), keep in chosen if len(keep)]
 
 
-def _weights(problem: Problem, held: Sequence[PublicRows]) -> Array:
-    return np.concatenate([np.full(source.count, source_weight(source.noise, problem)) for source in held])
-
-
 def _held_out(problem: Problem, held: Sequence[PublicRows], w: Array) -> Array:
-    """Surrogate loss of each row."""
+    """Loss of each row; under flips, minus the log-likelihood of the label as observed.
+
+    The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
+    likelihood of the flipped label, σ + (1-2σ)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
+    """
     losses = []
     for source in held:
         X, y = next(iter(source.pieces()))
-        margins, rate, loss = y * (X @ w), source.flip_rate, problem.loss_function
-        flipped = rate * loss.value(-margins) if rate else 0.0
-        losses.append(((1.0 - rate) * loss.value(margins) - flipped) / (1.0 - 2.0 * rate))
+        margins, rate = y * (X @ w), source.flip_rate
+        likelihood = rate + (1.0 - 2.0 * rate) * expit(margins)
+        losses.append(-np.log(likelihood) if rate else problem.loss_function.value(margins))
     return np.concatenate(losses)
 
 
-def _differences(losses: Array, weights: Array) -> tuple[Array, Array, int]:
+def _differences(losses: Array) -> tuple[Array, Array, int]:
     """Mean loss of each value above the least, its standard error row by row, and the place of the least."""
-    shares = weights / weights.sum()
-    best = int(np.argmin(losses @ shares))
+    best = int(np.argmin(losses.mean(axis=1)))
     apart = losses - losses[best]
-    means = apart @ shares
-    return means, np.sqrt((apart - means[:, None]) ** 2 @ shares**2), best
+    return apart.mean(axis=1), apart.std(axis=1) / losses.shape[1] ** 0.5, best
 
 
-def _given_up(losses: Array, weights: Array) -> bool:
-    means, errors, best = _differences(losses, weights)
-    worse = means > 2.0 * errors
-    return len(losses) - best > PATIENCE and bool(worse[-PATIENCE:].all())
+def _given_up(losses: Array) -> bool:
+    means, errors, best = _differences(losses)
+    return len(losses) - best > PATIENCE and bool((means > 2.0 * errors)[-PATIENCE:].all())
 
 
-def _best(losses: Array, weights: Array) -> int:
+def _best(losses: Array) -> int:
     """The strongest alpha whose held-out loss cannot be told from the least: within `TIE` standard errors."""
-    means, errors, best = _differences(losses, weights)
+    means, errors, best = _differences(losses)
     return int(np.flatnonzero(means[: best + 1] <= TIE * errors[: best + 1])[0])

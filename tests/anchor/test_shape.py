@@ -1,0 +1,61 @@
+"""Coordinates of a release: the matrix is optimal, and it is used only where it pays."""
+
+import numpy as np
+import pytest
+
+from uneven.anchor.clock import expected_excess
+from uneven.anchor.shape import choose_coordinates, make_coordinates, plain_coordinates, power, shaping_matrix
+from uneven.anchor.uncertainty import fit_anchor
+
+
+def cost(M, hessian, moment):
+    return np.trace(np.linalg.solve(hessian, M)) * np.trace(np.linalg.solve(M, moment))
+
+
+def test_no_matrix_has_a_lower_product_of_noise_and_length():
+    rng = np.random.default_rng(0)
+    B, D = rng.standard_normal((2, 4, 4))
+    hessian, moment = B @ B.T + 0.1 * np.eye(4), D @ D.T + 0.1 * np.eye(4)
+    inverse = shaping_matrix(moment, hessian)
+    M = np.linalg.inv(inverse @ inverse)
+    least = cost(M, hessian, moment)
+    for _ in range(200):
+        E = 0.1 * rng.standard_normal((4, 4))
+        assert cost(power(M, 0.5) @ (np.eye(4) + E) @ (np.eye(4) + E).T @ power(M, 0.5), hessian, moment) >= least
+
+
+@pytest.fixture(scope="module")
+def anchor():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (300, 6)) * [0.5, 0.5, 0.02, 0.02, 0.02, 0.02]
+    y = np.where(rng.random(300) < 1 / (1 + np.exp(-X @ [4, -4, 10, 10, -10, 10])), 1.0, -1.0)
+    return fit_anchor(X, y, 1e-4)
+
+
+def test_the_curvature_is_diagonal_in_the_coordinates(anchor):
+    c = make_coordinates(anchor, np.diag([0.1, 0.2, 0.3, 0.1, 0.2, 0.3]))  # short rows: nothing is clipped
+    np.testing.assert_allclose(c.hessian, np.diag(c.curvature), atol=1e-12)
+    np.testing.assert_allclose(c.clip_shift, 0.0)
+
+
+def test_columns_of_different_scale_are_shaped(anchor):
+    chosen = choose_coordinates(anchor, lambda _: 1e6)
+    assert expected_excess(chosen, 1e6) < 0.8 * expected_excess(plain_coordinates(anchor), 1e6)
+
+
+def test_the_choice_is_never_worse_than_rows_as_they_are(anchor):
+    for clock in (0.0, 1.0, 1e3, 1e8):
+        chosen = choose_coordinates(anchor, lambda _, clock=clock: clock)
+        assert expected_excess(chosen, clock) <= expected_excess(plain_coordinates(anchor), clock)
+
+
+def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
+    hard = make_coordinates(anchor, 50.0 * np.eye(6))
+    assert np.linalg.norm(hard.clip_shift) > 0
+    assert expected_excess(hard, 1e12) > expected_excess(plain_coordinates(anchor), 1e12)
+
+
+def test_hardly_more_rows_than_features_shape_nothing(anchor):
+    few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
+    chosen = choose_coordinates(few, lambda _: 1e6)
+    np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)

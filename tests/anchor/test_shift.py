@@ -1,0 +1,94 @@
+"""The test of agreement holds its level, finds real shifts, and estimates their size."""
+
+import numpy as np
+import pytest
+
+from uneven import LocalPrivacy
+from uneven.anchor.clock import ClockState, run_anchored
+from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.shift import LEVEL, allow_shift, measure_gradient, measure_shift, react
+from uneven.anchor.uncertainty import fit_anchor
+from uneven.noise.privunit import calibrated
+
+H, V, CLOCK = np.geomspace(0.1, 1e-3, 30), np.full(30, 0.5), 1e4
+
+
+def drawn(t2, runs, seed=0):
+    spread = np.sqrt(1 / CLOCK + H**2 * (V + t2))
+    return spread * np.random.default_rng(seed).standard_normal((runs, 30))
+
+
+def test_agreement_is_rejected_as_often_as_the_level_says():
+    runs = 1000
+    rejected = sum(measure_shift(g, CLOCK, H, V).found for g in drawn(0.0, runs))
+    assert abs(rejected / runs - LEVEL) < 4 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
+
+
+def test_the_variance_between_sources_is_bounded_from_below():
+    """95% of the bounds lie below the truth (asymptotically: allow two points more), and not far below."""
+    bounds = np.array([measure_shift(g, CLOCK, H, V).variance for g in drawn(20.0, 400)])
+    assert abs(np.mean(bounds < 20.0) - 0.95) < 0.02 + 4 * np.sqrt(0.95 * 0.05 / 400)
+    assert 8.0 < np.median(bounds) < 20.0
+
+
+def test_without_a_shift_its_variance_is_hardly_ever_positive():
+    positive = [measure_shift(g, CLOCK, H, V).variance > 0.01 for g in drawn(0.0, 400, seed=1)]
+    assert np.mean(positive) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def rows(n, truth, rng, balance=0.0):
+    X = rng.uniform(-1, 1, (n, 4)) * 0.45
+    X[:, 0] = 0.4
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-(X @ truth + balance))), 1.0, -1.0)
+    return X, y
+
+
+TRUTH = np.array([0.0, 5.0, -3.0, 0.0])
+ROTATED = np.array([0.0, 3.0, 5.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("truth", "balance", "shifted"),
+    [(TRUTH, 0.0, False), (TRUTH, 2.0, True), (ROTATED, 0.0, True)],
+    ids=["same", "label shift", "rotated"],
+)
+def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted):
+    rng, noise, alpha = np.random.default_rng(4), LocalPrivacy(4.0, mechanism="privunit"), 1e-3
+    anchor = fit_anchor(*rows(500, TRUTH, rng), alpha)
+    c = plain_coordinates(anchor)
+    X, y = rows(8000, truth, rng, balance)
+    row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
+    g = measure_gradient(c, noise, X[:1000], y[:1000], rng)
+    c, found = react(c, g, 1000 * row_precision)
+    assert found.found == shifted
+    assert ("more than noise explains" in found.describe("clinic")) == shifted
+    end = c.weights(run_anchored(ClockState(c.start), c, noise, X[1000:], y[1000:], row_precision, rng).weights)
+    X, y = rows(100_000, truth, rng, balance)
+
+    def value(w):
+        return np.logaddexp(0, -y * (X @ w)).mean() + alpha / 2 * w @ w
+
+    least = value(fit_anchor(X, y, alpha).weights)
+    assert value(end) - least < (0.2 * (value(anchor.weights) - least) if shifted else 0.02)
+
+
+def test_allowing_for_a_shift_adds_its_variance_and_lowers_the_curvature():
+    anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(5)), 1e-3)
+    c = plain_coordinates(anchor)
+    found = measure_shift(np.full(4, 0.2), 1e5, c.curvature, c.variance)
+    allowed = allow_shift(c, found)
+    np.testing.assert_allclose(allowed.variance, c.variance + found.variance)
+    np.testing.assert_allclose(allowed.curvature, np.sqrt(c.curvature * 1e-3), rtol=1e-9)
+
+
+def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
+    anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(6)), 1e-3)
+    c = plain_coordinates(anchor)
+    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4)
+    assert not agreed.found
+    assert (near.variance < c.variance).all()
+    assert (near.start != c.start).all()
+    far, differed = react(c, np.full(4, 0.5), 1e4)
+    assert differed.found
+    assert (far.variance > c.variance).all()
+    np.testing.assert_array_equal(far.start, c.start)

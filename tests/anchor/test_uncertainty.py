@@ -1,0 +1,84 @@
+"""Is the anchor as sure as it may be? Compared with the errors it really makes."""
+
+import numpy as np
+import pytest
+
+from uneven import Problem
+from uneven.anchor.uncertainty import fit_anchor, leave_one_out_margins, sandwich
+from uneven.datasets import load_covertype_sample
+from uneven.engine import optimum
+
+ALPHA = 1e-3
+
+
+def test_leave_one_out_margins_are_those_of_refitted_weights():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (60, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
+    problem = Problem(n_features=4, alpha=0.05, batch_size=1)
+    w = optimum(problem, X, y)
+    refitted = []
+    for i in range(60):
+        rest = np.arange(60) != i
+        others = Problem(n_features=4, alpha=0.05 * 60 / 59, batch_size=1)  # the same sum of losses against the L2 term
+        refitted.append(y[i] * X[i] @ optimum(others, X[rest], y[rest]))
+    np.testing.assert_allclose(leave_one_out_margins(X, y, w, 0.05), refitted, atol=2e-3)
+
+
+def test_with_many_rows_it_is_the_plain_sandwich():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-0.5, 0.5, (50_000, 2))
+    y = np.where(rng.random(50_000) < 0.6, 1.0, -1.0)
+    anchor = fit_anchor(X, y, 0.01)
+    q = 1 / (1 + np.exp(y * (X @ anchor.weights)))
+    H = (X.T * (q * (1 - q))) @ X / len(y) + 0.01 * np.eye(2)
+    plain = np.linalg.inv(H) @ ((X.T * q**2) @ X / len(y)) @ np.linalg.inv(H) / len(y)
+    np.testing.assert_allclose(sandwich(X, y * (X @ anchor.weights), 0.01, 0.01, 0.0), plain, rtol=1e-3)
+
+
+def test_a_column_never_seen_is_not_believed_to_be_known():
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(-0.5, 0.5, 100), np.zeros(100)])
+    y = np.where(rng.random(100) < 1 / (1 + np.exp(-8 * X[:, 0])), 1.0, -1.0)
+    variance = np.diag(fit_anchor(X, y, ALPHA).covariance)
+    assert variance[1] > variance[0]
+
+
+@pytest.fixture(scope="module")
+def covertype():
+    data = load_covertype_sample()
+    X = data.X.astype(float)
+    return X, data.y, optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X, data.y)
+
+
+@pytest.mark.parametrize("rows", [27, 54, 100, 250, 540])
+def test_from_half_as_many_rows_as_features_to_ten_times_it_is_neither_overconfident_nor_useless(covertype, rows):
+    """Expected ½tr(HV₀) against the excess that the start really has; Mahalanobis² over d is 1 for the truth."""
+    X, y, best = covertype
+    rng, expected, measured, distance = np.random.default_rng(rows), [], [], []
+
+    def value(w):
+        return np.logaddexp(0, -y * (X @ w)).mean() + ALPHA / 2 * w @ w
+
+    for _ in range(10):
+        chosen = rng.choice(len(y), rows, replace=False)
+        anchor = fit_anchor(X[chosen], y[chosen], ALPHA)
+        error = anchor.weights - best
+        expected.append(np.trace(anchor.hessian @ anchor.covariance) / 2)
+        measured.append(value(anchor.weights) - value(best))
+        distance.append(error @ np.linalg.solve(anchor.covariance, error) / 54)
+    assert 0.7 < np.mean(expected) / np.mean(measured) < 2.5
+    assert 0.2 < np.mean(distance) < 1.3
+
+
+def test_the_start_is_no_worse_than_the_optimum_of_few_rows(covertype):
+    X, y, _ = covertype
+    rng, gains = np.random.default_rng(5), []
+    for _ in range(10):
+        chosen = rng.choice(len(y), 60, replace=False)
+        anchor = fit_anchor(X[chosen], y[chosen], ALPHA)
+        plain = optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X[chosen], y[chosen])
+        values = [np.logaddexp(0, -y * (X @ w)).mean() + ALPHA / 2 * w @ w for w in (plain, anchor.weights)]
+        gains.append(values[0] - values[1])
+    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(10)
+    assert anchor.strength >= ALPHA
