@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 AVERAGES = ("last", "late", "growing", "steps")
 """Which iterates the answer is made of.
 
@@ -68,7 +71,34 @@ class Averaged:
         return self.scale / moment
 
 
-Schedule = Rate | Precision | Averaged
+@dataclass(frozen=True)
+class MatrixClock:
+    """η_{t,j} = min(p_t·v_jh_j/(1 + v_jh_j²T_t), η_max), p_t = d/γ_t², T_t = d·τ_t: Theorem D, a step per coordinate.
+
+    v is the variance of the start's error and h the curvature, in coordinates where both are diagonal. Called, it gives
+    the mean step; `steps` has one per coordinate.
+
+    >>> MatrixClock(variance=(1.0,), curvature=(0.5,), longest=9.0)(step=1, moment=0.25, clock=12.0)
+    0.5
+    """
+
+    variance: tuple[float, ...]
+    curvature: tuple[float, ...]
+    longest: float
+
+    def steps(self, moment: float, clock: float) -> NDArray[np.float64]:
+        """Step size of each coordinate."""
+        v, h = np.array(self.variance), np.array(self.curvature)
+        return np.asarray(np.minimum(len(v) / moment * v * h / (1.0 + v * h**2 * len(v) * clock), self.longest))
+
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:
+        """Mean step size."""
+        if np.ndim(moment) == 0:
+            return float(self.steps(moment, clock).mean())
+        return np.array([self.steps(m, c).mean() for m, c in zip(moment, clock, strict=True)])
+
+
+Schedule = Rate | Precision | Averaged | MatrixClock
 
 LATE = 0.25
 """Part of the clock that the "late" average is over. On MNIST and Covertype half of it gave the same objective, and up

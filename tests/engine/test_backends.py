@@ -11,7 +11,7 @@ import uneven
 from uneven import noise as noises
 from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, initial_state, reference
 from uneven.losses import LOSSES
-from uneven.schedules import AVERAGES, Averaged, Precision, Rate
+from uneven.schedules import AVERAGES, Averaged, MatrixClock, Precision, Rate
 
 D = 5
 NOISES = [
@@ -283,3 +283,30 @@ def test_sparse_rows_with_noise_in_every_coordinate_are_right_or_refused(backend
     else:
         with pytest.raises(ValueError, match=r"rows of source 'a' must be dense: .* fills every coordinate"):
             backend(initial_state(D), task(noise), thin_chunk(), np.random.default_rng(0))
+
+
+@backends
+@pytest.mark.parametrize("noise", [*NOISES[:2], *NOISES[5:]], ids=repr)
+@pytest.mark.parametrize("shaped", [False, True])
+def test_same_by_the_matrix_clock(backend, noise, shaped):
+    """A step per coordinate, an L2 term that may be any matrix, and no ball."""
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(D, D))
+    clock = MatrixClock(tuple(rng.lognormal(size=D)), tuple(rng.lognormal(size=D) / 4), longest=2.0)
+    what = task(noise, clock, clip=0.5, penalty=root @ root.T / 10 if shaped else None)
+    state = replace(initial_state(D), weights=rng.normal(size=D))
+    assert_same(*both(backend, what, chunk(), state))
+
+
+def test_a_matrix_clock_of_one_curvature_is_the_precision_clock():
+    """h = λ and v = R²/d is Theorem C's clock with the offset 1/(λR)², where no step is cut and no ball is left."""
+    problem, lam, radius = uneven.Problem(D, 0.1, 7, clip=0.5), 0.1, 2.0
+    noise = noises.LocalPrivacy(6.0)
+    moments = (noise.moment("variance", problem),)
+    clocks = MatrixClock((radius**2 / D,) * D, (lam,) * D, 1e9), Precision(lam, (lam * radius) ** -2)
+    states = [
+        advance(initial_state(D), Task(problem, ("a",), (noise,), moments, one), chunk(), np.random.default_rng(0))
+        for one in clocks
+    ]
+    assert np.linalg.norm(states[0].weights) < problem.ball
+    assert_same(*states)

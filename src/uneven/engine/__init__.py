@@ -19,6 +19,8 @@ optimum     w* itself, and the accuracy of weights
 """
 
 from uneven.engine.backend import BACKENDS, Backend, advance
+from uneven.engine.chunks import chunks
+from uneven.engine.compiled import measure_gradient
 from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
@@ -46,11 +48,13 @@ __all__ = [
     "advance",
     "checked_chunk",
     "checked_seed",
+    "chunks",
     "fit",
     "from_record_batches",
     "generator",
     "initial_state",
     "limit_of",
+    "measure_gradient",
     "objective",
     "optimum",
     "squared_norms",

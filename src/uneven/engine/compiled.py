@@ -8,8 +8,10 @@ from uneven.engine import kernels, reference, sparse
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
 from uneven.matrices import is_sparse
+from uneven.schedules import MatrixClock
 
 NO_TWIN = np.zeros(0)
+NO_PENALTY = np.zeros((0, 0))
 
 
 def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
@@ -23,10 +25,41 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     if is_sparse(chunk.X):
         _refuse_dense_noise(state, task, sources)
         sparse.advance(w, average, counters, chunk.arrays, sources, spec)
+    elif isinstance(task.schedule, MatrixClock):
+        matrix = np.array([task.schedule.variance, task.schedule.curvature])
+        penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(task.penalty)
+        kernels.advance_matrix(w, matrix, penalty, counters, chunk.arrays, sources, spec, rng)
     else:
         twin = None if twin is None else twin.copy()
         kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
     return kernels.state_of(task, state, counters, w, average, twin)
+
+
+def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> tuple[Array, State]:
+    """Sum of the rows' gradients at the state's weights as the noises release it, and the state with them counted.
+
+    Parameters
+    ----------
+    state : State
+        Its weights do not move.
+    task : Task
+        Of noises with a compiled form.
+    chunk : Chunk
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    total : array of shape (d,)
+        The L2 term is not part of it.
+    state : State
+    """
+    numbers = _as_numbers(task)
+    if numbers is None:
+        raise ValueError(f"noise must have a compiled form to be measured, got {task.noises[0]!r}")
+    sources, spec = numbers
+    counters, w = kernels.counters_of(state, task), state.weights.copy()
+    total = kernels.measure(w, counters, chunk.arrays, sources, spec, rng)
+    return total, kernels.state_of(task, state, counters, w, state.average.copy(), state.twin)
 
 
 def _as_numbers(task: Task) -> tuple[Array, kernels.Spec] | None:

@@ -17,7 +17,7 @@ from uneven.engine.state import Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, hinge_slope, linear_slope, logistic_slope
 from uneven.noise import Coefficients, directions, grid
 from uneven.noise.directions import SILENT, TINY, UNIFORM
-from uneven.schedules import AVERAGES, Precision, Rate, Schedule
+from uneven.schedules import AVERAGES, MatrixClock, Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -25,7 +25,7 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
 """Losses that `raw_slope` knows; others run by the reference."""
 _LOGISTIC, _HINGE, _LINEAR = LOSS_CODES.values()
-_RATE, _PRECISION, _AVERAGED = range(3)
+_RATE, _PRECISION, _AVERAGED, _MATRIX = range(4)
 _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
@@ -88,6 +88,8 @@ def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
         return _RATE, schedule.rate, 0.0
     if isinstance(schedule, Precision):
         return _PRECISION, schedule.lam, schedule.offset
+    if isinstance(schedule, MatrixClock):
+        return _MATRIX, schedule.longest, 0.0
     return _AVERAGED, schedule.scale, 0.0
 
 
@@ -302,6 +304,37 @@ def release(
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
+def add_noisy(
+    total: Any,
+    weights: Any,
+    w: Any,
+    rows: Any,
+    start: int,
+    stop: int,
+    sources: Any,
+    spec: Any,
+    counters: Any,
+    scratch: Any,
+    rng: Any,
+) -> None:
+    """Sum of the batch's row gradients at w as the noises release it, rounded to the public grid."""
+    X, _, group, _ = rows
+    d, coarsest = total.shape[0], sources[:, GRID].max()
+    weigh(weights, w, rows, start, stop, sources, spec)
+    if sources[:, MEAN].max() > 0.0:
+        release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
+    else:
+        add_up(total, weights, X, start, stop)
+    variance = spread_of(group, sources, start, stop, d, rng)
+    if variance > 0.0:
+        scale = np.sqrt(variance)
+        for j in range(d):
+            total[j] += scale * rng.standard_normal()
+    if coarsest > 0.0:
+        round_to_grid(total, width(coarsest, stop - start), rng)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
     """w ← Π(w - η(λw + total/m)); returns ‖λw + total/m‖²."""
     energy, square = 0.0, 0.0
@@ -332,7 +365,6 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
     X, y, group, _ = rows
     d = w.shape[0]
     total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
-    by_direction, coarsest = sources[:, MEAN].max() > 0.0, sources[:, GRID].max()
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, counters, group, sources, start, stop)
@@ -341,18 +373,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
         eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == _STEPS:
             average_in(average, counters, w, eta)
-        weigh(weights, w, rows, start, stop, sources, spec)
-        if by_direction:
-            release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
-        else:
-            add_up(total, weights, X, start, stop)
-        variance = spread_of(group, sources, start, stop, d, rng)
-        if variance > 0.0:
-            scale = np.sqrt(variance)
-            for j in range(d):
-                total[j] += scale * rng.standard_normal()
-        if coarsest > 0.0:
-            round_to_grid(total, width(coarsest, stop - start), rng)
+        add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
             counters[TOTAL] += energy * as_full(spec, sources, stop - start)
@@ -365,3 +386,49 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
             average_in(average, counters, w, 1.0 / moment)
         elif spec.average == _GROWING:
             average_in(average, counters, w, counters[CLOCK] / moment)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def advance_matrix(
+    w: Any, matrix: Any, penalty: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any
+) -> None:
+    """One step of Theorem D for each mini-batch, in place; `matrix` has the rows v and h (`MatrixClock`).
+
+    With h = 0 nothing moves: then `measure` is what is wanted.
+    """
+    y, group, d = rows[1], rows[2], w.shape[0]
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    pull = np.empty(d)
+    for start in range(0, y.shape[0], spec.batch):
+        stop = min(start + spec.batch, y.shape[0])
+        moment = step_moment(spec, counters, group, sources, start, stop)
+        counters[STEP] += 1.0
+        counters[CLOCK] += 1.0 / moment
+        add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
+        for j in range(d):
+            pull[j] = spec.lam * w[j]
+        if penalty.shape[0] > 0:
+            for j in range(d):
+                pull[j] = 0.0
+                for i in range(d):
+                    pull[j] += penalty[j, i] * w[i]
+        mean = 0.0
+        for j in range(d):
+            v, h = matrix[0, j], matrix[1, j]
+            step = min(d / moment * v * h / (1.0 + v * h * h * d * counters[CLOCK]), spec.scale)
+            w[j] -= step * (pull[j] + total[j] / (stop - start))
+            mean += step / d
+        counters[ETA] = mean
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def measure(w: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> Any:
+    """Sum of all rows' gradients at w as the noises release it, mini-batch by mini-batch; w stays."""
+    y, d = rows[1], w.shape[0]
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    found = np.zeros(d)
+    for start in range(0, y.shape[0], spec.batch):
+        stop = min(start + spec.batch, y.shape[0])
+        add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
+        found += total
+    return found

@@ -19,6 +19,7 @@ from uneven.noise import LocalPrivacy, Noise, add_gaussian, grid
 from uneven.noise.directions import SILENT
 from uneven.noise.privacy import Releases, refuse_longer
 from uneven.problem import Problem
+from uneven.schedules import MatrixClock
 
 
 def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
@@ -32,7 +33,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         eta = task.schedule(t, moment, clock)
         silent, released = Counter(state.silent), Counter(state.released)
         G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng, silent, released)
-        w = project(state.weights - eta * G, problem.ball)
+        w = next_weights(state, task, G, eta, moment, clock)
         twin = state.twin
         if twin is not None:
             twin = project(twin - eta * exact_gradient(task, twin, X[batch], y[batch], group[batch]), problem.ball)
@@ -40,6 +41,16 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         estimates = updated_estimates(state, task, G, len(y[batch])) if task.estimate else state.estimates
         state = State(w, t, clock, float(eta), average, weight, twin, estimates, silent, released)
     return state
+
+
+def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, clock: float) -> Array:
+    """Π(w - ηG); for a matrix clock w - η∘G with a step per coordinate, its own L2 term, and no ball."""
+    w, problem = state.weights, task.problem
+    if not isinstance(task.schedule, MatrixClock):
+        return project(w - eta * G, problem.ball)
+    if task.penalty is not None:
+        G = G + task.penalty @ w - problem.alpha * w
+    return np.asarray(w - task.schedule.steps(moment, clock) * G)
 
 
 def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:

@@ -52,6 +52,8 @@ class Task:
     average : Average
     estimate : bool
         Use the running mean of ‖G‖² as γ², starting from `moments`.
+    penalty : array of shape (d, d) or None
+        Matrix of the L2 term in the coordinates of a `MatrixClock`; None is αI.
     """
 
     problem: Problem
@@ -61,6 +63,7 @@ class Task:
     schedule: Schedule
     average: Average = Average()
     estimate: bool = False
+    penalty: Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         private = any(noise.private for noise in self.noises)
