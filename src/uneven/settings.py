@@ -17,6 +17,9 @@ from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
 
+DEFAULT_ALPHA = 1e-3
+"""alpha where every row is private."""
+
 Check = Callable[[str, Any], object]
 
 
@@ -56,10 +59,10 @@ def _count(name: str, value: Any) -> int:
 
 
 CHECKS: Mapping[str, Check] = {
-    "alpha": checks.positive,
+    "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": checks.whole,
     "loss": _one_of(*LOSSES),
-    "strategy": _one_of(*STRATEGIES),
+    "strategy": _one_of("auto", "anchored", *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
     "radius": _one_of(*RADII),
     "fit_intercept": _boolean,
@@ -67,7 +70,8 @@ CHECKS: Mapping[str, Check] = {
     "average": _one_of("auto", *AVERAGES),
     "row_norm": _or("auto", "'auto' or a positive number", checks.positive),
     "long_rows": _one_of(*LONG_ROWS),
-    "passes": checks.whole,
+    "passes": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
+    "use": _one_of("auto", "all"),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
     "mechanism": _one_of(*MECHANISMS),
@@ -87,10 +91,10 @@ class Settings:
     ValueError: passes must be a whole number of at least 1, got 0
     """
 
-    alpha: float = 1e-3
+    alpha: Any = "auto"
     batch_size: int = 50
     loss: str = "logistic"
-    strategy: str = "precision"
+    strategy: str = "auto"
     moments: str = "auto"
     radius: str = "tight"
     fit_intercept: bool = True
@@ -98,7 +102,8 @@ class Settings:
     average: str = "auto"
     row_norm: Any = "auto"
     long_rows: str = "shrink"
-    passes: int = 1
+    passes: Any = "auto"
+    use: str = "auto"
     budget: float | None = None
     line_search: int = 0
     mechanism: str = "quiet"
@@ -107,6 +112,28 @@ class Settings:
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    @property
+    def stated_alpha(self) -> float:
+        """alpha as stated; where it is not and no row may choose it, `DEFAULT_ALPHA`."""
+        return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
+
+    @property
+    def stepping(self) -> str:
+        """Strategy of a run by steps: "precision" where none is asked for."""
+        return "precision" if self.strategy in ("auto", "anchored") else self.strategy
+
+    @property
+    def pass_count(self) -> int:
+        """Times that a run by steps uses each row: once where nothing is asked for."""
+        return 1 if isinstance(self.passes, str) else int(self.passes)
+
+    @property
+    def steps_asked(self) -> str | None:
+        """A setting that only a run by steps can follow, if there is one."""
+        asked = {"passes": self.passes != "auto", "moments": self.moments != "auto", "average": self.average != "auto"}
+        asked |= {"line_search": self.line_search > 0, "clip": self.clip != "auto"}
+        return next((name for name, given in asked.items() if given), None)
 
     @property
     def estimate(self) -> bool:

@@ -125,7 +125,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     rows = {source.name: source.rows for source in plan.sources}
     used = [f"{rows[name]:,} rows of {name!r}" for name in plan.order]
     together = "all together" if plan.shuffled else "in this order"
-    passes = model.settings.passes
+    passes = model.settings.pass_count
     lines = [
         f"Learned from {', then '.join(used) if not plan.shuffled else terminal.joined(used)}, {together}: "
         f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "

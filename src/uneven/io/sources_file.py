@@ -68,13 +68,13 @@ class SourcesFile:
         """Problem of rows in the unit ball, without an intercept."""
         s = self.settings
         clip = None if isinstance(s.clip, str) else s.clip
-        return Problem(self.n_features, s.alpha, s.batch_size, s.loss, s.radius, clip)
+        return Problem(self.n_features, s.stated_alpha, s.batch_size, s.loss, s.radius, clip)
 
     def plan(self) -> Plan:
         """Plan for these sources and settings, rows in the unit ball."""
         s = self.settings
         with located(str(self.path)):
-            return make_plan([entry.source for entry in self.sources], self.problem, s.strategy, s.planned_moments)
+            return make_plan([entry.source for entry in self.sources], self.problem, s.stepping, s.planned_moments)
 
 
 def read_sources(path: str | os.PathLike[str]) -> SourcesFile:

@@ -78,7 +78,7 @@ class Progress:
 
 def refuse_settings(settings: Settings) -> None:
     """Refuse what `partial_fit` could only ignore."""
-    if not get_strategy(settings.strategy).can_continue:
+    if not get_strategy(settings.stepping).can_continue:
         raise ValueError(f"strategy must be 'precision' for partial_fit, got {settings.strategy!r}")
     if settings.average not in ("auto", "growing"):
         raise ValueError(
@@ -92,7 +92,7 @@ def refuse_settings(settings: Settings) -> None:
 def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     """What `partial_fit` goes on from after a fit, or in words why it cannot."""
     model, settings = trained.model, trained.model.settings
-    if not get_strategy(settings.strategy).can_continue:
+    if not get_strategy(settings.stepping).can_continue:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
@@ -150,7 +150,7 @@ def continue_training(
         )
     too_long = count_long(scan, groups, now.scale.row_norm) if now.scale.norms == "largest" else {}
     unit = now.scale.rows(_shorten(piece.X, scan, groups, now.scale, settings))
-    account.charge(groups, piece.row_id, settings.budget, settings.passes, groups.names, again=False)
+    account.charge(groups, piece.row_id, settings.budget, settings.pass_count, groups.names, again=False)
     signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
     states = [_advance(s, now, groups, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
@@ -178,7 +178,7 @@ def _progress(
 ) -> Progress:
     """Progress for sources of these noises, whichever of them come and when."""
     sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
-    planned = make_plan(sources, problem, settings.strategy, settings.planned_moments)
+    planned = make_plan(sources, problem, settings.stepping, settings.planned_moments)
     moments = "upper" if settings.estimate else planned.moments
     as_given = dict(noise) if isinstance(noise, Mapping) else noise
     return Progress(
@@ -242,7 +242,7 @@ def _advance(
         mine = groups.rows_of(groups.names.index(name))
         noises, moments = (groups.noises[name],), (levels[name],)
         task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
-        for _ in range(settings.passes if len(mine) else 0):
+        for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
             chunk = checked_chunk((name,), unit[rows], sign[rows], rows, limit=limit_of(problem))
             state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))

@@ -20,14 +20,14 @@ UNKNOWN = (
 
 def choose_clip(settings: Settings, private: bool) -> float | None:
     """Norm that rows' gradients are shrunk to; "auto" is what the strategy usually takes."""
-    return get_strategy(settings.strategy).usual_clip(private) if settings.clip == "auto" else settings.clip
+    return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
 def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
     return Problem(
         n_features + scale.intercept,
-        scale.alpha(settings.alpha),
+        scale.alpha(settings.stated_alpha),
         settings.batch_size,
         settings.loss,
         settings.radius,
@@ -45,7 +45,7 @@ def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes:
 
 def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
     """Plan for these sources, with the strategy and the moments of the settings."""
-    return make_plan(sources, problem, settings.strategy, settings.planned_moments)
+    return make_plan(sources, problem, settings.stepping, settings.planned_moments)
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:

@@ -219,10 +219,10 @@ def train(
     too_long = {} if job.bound is None else count_long(scan, groups, job.bound)
     _refuse_long(too_long, scan, settings)
     job = _with_known_rates(job, positives)
-    plan = plan_fit(describe_sources(job.groups.noises, groups.counts, settings.passes), job.problem, settings)
+    plan = plan_fit(describe_sources(job.groups.noises, groups.counts, settings.pass_count), job.problem, settings)
     plans = _compared_plans(job, plan, validation, len(positives))
     tasks_of(plan, settings.average, settings.estimate)  # refuses what no run could do
-    account.charge(groups, scan.row_id, settings.budget, settings.passes * len(plans), plan.order, again=True)
+    account.charge(groups, scan.row_id, settings.budget, settings.pass_count * len(plans), plan.order, again=True)
     names = [name for name in plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(positives) * len(plans)) as tick:
@@ -289,7 +289,7 @@ def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) 
     if problems > 1:
         raise ValueError(f"line_search needs two classes, got {problems}")
     compared = line_search.comparable(job.groups.noises) if validation is None else ["validation"]
-    line_search.refuse_unfit(plan, settings.line_search, settings.passes, settings.budget, compared)
+    line_search.refuse_unfit(plan, settings.line_search, settings.pass_count, settings.budget, compared)
     return line_search.candidates(plan, settings.line_search)
 
 
@@ -329,7 +329,7 @@ def _run(job: Job, plan: Plan, positive: Any, record: int, evaluate: Any) -> Fit
         estimate=settings.estimate,
         record=record,
         evaluate=evaluate,
-        passes=settings.passes,
+        passes=settings.pass_count,
     )
 
 
