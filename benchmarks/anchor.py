@@ -151,7 +151,7 @@ def anchored(anchor, X, y, epsilon, seed):
     plain = plain_coordinates(anchor)
     Z = np.ascontiguousarray(X[:first] @ plain.transform.T)
     g = mean_release(Z, y[:first], plain.start, CLIP, mechanism, draws(seed)) + plain.gradient_of_penalty(plain.start)
-    c, found = react(plain, g, clock_of(first, d, epsilon, plain.activity))
+    c, found = react(plain, g, clock_of(first, d, epsilon, plain.activity), anchor.knows_curvature)
     if not found.found:
         T = c.transform
         moved = anchor.moved(c.weights(c.start), T.T @ c.covariance @ T)

@@ -59,7 +59,7 @@ def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balan
     X, y = rows(8000, truth, rng, balance)
     row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
     g = measure_gradient(c, noise, X[:1000], y[:1000], rng)
-    c, found = react(c, g, 1000 * row_precision)
+    c, found = react(c, g, 1000 * row_precision, step=True)
     assert found.found == shifted
     assert ("more than noise explains" in found.describe("clinic")) == shifted
     end = c.weights(run_anchored(ClockState(c.start), c, noise, X[1000:], y[1000:], row_precision, rng).weights)
@@ -84,11 +84,12 @@ def test_allowing_for_a_shift_adds_its_variance_and_lowers_the_curvature():
 def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
     anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(6)), 1e-3)
     c = plain_coordinates(anchor)
-    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4)
+    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4, step=True)
     assert not agreed.found
     assert (near.variance < c.variance).all()
     assert (near.start != c.start).all()
-    far, differed = react(c, np.full(4, 0.5), 1e4)
+    assert react(c, np.zeros(4), 1e4, step=False)[0] is c
+    far, differed = react(c, np.full(4, 0.5), 1e4, step=True)
     assert differed.found
     assert (far.variance > c.variance).all()
     np.testing.assert_array_equal(far.start, c.start)

@@ -23,9 +23,6 @@ CLIP = 0.5
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
 
-ROWS_PER_FEATURE = 1.5
-"""Public rows from which a shape is considered: in a matrix made from fewer, fresh rows are longer than those."""
-
 QUANTILES = (1.0, 0.97, 0.9)
 """Quantiles of the public gradients' lengths that are tried as the clip."""
 
@@ -102,7 +99,7 @@ def choose_coordinates(anchor: Anchor, information: Callable[[float], float]) ->
 
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
     n, d = anchor.X.shape
-    if n < ROWS_PER_FEATURE * d:
+    if not anchor.knows_curvature:
         return
     moment, eye = anchor.X.T @ anchor.X / n, np.eye(d)
     for ridge in RIDGES:

@@ -124,11 +124,20 @@ def allow_shift(coordinates: Coordinates, disagreement: Disagreement) -> Coordin
     )
 
 
-def react(coordinates: Coordinates, gradient: Array, clock: float) -> tuple[Coordinates, Disagreement]:
-    """Measure, then either use the measurement as one step (the source agrees) or allow for the shift.
+def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -> tuple[Coordinates, Disagreement]:
+    """Measure, then allow for the shift; or, if the source agrees and `step` is true, use the measurement as one step.
 
-    `coordinates` are those of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the
-    rows of a source that disagrees out of recognition.
+    Parameters
+    ----------
+    coordinates : Coordinates
+        Of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the rows of a source that
+        disagrees out of recognition.
+    gradient, clock : array of shape (d,), float
+        As for `measure_shift`.
+    step : bool
+        Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
     found = measure_shift(gradient, clock, coordinates.curvature, coordinates.variance)
-    return (allow_shift(coordinates, found) if found.found else absorb(coordinates, gradient, clock)), found
+    if found.found:
+        return allow_shift(coordinates, found), found
+    return (absorb(coordinates, gradient, clock) if step else coordinates), found

@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 PSEUDO_ROWS = 5.0
 """Rows of equal energy in every direction that are added to those seen."""
 
+ROWS_PER_FEATURE = 1.5
+"""Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
+
 STRENGTHS = tuple(10.0 ** (k / 4) for k in range(9))
 """Factors of alpha that are tried for the start."""
 
@@ -57,6 +60,11 @@ class Anchor:
     weights: Array
     covariance: Array
     margins: Array
+
+    @property
+    def knows_curvature(self) -> bool:
+        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
+        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
 
     @property
     def slopes(self) -> Array:
