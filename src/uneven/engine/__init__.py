@@ -20,6 +20,7 @@ optimum     w* itself, and the accuracy of weights
 
 from uneven.engine.backend import BACKENDS, Backend, advance
 from uneven.engine.chunks import chunks
+from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
 from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
@@ -29,7 +30,7 @@ from uneven.engine.randomness import checked_seed, generator
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
-from uneven.engine.streams import Stream, from_record_batches
+from uneven.engine.streams import Stream, checked_rows, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
@@ -47,8 +48,10 @@ __all__ = [
     "accuracy",
     "advance",
     "checked_chunk",
+    "checked_rows",
     "checked_seed",
     "chunks",
+    "compiled_advance",
     "fit",
     "from_record_batches",
     "generator",

@@ -69,13 +69,15 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     ----------
     noise : Noise, dict of str to Noise, or None
         What stands between the rows and the learner: of each source by name, or of all rows. None is `Exact`.
-    alpha : float
-        L2 strength.
+    alpha : "auto" or float
+        L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
+        every row is private.
     batch_size : int
         Rows per step.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
-        How to plan: see `uneven.plan`.
+        ``"auto"`` learns sources without privacy to convergence, and lets private ones add to that ("anchored"); where
+        every source is private it is "precision". The others step through the rows: see `uneven.plan`.
     moments : {"auto", "upper", "lower", "variance", "estimated"}
         What stands for a step's noise; ``"estimated"`` learns it on the way.
     radius : {"tight", "paper"}
@@ -92,8 +94,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         they are and scales by their root-mean-square norm (the largest of the sources'): nothing is shrunk.
     long_rows : {"shrink", "refuse"}
         What to do with rows beyond `row_norm`.
-    passes : int
-        Times each row is used. Private rows pay for each. Few rows need more than one: 500 are ten steps.
+    passes : "auto" or int
+        Times that steps go through each row; private rows pay for each. ``"auto"`` is to convergence without privacy,
+        and once with it.
+    use : {"auto", "all"}
+        Whether a private source that is not expected to help is left out, uncharged.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
@@ -111,8 +116,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes_ : array
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
     intercept_ : array of shape (1,) or (n_classes,)
+    alpha_ : float
+        L2 strength that was used.
     plan_ : Plan
-        For the rows scaled to norm 1, the intercept's feature included.
+        For the rows scaled to norm 1, the intercept's feature included. ``plan_.verdicts`` says what each private
+        source was expected to add.
     privacy_spent_ : dict
         ε that each row of each private source has spent, by this fit and the partial fits after it; the most that one
         has spent, where rows come again under their `row_id`. With a ledger, by all that it knows.
@@ -141,10 +149,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self,
         noise: Any = None,
         *,
-        alpha: float = 1e-3,
+        alpha: Any = "auto",
         batch_size: int = 50,
         loss: str = "logistic",
-        strategy: str = "precision",
+        strategy: str = "auto",
         moments: str = "auto",
         radius: str = "tight",
         fit_intercept: bool = True,
@@ -152,7 +160,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         average: str = "auto",
         row_norm: Any = "auto",
         long_rows: str = "shrink",
-        passes: int = 1,
+        passes: Any = "auto",
+        use: str = "auto",
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
@@ -172,6 +181,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.row_norm = row_norm
         self.long_rows = long_rows
         self.passes = passes
+        self.use = use
         self.budget = budget
         self.ledger = ledger
         self.line_search = line_search
@@ -321,6 +331,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.scale_ = model.scale
         if model.plan is not None:
             self.plan_ = model.plan
+        if model.alpha is not None:
+            self.alpha_ = model.alpha
         self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
 
     def _model(self) -> Model:
@@ -333,6 +345,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.noise,
             self.scale_,
             getattr(self, "plan_", None),
+            getattr(self, "alpha_", None),
             self.privacy_spent_,
             getattr(self, "flip_rates_", {}),
             self._names(),

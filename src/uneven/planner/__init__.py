@@ -4,6 +4,7 @@ source       a source of data, described
 segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
 strategies   strategies and theorems as values
+anchored     what a fit decided from its public rows, and verdicts on private sources
 guarantees   what a draft guarantees, and its caveats
 text         a plan in words
 picture      a plan in charts
@@ -11,7 +12,8 @@ planning     `Plan`, `make_plan` and its wrapper with keywords, `plan`
 rates        a plan at other learning rates, and the interval to search for them
 """
 
-from uneven.planner.planning import Plan, make_plan, plan
+from uneven.planner.anchored import Anchored, Verdict
+from uneven.planner.planning import Plan, make_anchored_plan, make_plan, mark_converged, plan
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source, checked_sources
@@ -19,16 +21,20 @@ from uneven.planner.strategies import STRATEGIES, Strategy, Theorem, get_strateg
 
 __all__ = [
     "STRATEGIES",
+    "Anchored",
     "Plan",
     "Segment",
     "Source",
     "Strategy",
     "Theorem",
+    "Verdict",
     "at_rates",
     "checked_sources",
     "find_rate_intervals",
     "get_strategy",
+    "make_anchored_plan",
     "make_plan",
+    "mark_converged",
     "plan",
     "rate_interval",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.planner import picture, text
+from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
 from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, split_into_batches
 from uneven.planner.source import Source, checked_sources
-from uneven.planner.strategies import STRATEGIES, Draft, Strategy, Theorem, get_strategy
+from uneven.planner.strategies import (
+    ANCHORED,
+    STRATEGIES,
+    THEOREM_D,
+    Draft,
+    Strategy,
+    Theorem,
+    get_strategy,
+)
 from uneven.problem import Problem
 from uneven.schedules import Rate, schedule_to_dict
 
@@ -50,6 +59,10 @@ class Plan:
         Worth of one row of each source, in rows of the cleanest; `exchange` has them as a dict.
     caveats : tuple of str
         What a reader of the bound should know.
+    converged : tuple of str
+        Sources without privacy that a fit learned to convergence before any step.
+    anchored : Anchored or None
+        What the strategy "anchored" decided from the rows of those.
     """
 
     problem: Problem
@@ -62,6 +75,8 @@ class Plan:
     guarantee: Theorem
     worths: tuple[tuple[str, float], ...]
     caveats: tuple[str, ...]
+    converged: tuple[str, ...] = ()
+    anchored: Anchored | None = None
 
     @property
     def theorem(self) -> str:
@@ -71,12 +86,18 @@ class Plan:
     @property
     def average(self) -> str:
         """Which iterate is the answer of a run: "last", "late" or "steps"."""
-        return STRATEGIES[self.strategy].average
+        return get_strategy(self.strategy).average
 
     @property
     def order(self) -> list[str]:
         """Names of the sources used, in order of use."""
-        return [name for segment in self.segments for name in segment.sources]
+        stepped = [name for segment in self.segments for name in segment.sources]
+        return [*(name for name in self.converged if name not in stepped), *stepped]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What each private source is expected to add, with and without it, and whether that is worth its ε."""
+        return {} if self.anchored is None else dict(self.anchored.verdicts)
 
     @property
     def rates(self) -> dict[str, float] | None:
@@ -102,7 +123,7 @@ class Plan:
     @property
     def shuffled(self) -> bool:
         """Whether several sources are shuffled together rather than used one after the other."""
-        return STRATEGIES[self.strategy].shuffles and len(self.sources) > 1
+        return get_strategy(self.strategy).shuffles and len(self.sources) > 1
 
     def step_moments(self) -> NDArray[np.float64]:
         """γ_t² of every step, shape (T,)."""
@@ -120,7 +141,9 @@ class Plan:
         from which no step is longer than 2/(L + λ). None for an average of iterates, which has no recursion.
         """
         return (
-            None if self.guarantee.iterate == "average" else evaluate_bound(self.problem, self.segments, self.moments)
+            None
+            if self.guarantee.iterate == "average" or self.anchored is not None
+            else evaluate_bound(self.problem, self.segments, self.moments)
         )
 
     def alternatives(self) -> dict[str, Plan]:
@@ -129,13 +152,13 @@ class Plan:
         Each has its usual moments, unless this plan was asked for others: then it has the same as this one, where its
         guarantee holds with them.
         """
-        usual = STRATEGIES[self.strategy].usual_moments(self.problem)
+        usual = get_strategy(self.strategy).usual_moments(self.problem)
         plans = {}
         for name, strategy in STRATEGIES.items():
             keep = self.moments != usual and (self.moments != "variance" or strategy.accepts_variance)
             moments = self.moments if keep else "auto"
             plans[name] = self if name == self.strategy else make_plan(self.sources, self.problem, name, moments)
-        return plans
+        return plans if self.anchored is None else {self.strategy: self, **plans}
 
     def summary(self) -> str:
         """Plan in words and a table, for a terminal."""
@@ -164,6 +187,8 @@ class Plan:
             "theorem": self.theorem,
             "exchange": self.exchange,
             "caveats": list(self.caveats),
+            **({"converged": list(self.converged)} if self.converged else {}),
+            **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
         }
 
     @classmethod
@@ -177,7 +202,12 @@ class Plan:
         if not isinstance(values["sources"], list | tuple):
             raise ValueError(f"sources of a plan must be a list, got {checks.shown(values['sources'])}")
         sources = [Source.from_dict(source) for source in values["sources"]]
-        again = make_plan(sources, problem, values["strategy"], values["moments"])
+        if values["strategy"] == ANCHORED.name:
+            again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
+        else:
+            again = make_plan(sources, problem, values["strategy"], values["moments"])
+            if values.get("converged"):
+                again = mark_converged(again)
         expected = again.to_dict()
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))
@@ -207,6 +237,7 @@ def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "prec
     >>> make_plan([Source("clinic", 6000)], Problem(n_features=25, alpha=1e-3, batch_size=50)).steps
     120
     """
+    checks.one_of("strategy", strategy, STRATEGIES)
     described, chosen = checked_sources(sources), get_strategy(strategy)
     _refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
@@ -233,6 +264,50 @@ def finish_plan(sources: Sequence[Source], problem: Problem, strategy: Strategy,
             *find_conditions(sources, problem, moments),
         ),
     )
+
+
+def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anchored) -> Plan:
+    """Plan of the strategy "anchored", from what was decided by looking at public rows.
+
+    Parameters
+    ----------
+    sources : list of Source
+    problem : Problem
+    decided : Anchored
+
+    Returns
+    -------
+    Plan
+        Its bound and excess bound are expectations of Theorem D, which is exact for a quadratic objective.
+    """
+    described = checked_sources(sources)
+    left_out = [name for name, one in decided.verdicts if name not in decided.order]
+    caveats = ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
+    caveats += [f"{name!r} is left out and not charged: it is not expected to help." for name in left_out]
+    return Plan(
+        problem=problem,
+        sources=described,
+        strategy=ANCHORED.name,
+        moments="variance",
+        segments=decided.segments(described, problem),
+        bound=decided.distance,
+        excess_bound=decided.excess,
+        guarantee=THEOREM_D,
+        worths=decided.worths,
+        caveats=tuple(caveats),
+        converged=decided.converged,
+        anchored=decided,
+    )
+
+
+def mark_converged(planned: Plan) -> Plan:
+    """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
+    note = (
+        "Learned to convergence, since no source is private: the step sizes and bounds are those of a single pass, "
+        "which was not needed."
+    )
+    names = tuple(source.name for source in planned.sources)
+    return replace(planned, converged=names, caveats=(note, *planned.caveats))
 
 
 def plan(

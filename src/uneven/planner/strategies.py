@@ -220,7 +220,12 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("arbitrary", draft_arbitrary, shuffles=True),
     )
 }
-"""Every strategy, by name."""
+"""Every strategy that can be planned without rows, by name."""
+
+ANCHORED = Strategy("anchored", draft_precision, draft_precision_smooth, private_clip=0.5, from_paper=False)
+"""Public rows to convergence, then private ones by the matrix clock: planned by a fit, from its public rows."""
+
+THEOREM_D = Theorem("Theorem D")
 
 
 def get_strategy(name: str) -> Strategy:
@@ -229,6 +234,8 @@ def get_strategy(name: str) -> Strategy:
     >>> get_strategy("averaged").average
     'steps'
     """
+    if name == ANCHORED.name:
+        return ANCHORED
     return STRATEGIES[checks.one_of("strategy", name, STRATEGIES)]
 
 

@@ -70,7 +70,12 @@ def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
 def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
     lines = []
-    if plan.shuffled:
+    if plan.converged:
+        lines.append(f"Learn {_join(plan.converged)} to convergence: rows without privacy may be read again.")
+    stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
+    if plan.converged:
+        lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
+    elif plan.shuffled:
         lines.append("Shuffle all rows together and use each once.")
     elif len(plan.order) > 1:
         lines.append(f"Use {', then '.join(map(repr, plan.order))}: one pass, each row once.")
@@ -81,7 +86,12 @@ def describe_use(plan: Plan) -> list[str]:
     if rates := plan.rates:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
+    lines += [verdict.describe(name) for name, verdict in plan.verdicts.items()]
     return [*lines, *describe_exchange(plan.exchange)]
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
 
 
 def describe_exchange(worth: Mapping[str, float]) -> list[str]:
@@ -97,6 +107,10 @@ def describe_exchange(worth: Mapping[str, float]) -> list[str]:
 def describe_guarantee(plan: Plan) -> list[str]:
     """What the plan guarantees, and its caveats: one sentence each."""
     basis = f"{plan.theorem}, {name_moments(plan.moments)}"
+    if plan.anchored is not None:
+        start, excess = plan.anchored.excess_start, plan.anchored.excess
+        told = f"Expected f(w) - f*: {start:.2g} from the rows without privacy alone, {excess:.2g} with all ({basis})."
+        return [told, *(f"Note: {caveat}" for caveat in plan.caveats)]
     if plan.moments == "lower":
         lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
     else:

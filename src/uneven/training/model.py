@@ -33,6 +33,8 @@ class Model:
     scale : Scale or None
     plan : Plan or None
         For the rows as scaled, the intercept's feature included.
+    alpha : float or None
+        L2 strength that was used, for rows as given.
     privacy_spent : dict
         The most ε that a row of each private source has spent.
     flip_rates : dict
@@ -47,6 +49,7 @@ class Model:
     noise: Any = None
     scale: Scale | None = None
     plan: Plan | None = None
+    alpha: float | None = None
     privacy_spent: Mapping[str, float] = field(default_factory=dict)
     flip_rates: Mapping[str, float] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None

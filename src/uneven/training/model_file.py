@@ -36,6 +36,7 @@ KEYS = (
     "settings",
     "scale",
     "plan",
+    "alpha",
     "searched_rate",
     "privacy_spent",
     "flip_rates",
@@ -66,6 +67,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "settings": {"noise": _plain_noise(model.noise), **asdict(model.settings)},
         "scale": None if model.scale is None else asdict(model.scale),
         "plan": None if planned is None else planned.to_dict(),
+        "alpha": model.alpha,
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,  # type: ignore[union-attr, index]
         "privacy_spent": dict(model.privacy_spent),
         "flip_rates": dict(model.flip_rates),
@@ -129,6 +131,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         noise,
         None if scale is None else _scale(scale),
         None if plan is None else _plan(plan, values["searched_rate"]),
+        None if values["alpha"] is None else checks.positive("alpha", values["alpha"], 1e-30, 1e30),
         _numbers("privacy_spent", values["privacy_spent"], math.inf),
         _numbers("flip_rates", values["flip_rates"], 0.5),
         None if names is None else _names(names, coef.shape[1]),

@@ -1,0 +1,125 @@
+"""The strategy "anchored": public sources first, to convergence; then what private ones are expected to add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from uneven import checks
+from uneven.planner.segments import Segment, split_into_batches
+from uneven.planner.source import Source
+from uneven.problem import Problem
+from uneven.schedules import MatrixClock
+
+Interval = tuple[float, float, float]
+WORDS = ("worth it", "little", "no")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one private source is expected to add to all others, known before any ε is spent.
+
+    Attributes
+    ----------
+    excess, excess_without : float
+        Expected f(w) - f(w*) with the source and without it.
+    accuracy, accuracy_without : (float, float, float)
+        Expected share of rows classified correctly, and the ends of its 95% interval.
+    word : {"worth it", "little", "no"}
+    """
+
+    excess: float
+    excess_without: float
+    accuracy: Interval
+    accuracy_without: Interval
+    word: str
+
+    def describe(self, name: str) -> str:
+        """One sentence.
+
+        >>> Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it").describe("clinic")
+        "'clinic': worth it. Expected excess objective 0.002 with it, 0.011 without; accuracy 95.0% (93.0% to 97.0%)...
+        """
+        value, low, high = (f"{100 * share:.1f}%" for share in self.accuracy)
+        return (
+            f"{name!r}: {self.word}. Expected excess objective {self.excess:.2g} with it, {self.excess_without:.2g} "
+            f"without; accuracy {value} ({low} to {high}) with it, {100 * self.accuracy_without[0]:.1f}% without."
+        )
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Verdict:
+        """Verdict of plain values."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a verdict must be a mapping, got {checks.shown(values)}")
+        checks.only_keys("a verdict", values, tuple(cls.__dataclass_fields__))
+        checks.needed_keys("a verdict", values, tuple(cls.__dataclass_fields__))
+        shares = {
+            key: tuple(checks.within(f"{key} of a verdict", one, 0.0, 1.0 + 1e-9) for one in values[key])
+            for key in ("accuracy", "accuracy_without")
+        }
+        excess = {key: checks.not_negative(f"{key} of a verdict", values[key]) for key in ("excess", "excess_without")}
+        return cls(**excess, **shares, word=checks.one_of("word of a verdict", values["word"], WORDS))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """What was decided from the public rows, as plain numbers.
+
+    Attributes
+    ----------
+    converged : tuple of str
+        Sources without privacy, learned to convergence.
+    order : tuple of str
+        Private sources used after them.
+    clock : MatrixClock
+        Step sizes of the private stage, in coordinates that the public rows chose.
+    excess_start, excess : float
+        Expected f(w) - f(w*) of the public rows alone, and with the private sources.
+    distance : float
+        Expected ‖w - w*‖².
+    worths : tuple of (str, float)
+        What one row of each source adds, in rows of the most valuable.
+    verdicts : tuple of (str, Verdict)
+        One for each private source.
+    """
+
+    converged: tuple[str, ...]
+    order: tuple[str, ...]
+    clock: MatrixClock
+    excess_start: float
+    excess: float
+    distance: float
+    worths: tuple[tuple[str, float], ...]
+    verdicts: tuple[tuple[str, Verdict], ...]
+
+    def segments(self, sources: Sequence[Source], problem: Problem) -> tuple[Segment, ...]:
+        """Stretches of the private stage, in order of use."""
+        by_name = {source.name: source for source in sources}
+        batches = split_into_batches([by_name[name] for name in self.order], problem, "variance")
+        return tuple(Segment(**vars(one), schedule=self.clock) for one in batches)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `from_dict` reads."""
+        values = asdict(self)
+        values["clock"] = {key: list(one) if isinstance(one, tuple) else one for key, one in values["clock"].items()}
+        return {**values, "worths": dict(self.worths), "verdicts": {name: asdict(one) for name, one in self.verdicts}}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Anchored:
+        """What `to_dict` described; refused if it does not fit."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"anchored of a plan must be a mapping, got {checks.shown(values)}")
+        checks.only_keys("anchored of a plan", values, tuple(cls.__dataclass_fields__))
+        checks.needed_keys("anchored of a plan", values, tuple(cls.__dataclass_fields__))
+        clock = values["clock"]
+        pair = {key: tuple(checks.not_negative(key, one) for one in clock[key]) for key in ("variance", "curvature")}
+        numbers = {key: checks.not_negative(key, values[key]) for key in ("excess_start", "excess", "distance")}
+        return cls(
+            converged=tuple(checks.text("converged", name) for name in values["converged"]),
+            order=tuple(checks.text("order", name) for name in values["order"]),
+            clock=MatrixClock(**pair, longest=checks.positive("longest", clock["longest"])),
+            **numbers,
+            worths=tuple((name, checks.not_negative("worths", one)) for name, one in values["worths"].items()),
+            verdicts=tuple((name, Verdict.from_dict(one)) for name, one in values["verdicts"].items()),
+        )

@@ -1,0 +1,248 @@
+"""Public rows as the anchor of private ones: what they say, what each private source would add, and adding it.
+
+Stage one reads rows without privacy to convergence: the start, its uncertainty and the curvature. A verdict on each
+private source follows before any ε is spent. Stage two uses the private sources one after the other: the first tenth of
+each measures whether it agrees with the anchor, the rest moves the weights by the matrix clock of Theorem D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.shape import choose_coordinates, plain_coordinates
+from uneven.anchor.shift import SHARE, Disagreement, react
+from uneven.anchor.solver import solve
+from uneven.anchor.uncertainty import Anchor, fit_anchor
+from uneven.anchor.verdicts import Information, Verdict, judge_sources
+from uneven.engine import (
+    State,
+    Task,
+    checked_chunk,
+    checked_rows,
+    chunks,
+    generator,
+    measure_gradient,
+)
+from uneven.engine import compiled_advance as advance
+from uneven.noise import Exact, LocalPrivacy, Noise
+from uneven.problem import Problem
+from uneven.schedules import MatrixClock
+from uneven.settings import Settings
+from uneven.training.convergence import public_rows
+from uneven.training.grouping import Grouped
+from uneven.training.job import Job
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 20_000
+"""Public rows that the uncertainty is computed from; of more, a sample."""
+
+MOST_FEATURES = 1_000
+"""Columns up to which the clock has a matrix."""
+
+
+@dataclass(frozen=True)
+class Anchoring:
+    """What the public rows say, and what that means for the private sources.
+
+    Attributes
+    ----------
+    anchor : Anchor
+    converged : tuple of str
+        Sources without privacy, learned to convergence.
+    verdicts : dict of str to Verdict
+        What each private source would bring.
+    order : tuple of str
+        Private sources to use, the cleanest first.
+    left_out : tuple of str
+        Private sources that are not expected to help.
+    """
+
+    anchor: Anchor
+    converged: tuple[str, ...]
+    verdicts: Mapping[str, Verdict]
+    order: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
+    """In words why these rows cannot be anchored; None if they can."""
+    private = [noise.private for noise in groups.noises.values()]
+    if not any(private) or all(private):
+        return "it needs sources with privacy and sources without"
+    if settings.loss != "logistic" or problems > 1 or sparse:
+        return "it needs the logistic loss, two classes and dense rows"
+    if features > MOST_FEATURES:
+        return f"it needs at most {MOST_FEATURES:,} columns"
+    if settings.steps_asked is not None:
+        return f"{settings.steps_asked} asks for other steps"
+    return None
+
+
+def prepare(job: Job, positive: Any) -> Anchoring:
+    """Learn the anchor and judge the private sources, before anything is charged."""
+    groups = job.groups
+    converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
+    anchor = _fit(job, converged, positive)
+    private = [name for name, noise in groups.noises.items() if noise.private]
+    counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    information = {name: _information(groups.noises[name], counts[name], job.problem) for name in private}
+    verdicts = judge_sources(anchor, information)
+    used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
+    used.sort(key=lambda name: groups.noises[name].row_energy(job.problem))
+    left_out = tuple(name for name in private if name not in used)
+    return Anchoring(anchor, converged, verdicts, tuple(used), left_out)
+
+
+def _information(noise: Noise, rows: int, problem: Problem) -> Information:
+    """Clock that a source brings at a given activity: rows·d/(energy of a row's release)."""
+    return lambda activity: rows * problem.n_features / _energy(noise, problem, activity)
+
+
+def _energy(noise: Noise, problem: Problem, activity: float) -> float:
+    if isinstance(noise, LocalPrivacy) and noise.by_direction:
+        return problem.gradient_norm**2 * noise.calibration(problem.n_features).energy(min(max(activity, 0.0), 1.0))
+    return noise.row_energy(problem)
+
+
+def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
+    """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
+    sources = public_rows(job, names, positive)
+    count = sum(source.count for source in sources)
+    drawn = [source.sample(min(1.0, MOST_ROWS / count)) for source in sources]
+    kept = [source for source in drawn if source is not None]
+    pieces = [next(iter(source.pieces())) for source in kept]
+    X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
+    y = np.concatenate([y for _, y in pieces])
+    anchor = fit_anchor(X, y, job.problem.alpha)
+    if count <= MOST_ROWS and all(isinstance(source.noise, Exact) for source in sources):
+        return anchor
+    # Labels that may be wrong, or more rows than were looked at: the answer is that of all rows with their own weights,
+    # and its covariance that of so many exact rows as they are worth.
+    problem = replace(job.problem, clip=None)
+    worth = sum(source.count * problem.gradient_norm**2 / source.noise.row_energy(problem) for source in sources)
+    covariance = anchor.covariance * (len(y) / worth)
+    return anchor.moved(solve(problem, sources).weights, covariance)
+
+
+def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
+    """Expected excess of the public rows alone and of all in use, expected ‖w - w*‖², and what a row of each is worth.
+
+    A row's worth is what one row more takes from the expected excess: of a private source it moves the clock, of a
+    public one it shrinks the start's covariance. It is in rows of the most valuable source.
+    """
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    anchor, noises = prepared.anchor, job.groups.noises
+    used = {name: _information(noises[name], counts[name], job.problem) for name in prepared.order}
+    coordinates = choose_coordinates(anchor, lambda activity: sum(one(activity) for one in used.values()))
+    clock = sum(one(coordinates.activity) for one in used.values())
+    start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
+    distance = float(np.trace(_covariance(coordinates, clock)))
+    public = sum(counts[name] * _public_worth(noises[name], job.problem) for name in prepared.converged)
+    more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
+    gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
+    step = 0.01 * max(clock, 1e-300)
+    per_clock = (excess - expected_excess(coordinates, clock + step)) / step
+    worths = {name: gain["public"] * _public_worth(noises[name], job.problem) for name in prepared.converged}
+    for name in counts:
+        if name not in worths:
+            row = _information(noises[name], 1, job.problem)(coordinates.activity)
+            worths[name] = max(per_clock * row, 0.0)
+    most = max(worths.values()) or 1.0
+    return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
+
+
+def _public_worth(noise: Noise, problem: Problem) -> float:
+    plain = replace(problem, clip=None)
+    return plain.gradient_norm**2 / noise.row_energy(plain)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What the private sources brought: weights for rows as scaled, and how each source agreed with the anchor."""
+
+    weights: Array
+    excess: float
+    disagreements: Mapping[str, Disagreement]
+    state: State
+
+
+def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
+    """Use the private sources one after the other, each row once."""
+    anchor, found = anchoring.anchor, {}
+    excess = expected_excess(plain_coordinates(anchor), 0.0)
+    state = State(np.zeros(job.problem.n_features))
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    for name in anchoring.order:
+        data = job.data(positive, [name], in_memory=False)[name]
+        anchor, found[name], excess, state = _Source(job, name, counts[name], state).add(anchor, data)
+    return Added(anchor.weights, excess, found, state)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One private source and the run so far."""
+
+    job: Job
+    name: str
+    rows: int
+    state: State
+
+    @property
+    def noise(self) -> Noise:
+        return self.job.groups.noises[self.name]
+
+    def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
+        """Measure with the first tenth, then step through the rest."""
+        problem, seed = self.job.problem, self.job.settings.random_state
+        rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
+        tenth = max(1, int(SHARE * self.rows) // problem.batch_size)
+        coming = chunks((self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, tenth)
+        coordinates = plain_coordinates(anchor)
+        total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
+        for chunk in coming:
+            found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
+            total, measured = total + found, measured + len(chunk.y)
+            if measured >= SHARE * self.rows:
+                break
+        gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
+        clock = _information(self.noise, measured, problem)(coordinates.activity)
+        coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
+        left = _information(self.noise, self.rows - measured, problem)
+        if not disagreement.found:
+            moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
+            coordinates = choose_coordinates(moved, left)
+        task = self._task(coordinates)
+        state = replace(state, weights=coordinates.start, clock=0.0)
+        for chunk in coming:
+            state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
+        clock = left(coordinates.activity)
+        after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
+        return after, disagreement, expected_excess(coordinates, clock), state
+
+    def _task(self, coordinates: Coordinates) -> Task:
+        problem = replace(self.job.problem, clip=coordinates.clip)
+        energy = _energy(self.noise, problem, coordinates.activity)
+        moment = replace(self.noise.moment("variance", problem), per_row=energy)
+        clock = MatrixClock(
+            tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
+        )
+        penalty = coordinates.alpha * coordinates.transform @ coordinates.transform.T
+        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=penalty)
+
+
+def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
+    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
+    Z = np.asarray(chunk.X, dtype=np.float64) @ coordinates.transform.T
+    return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
+
+
+def _covariance(coordinates: Coordinates, clock: float) -> Array:
+    T = coordinates.transform
+    return np.asarray(T.T @ error_covariance(coordinates, clock) @ T)

@@ -1,0 +1,89 @@
+"""Sources without privacy are learned to convergence: their rows may be read as often as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
+from uneven.anchor.strength import choose_alpha
+from uneven.engine import State
+from uneven.noise import FlippedLabels
+from uneven.planner import Plan
+from uneven.settings import Settings
+from uneven.training.grouping import Grouped
+from uneven.training.job import Job
+
+Array = NDArray[np.float64]
+
+MOST_CELLS = 10**9
+"""Numbers in rows that are streamed, above which one pass of SGD is as good and far quicker than many readings."""
+
+
+@dataclass(frozen=True)
+class Converged:
+    """Weights learned to convergence.
+
+    Attributes
+    ----------
+    weights : list of arrays of shape (d,)
+        One for two classes, else one per class, for rows as scaled.
+    readings : int
+        How often the rows were read for the first of them.
+    caveats : tuple of str
+        What to know of them.
+    """
+
+    weights: list[Array]
+    readings: int
+    caveats: tuple[str, ...]
+
+
+def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
+    """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
+    if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
+        return False
+    flipped = any(isinstance(noise, FlippedLabels) and noise.known_rate > 0 for noise in groups.noises.values())
+    return cells <= MOST_CELLS and not (flipped and settings.loss == "hinge")
+
+
+def public_rows(job: Job, names: Collection[str], positive: Any) -> list[PublicRows]:
+    """Rows of these sources as the solver reads them, with labels 1 for the positive class."""
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    data = job.readings(positive, names)
+    return [PublicRows(data[name], counts[name], job.groups.noises[name]) for name in names]
+
+
+def with_chosen_alpha(job: Job, names: Collection[str], positive: Any) -> Job:
+    """The job with alpha chosen by cross-validation on the rows of these sources, if it was left to them."""
+    if not isinstance(job.settings.alpha, str):
+        return job
+    chosen = choose_alpha(job.problem, public_rows(job, names, positive), intercept_free(job))
+    return replace(job, alpha=chosen.alpha * job.scale.factor**2)
+
+
+def intercept_free(job: Job) -> Array:
+    """Factors of the L2 term: none for the intercept's feature, as scikit-learn has it."""
+    factors = np.ones(job.problem.n_features)
+    if job.scale.intercept:
+        factors[-1] = 0.0
+    return factors
+
+
+def converge(job: Job, positives: NDArray[Any]) -> Converged:
+    """Minimise the weighted objective of all sources, once for two classes, once per class for more."""
+    names = job.groups.names
+    found = [solve(job.problem, public_rows(job, names, one), intercept_free(job)) for one in positives]
+    caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)
+    return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
+
+
+def state_after(weights: Array, plan: Plan) -> State:
+    """State that later rows go on from: the answer, at the clock that one pass over the rows would have reached."""
+    clock = sum(segment.precision for segment in plan.segments)
+    return State(weights, plan.steps, clock, 0.0, weights, clock**2 / 2.0)

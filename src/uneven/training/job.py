@@ -1,0 +1,116 @@
+"""One fit between its stations: the rows as read, and what was decided about them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine import Stream
+from uneven.problem import Problem
+from uneven.settings import Settings
+from uneven.training.grouping import Grouped
+from uneven.training.labels import as_signs
+from uneven.training.norms import shorten_rows
+from uneven.training.planning import scaled_problem
+from uneven.training.rows import Rows, join_rows
+from uneven.training.scaling import Scale
+from uneven.training.scan import XY, Scan
+
+Array = NDArray[np.float64]
+Tick = Callable[[int], None]
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit between its stations: the rows as read, and what was decided about them so far."""
+
+    rows: Rows
+    settings: Settings
+    scan: Scan
+    groups: Grouped
+    scale: Scale
+    alpha: float | None = None
+    """L2 strength chosen for rows as given; None is as stated."""
+    tick: Tick = lambda _: None
+
+    @property
+    def bound(self) -> float | None:
+        """Norm that longer rows are shrunk to; None if there is no bound."""
+        return self.scale.row_norm if self.scale.norms == "largest" else None
+
+    @property
+    def problem(self) -> Problem:
+        """Problem of the rows as scaled."""
+        settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
+        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.any_private)
+
+    def unit_rows(self, X: Any) -> Any:
+        """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""
+        return self.scale.rows(shorten_rows(X, self.bound))
+
+    @cached_property
+    def _held_units(self) -> dict[str, tuple[Any, NDArray[Any]]]:
+        """Scaled rows and labels of each source, where all are in memory."""
+        assert self.scan.held is not None
+        X, y = self.scan.held
+        if len(self.groups.names) == 1:
+            return {self.groups.names[0]: (self.unit_rows(X), y)}
+        numbers = {name: self.groups.rows_of(k) for k, name in enumerate(self.groups.names)}
+        return {name: (self.unit_rows(X[mine]), y[mine]) for name, mine in numbers.items() if len(mine)}
+
+    def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
+        """Rows of these sources for the engine, with labels 1 for the positive class."""
+        if self.scan.held is not None:
+            units = self._held_units
+            return {name: (units[name][0], as_signs(units[name][1], positive)) for name in names}
+        streams = {name: _SourceStream(self, name, positive) for name in names}
+        if in_memory:
+            return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
+        return {name: Stream(stream, fresh=True) for name, stream in streams.items()}
+
+    def readings(self, positive: Any, names: Collection[str]) -> dict[str, Callable[[], Iterable[tuple[Any, Array]]]]:
+        """For each of these sources, a function that reads its rows again, scaled and labelled -1 and 1."""
+        if self.scan.held is not None:
+            held = {name: [pair] for name, pair in self.data(positive, names, in_memory=True).items()}
+            return {name: lambda pairs=pairs: pairs for name, pairs in held.items()}  # type: ignore[misc]
+        return {name: lambda name=name: _SourceStream(self, name, positive) for name in names}  # type: ignore[misc]
+
+    def sample(self, names: Collection[str]) -> XY | None:
+        """Some rows of these sources; all of them where they are in memory and rows name their own sources."""
+        if self.groups.index is not None and self.scan.held is not None:
+            X, y = self.scan.held
+            mine = np.isin(self.groups.index, [k for k, name in enumerate(self.groups.names) if name in names])
+            return (X[mine], y[mine]) if mine.any() else None
+        only = len(self.groups.names) == 1
+        parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
+        return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
+
+
+@dataclass(frozen=True)
+class _SourceStream:
+    """Rows of one source read again from where they came, scaled and labelled -1 and 1."""
+
+    job: Job
+    name: str
+    positive: Any
+
+    def __iter__(self) -> Iterator[tuple[Any, Array]]:
+        job, first = self.job, 0
+        place = job.groups.names.index(self.name)
+        # Rows that tell their own noise are known by their place among all rows: then all are read.
+        for piece in job.rows.pieces(checked=False, only=self.name if job.groups.index is None else None):
+            count = len(piece.y)
+            job.tick(count)
+            if job.groups.index is not None:
+                mine = np.flatnonzero(job.groups.index[first : first + count] == place)
+                first += count
+                if len(mine):
+                    yield job.unit_rows(piece.X[mine]), as_signs(piece.y[mine], self.positive)
+            elif piece.source in (self.name, None):
+                yield job.unit_rows(piece.X), as_signs(piece.y, self.positive)

@@ -1,0 +1,173 @@
+"""Decide how to learn from the rows, and do it: to convergence, anchored, or step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.verdicts import Verdict as Judged
+from uneven.engine import Fit, Path, State, fit, tasks_of
+from uneven.noise import Exact
+from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged
+from uneven.schedules import MatrixClock
+from uneven.training import anchoring, convergence, line_search
+from uneven.training.anchoring import Anchoring
+from uneven.training.job import Job
+from uneven.training.labels import as_signs
+from uneven.training.planning import describe_sources, plan_fit
+from uneven.training.scan import XY
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a fit will learn.
+
+    Attributes
+    ----------
+    plans : tuple of Plan
+        The plan; several for a line search.
+    times : int
+        Releases of each private row in use.
+    converges : bool
+        Whether all sources are learned to convergence.
+    anchoring : Anchoring or None
+        What the public rows say, where private ones are added to them.
+    """
+
+    plans: tuple[Plan, ...]
+    times: int = 1
+    converges: bool = False
+    anchoring: Anchoring | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, or the first of a line search's."""
+        return self.plans[0]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to: weights and state of each problem, the plan that was run, and what was found on the way."""
+
+    weights: list[Array]
+    states: tuple[State, ...]
+    plan: Plan
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def choose_alpha(job: Job, positives: NDArray[Any]) -> Job:
+    """The job with alpha chosen on rows without privacy, where there are such rows and it was left to them."""
+    open_names = [name for name, noise in job.groups.noises.items() if not noise.private]
+    chosen = isinstance(job.settings.alpha, str) and job.settings.strategy in ("auto", "anchored") and open_names
+    return convergence.with_chosen_alpha(job, open_names, positives[0]) if chosen else job
+
+
+def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision:
+    """Choose the way to learn; what no run could do is refused, before any charge."""
+    settings, groups = job.settings, job.groups
+    cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
+    if settings.strategy in ("auto", "anchored"):
+        why = anchoring.refuse_anchor(settings, groups, len(positives), job.problem.n_features, job.scan.sparse)
+        if why is None:
+            return _decide_anchored(job, positives[0])
+        if settings.strategy == "anchored":
+            raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    sources = describe_sources(groups.noises, groups.counts, settings.pass_count)
+    plan = plan_fit(sources, job.problem, settings)
+    if convergence.can_converge(settings, groups, cells):
+        return Decision((mark_converged(plan),), converges=True)
+    plans = _compared_plans(job, plan, validation, len(positives))
+    tasks_of(plan, settings.average, settings.estimate)
+    return Decision(tuple(plans), settings.pass_count * len(plans))
+
+
+def _decide_anchored(job: Job, positive: Any) -> Decision:
+    prepared = anchoring.prepare(job, positive)
+    coordinates = plain_coordinates(prepared.anchor)
+    clock = MatrixClock(
+        tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
+    )
+    expected = anchoring.expect(job, prepared)
+    verdicts = tuple((name, _plain(one)) for name, one in prepared.verdicts.items())
+    decided = Anchored(prepared.converged, prepared.order, clock, *expected, verdicts)
+    sources = describe_sources(job.groups.noises, job.groups.counts, 1)
+    return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared)
+
+
+def _plain(judged: Judged) -> Verdict:
+    with_it, without = ((one.value, one.low, one.high) for one in (judged.accuracy, judged.accuracy_without))
+    return Verdict(judged.excess, judged.excess_without, with_it, without, judged.word)
+
+
+def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) -> list[Plan]:
+    """The plan alone, or those of a line search; a search that could not be made is refused."""
+    settings = job.settings
+    if not settings.line_search:
+        return [plan]
+    if problems > 1:
+        raise ValueError(f"line_search needs two classes, got {problems}")
+    compared = line_search.comparable(job.groups.noises) if validation is None else ["validation"]
+    line_search.refuse_unfit(plan, settings.line_search, settings.pass_count, settings.budget, compared)
+    return line_search.candidates(plan, settings.line_search)
+
+
+def run(
+    job: Job,
+    decided: Decision,
+    positives: NDArray[Any],
+    validation: XY | None,
+    record: int,
+    evaluate: Callable[[Array], float] | None,
+) -> Result:
+    """Learn as decided: one problem for two classes, one per class for more."""
+    if decided.anchoring is not None:
+        added = anchoring.add_private(job, decided.anchoring, positives[0])
+        notes = [one.describe(name) for name, one in added.disagreements.items()]
+        return Result([added.weights], (added.state,), decided.plan, notes=tuple(notes))
+    if decided.converges:
+        found = convergence.converge(job, positives)
+        states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
+        readings = f"Learned to convergence: the rows were read {found.readings} times."
+        return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
+    plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
+    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path)
+
+
+def _run_steps(
+    job: Job, plans: tuple[Plan, ...], positives: NDArray[Any], validation: XY | None, record: int, evaluate: Any
+) -> tuple[Plan, list[Fit]]:
+    """One run for two classes, one per class for more; of a line search's runs, the best."""
+    if len(plans) == 1:
+        return plans[0], [_run(job, plans[0], positive, record, evaluate) for positive in positives]
+    fits = [_run(job, one, positives[0], record, evaluate) for one in plans]
+    noise = Exact()
+    if validation is None:
+        name = line_search.comparable(job.groups.noises)[0]
+        validation, noise = job.sample([name]), job.groups.noises[name]  # type: ignore[assignment]
+    assert validation is not None
+    compared = job.scale.rows(validation[0]), as_signs(validation[1], positives[0])
+    best = line_search.best(plans[0], [one.weights for one in fits], *compared, noise)
+    return plans[best], [fits[best]]
+
+
+def _run(job: Job, plan: Plan, positive: Any, record: int, evaluate: Any) -> Fit:
+    settings = job.settings
+    data = job.data(positive, plan.order, in_memory=plan.shuffled)
+    return fit(
+        plan,
+        data,
+        seed=settings.random_state,
+        average=settings.average,
+        estimate=settings.estimate,
+        record=record,
+        evaluate=evaluate,
+        passes=settings.pass_count,
+    )
