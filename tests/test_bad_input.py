@@ -24,7 +24,7 @@ CASES = {
     "epsilon bool": (lambda: uneven.LocalPrivacy(True), "epsilon must be a positive finite number, got True"),
     "mechanism": (
         lambda: uneven.LocalPrivacy(1, "gauss"),
-        "mechanism must be one of 'privunit', 'l2-laplace'; got 'gauss'",
+        "mechanism must be one of 'quiet', 'privunit', 'l2-laplace'; got 'gauss'",
     ),
     "rate half": (lambda: uneven.FlippedLabels(0.5), "rate must be a number in [0, 0.5), got 0.5"),
     "rate negative": (lambda: uneven.FlippedLabels(-0.1), "rate must be a number in [0, 0.5), got -0.1"),

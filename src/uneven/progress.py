@@ -32,5 +32,5 @@ def bar(title: str, total: float, shown: bool = True) -> Iterator[Callable[..., 
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total)
+        task = progress.add_task(title, total=total or None)
         yield lambda done=1.0: progress.advance(task, done)

@@ -64,7 +64,7 @@ CASES = {
         FIT,
         "label must be a column of classes, got more than 1,000 different values",
     ),
-    "strategy": (None, (*FIT, "--strategy", "best"), "strategy must be one of 'precision'"),
+    "strategy": (None, (*FIT, "--strategy", "best"), "strategy must be one of 'auto', 'anchored', 'precision'"),
     "seed": (None, (*FIT, "--seed", "-1"), "seed must be a whole number of at least 0, got -1"),
     "budget": (None, (*FIT, "--budget", "0"), "budget must be a positive finite number, got 0"),
     "output folder": (None, (*FIT, "-o", "no/model.json"), "folder of 'no/model.json' must exist"),

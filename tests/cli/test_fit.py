@@ -8,10 +8,10 @@ import pytest
 
 import uneven
 from uneven.io import open_table, read_sources
-from uneven.training import trainer
+from uneven.training import running
+from uneven.training.ahead import plan_ahead
 from uneven.training.files import train_files
 from uneven.training.model_file import save
-from uneven.training.planning import plan_ahead
 
 FEATURES = ["age", "dose", "pulse"]
 
@@ -62,10 +62,10 @@ def test_files_and_arrays_teach_the_same(folder, described, private, head, noise
 
 @pytest.mark.parametrize(("head", "noise", "settings"), SETTINGS.values(), ids=SETTINGS)
 def test_what_is_planned_is_what_is_run(described, private, head, noise, settings):
-    """Where no row need be read for it; else the plan says that it is for rows in the unit ball."""
+    """Rows without privacy are read for it where the plan depends on them; private ones are only counted."""
     file = read_sources(private(head) if noise is PRIVATE else described(head))
     planned, note = plan_ahead(file)
-    if noise is PRIVATE or "row_norm" in settings:
+    if noise is PRIVATE or settings.get("strategy", "auto") == "auto":
         assert planned == train_files(file, seed=0).plan
         assert note.startswith("planned as 'uneven fit' runs it")
     else:
@@ -141,7 +141,7 @@ def test_measures_are_those_of_the_model(folder, described):
     w, b = trained.model.coef[0], trained.model.intercept[0]
     sign = np.where(test["outcome"] == "well", 1, -1)
     loss = np.logaddexp(0, -sign * (test[FEATURES].to_numpy() @ w + b)).mean()
-    regular = 1e-3 / 2 * (w @ w + (b / trained.scale.constant) ** 2)  # the intercept is the constant's coefficient
+    regular = trained.model.alpha / 2 * (w @ w)
     assert held_out.objective == pytest.approx(loss + regular, rel=1e-5)
 
 
@@ -228,7 +228,7 @@ def test_charged_before_anything_is_learned(private, monkeypatch):
         assert ledger.sources() == {"clinic": 400, "crowd": 1200}
         raise RuntimeError("stopped")
 
-    monkeypatch.setattr(trainer, "fit", stop)
+    monkeypatch.setattr(running, "fit", stop)
     with pytest.raises(RuntimeError, match="stopped"):
         train_files(read_sources(private()), ledger=ledger)
 

@@ -37,6 +37,6 @@ def on_a_terminal(folder, *arguments):
 def test_a_bar_on_a_terminal_only(folder, described, uneven_in):
     described()
     seen = on_a_terminal(folder, "fit", "sources.toml")
-    assert "Looking through the rows" in seen
+    assert "Reading the rows" in seen
     assert "Learning" in seen
     assert uneven_in("fit", "sources.toml").stderr == ""

@@ -279,7 +279,7 @@ def test_the_charge_comes_before_the_release(monkeypatch):
         ran.append(ledger.max_spent("data"))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
+    monkeypatch.setattr("uneven.training.running.fit", breaking)
     clf = UnevenClassifier(LocalPrivacy(1.0), ledger=ledger, row_norm=5.0)
     with pytest.raises(RuntimeError, match="power cut"):
         clf.fit(X, y)
@@ -333,9 +333,12 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
         seen.append(set(data))
         return real(plan, data, **options)
 
-    monkeypatch.setattr("uneven.training.trainer.fit", spy)
+    monkeypatch.setattr("uneven.training.running.fit", spy)
     monkeypatch.setattr("uneven.training.flips.fit", spy)
     UnevenClassifier(noise, random_state=0, row_norm=5.0).fit(X, observed, source=source)
+    assert all("clinic" not in names for names in seen)
+    by_steps = UnevenClassifier(noise, random_state=0, row_norm=5.0, strategy="precision")
+    by_steps.fit(X, observed, source=source)
     assert seen[-1] == {"expert", "crowd", "clinic"}
     assert all("clinic" not in names for names in seen[:-1])
 
@@ -346,7 +349,7 @@ def test_what_was_charged_stays_on_the_account_of_a_call_that_broke(monkeypatch)
 
     X, y = blobs(400)
     clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0)
-    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
+    monkeypatch.setattr("uneven.training.running.fit", breaking)
     with pytest.raises(RuntimeError, match="power cut"):
         clf.fit(X, y)
     assert clf.privacy_spent_ == {"data": 1.0}
@@ -695,7 +698,7 @@ def test_refusals(call, message):
         ({"clip": -1}, "clip must be a positive finite number, got -1"),
         ({"row_norm": "large"}, "row_norm must be 'auto' or a positive number, got 'large'"),
         ({"fit_intercept": "no"}, "fit_intercept must be true or false, got 'no'"),
-        ({"mechanism": "gauss"}, "mechanism must be one of 'privunit', 'l2-laplace'; got 'gauss'"),
+        ({"mechanism": "gauss"}, "mechanism must be one of 'quiet', 'privunit', 'l2-laplace'; got 'gauss'"),
         ({"ledger": "book.db"}, "ledger must be an uneven.Ledger, got 'book.db'"),
         ({"line_search": 1.5}, "line_search must be a whole number of at least 0, got 1.5"),
         ({"average": "median"}, "average must be one of"),

@@ -18,7 +18,7 @@ def halves(n=8_000, **options):
 
 
 def test_after_a_fit_the_count_the_clock_and_the_weights_go_on():
-    clf, first, second = halves()
+    clf, first, second = halves(passes=1)
     clf.fit(*first)
     before = clf._progress.states[0]
     assert before.step == 80
@@ -27,9 +27,9 @@ def test_after_a_fit_the_count_the_clock_and_the_weights_go_on():
     assert (after.step, after.clock) == (160, pytest.approx(2 * before.clock))
     # One more pass over as many rows: half as far from the best as either half alone, or nearer.
     X, y = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
-    alone = UnevenClassifier(random_state=0).fit(*second)
-    whole = UnevenClassifier(random_state=0).fit(X, y)
-    best = objective(UnevenClassifier(random_state=0, passes=50).fit(X, y), X, y, 1e-3)
+    alone = UnevenClassifier(random_state=0, passes=1).fit(*second)
+    whole = UnevenClassifier(random_state=0, passes=1).fit(X, y)
+    best = objective(UnevenClassifier(random_state=0, alpha=1e-3).fit(X, y), X, y, 1e-3)
     assert objective(clf, X, y, 1e-3) - best < objective(alone, X, y, 1e-3) - best
     assert objective(clf, X, y, 1e-3) - best < 2 * (objective(whole, X, y, 1e-3) - best)
 
@@ -134,7 +134,7 @@ def test_a_second_fit_that_breaks_adds_to_the_account_of_the_first(monkeypatch, 
     def breaking(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("uneven.training.trainer.fit", breaking)
+    monkeypatch.setattr("uneven.training.running.fit", breaking)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y, source=np.full(400, "a"), **options)
     # Row 300 and those after it have spent 2 as rows of "b" and, by their number or their place, 1 as rows of "a".
@@ -170,7 +170,7 @@ def test_moments_estimated_on_the_way_go_on():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"alpha": 1.0}, "alpha must stay 0.001 for partial_fit to go on, got 1.0; fit starts anew"),
+        ({"alpha": 1.0}, "alpha must stay 'auto' for partial_fit to go on, got 1.0; fit starts anew"),
         ({"batch_size": 5}, "batch_size must stay 50"),
         ({"loss": "hinge"}, "loss must stay 'logistic'"),
         ({"noise": LocalPrivacy(1.0)}, "noise must stay None"),

@@ -105,7 +105,7 @@ def test_the_scale_is_kept(options, tmp_path):
 
 
 CHANGED = {
-    "alpha": (("settings", "alpha"), "x", "settings: alpha must be a positive finite number, got 'x'"),
+    "alpha": (("settings", "alpha"), "x", "settings: alpha must be 'auto' or a positive number, got 'x'"),
     "passes": (("settings", "passes"), 1.5, "settings: passes must be a whole number"),
     "clip": (("settings", "clip"), "x", "settings: clip must be 'auto', None or a positive number, got 'x'"),
     "fit_intercept": (("settings", "fit_intercept"), 1, "settings: fit_intercept must be true or false, got 1"),

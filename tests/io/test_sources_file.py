@@ -239,7 +239,11 @@ BAD_WRITES = {
     "twice": (([ONE, ONE],), {"n_features": 3}, "sources must have names that differ, got 'a' twice"),
     "setting": (([ONE],), {"n_features": 3, "aplha": 1}, "sources.toml has no key 'aplha'; accepted: 'alpha', "),
     "value": (([ONE],), {"n_features": 3, "alpha": -1}, "alpha must be a positive finite number, got -1"),
-    "strategy": (([ONE],), {"n_features": 3, "strategy": "x"}, "strategy must be one of 'precision', "),
+    "strategy": (
+        ([ONE],),
+        {"n_features": 3, "strategy": "x"},
+        "strategy must be one of 'auto', 'anchored', 'precision', ",
+    ),
     "width": (([ONE],), {}, "n_features must be given where no source has data"),
     "widths": (([ONE],), {"n_features": 3, "features": ["a"]}, "n_features must be 1, the number of features,"),
     "noise": (([uneven.Source("a", 3, Rounded())],), {"n_features": 3}, "noise kind must be one of 'exact', "),
@@ -273,7 +277,7 @@ def source(text, name="crowd"):
 
 SETTINGS = (
     "'alpha', 'batch_size', 'loss', 'strategy', 'moments', 'radius', 'fit_intercept', 'clip', 'average', 'row_norm', "
-    "'long_rows', 'passes', 'budget', 'line_search', 'mechanism'"
+    "'long_rows', 'passes', 'use', 'budget', 'line_search', 'mechanism'"
 )
 TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'data', 'source_column', 'source'"
 IN_DATA = "sources.toml: source 'crowd', data:"
@@ -290,7 +294,7 @@ SLIPS = {
         "sources.toml: batch_size must be a whole number of at least 1, got 1.5",
     ),
     "loss": ("loss = 'l2'\n" + ROWS, "sources.toml: loss must be one of 'logistic', 'hinge', 'linear'; got 'l2'"),
-    "strategy": ("strategy = 3\n" + ROWS, "sources.toml: strategy must be one of 'precision', "),
+    "strategy": ("strategy = 3\n" + ROWS, "sources.toml: strategy must be one of 'auto', 'anchored', 'precision', "),
     "moments": ("moments = ''\n" + ROWS, "sources.toml: moments must be one of 'auto', "),
     "radius": ("radius = 'wide'\n" + ROWS, "sources.toml: radius must be one of 'tight', 'paper'; got 'wide'"),
     "clip": ("clip = 'no'\n" + ROWS, "sources.toml: clip must be 'auto', None or a positive number, got 'no'"),

@@ -139,7 +139,7 @@ def test_a_line_search_with_validation_rows(tmp_path):
 def test_a_csv_is_read_at_most_twice(tmp_path, monkeypatch, held, readings):
     """Once where its rows are held from the first reading, and once more to learn where they are not."""
     X, y, source, noise, _ = draw_case(7)
-    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0})
+    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "strategy": "precision"})
     opened, real = [], delimited._opened
 
     def count(path, *rest):
@@ -154,7 +154,7 @@ def test_a_csv_is_read_at_most_twice(tmp_path, monkeypatch, held, readings):
 def test_streamed_rows_are_the_rows_that_are_held(tmp_path):
     """One block per source: even the order of the rows is the same, so nothing but rounding of sums may differ."""
     X, y, source, noise, _ = draw_case(9)
-    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "passes": 2})
+    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "passes": 2, "strategy": "precision"})
     held, streamed = (train_files(file, seed=0, held_bytes=size).model for size in (scan.HELD_BYTES, 0))
     np.testing.assert_array_equal(held.coef, streamed.coef)
 

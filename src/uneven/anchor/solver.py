@@ -48,7 +48,7 @@ DENSE_COLUMNS = 2000
 SAMPLE_ROWS = 20_000
 MOST_READINGS = 300
 BLOCK_BYTES = 1 << 21
-HINGE_WIDTHS = (1.0, 0.1, 0.01, 0.001)
+HINGE_WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of the hinge's kink, one after the other; f is off by at most half the last."""
 
 
@@ -253,7 +253,7 @@ def _terms(loss: Loss, m: Array, width: float) -> tuple[float, Array, Array]:
     if loss.name == "hinge":
         gap = np.maximum(1.0 - m, 0.0)
         bent = np.minimum(gap, width)
-        return float((bent * (gap - bent / 2.0)).sum()) / width, -bent / width, ((gap > 0) & (gap < width)) / width
+        return float((bent * (gap - bent / 2.0)).sum()) / width, -bent / width, ((gap > 0) & (gap <= width)) / width
     return float(loss.value(m).sum()), loss.slope(m), np.zeros_like(m)
 
 

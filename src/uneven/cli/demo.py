@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uneven.cli import terminal
-from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.experiments import Demo, Entry
@@ -87,6 +86,8 @@ def _describe_mechanism(one: Entry) -> str:
 
 
 def _explain(demo: Demo) -> list[str]:
+    from uneven.schedules import LATE_AVERAGE
+
     ours, theirs = demo.entries[0], demo.best_of_paper()
     return [
         f"The first line is uneven's default: test accuracy {ours.accuracy.mean():.3f}, where "

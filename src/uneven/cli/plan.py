@@ -36,7 +36,7 @@ def command(
     from dataclasses import replace
 
     from uneven.io import read_sources
-    from uneven.training.planning import plan_ahead
+    from uneven.training.ahead import plan_ahead
 
     for path in (plot, report):
         terminal.refuse_output(path)

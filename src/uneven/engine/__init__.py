@@ -19,7 +19,7 @@ optimum     w* itself, and the accuracy of weights
 """
 
 from uneven.engine.backend import BACKENDS, Backend, advance
-from uneven.engine.chunks import chunks
+from uneven.engine.chunks import chunks as iterate_chunks
 from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
 from uneven.engine.norms import squared_norms
@@ -50,12 +50,12 @@ __all__ = [
     "checked_chunk",
     "checked_rows",
     "checked_seed",
-    "chunks",
     "compiled_advance",
     "fit",
     "from_record_batches",
     "generator",
     "initial_state",
+    "iterate_chunks",
     "limit_of",
     "measure_gradient",
     "objective",

@@ -215,7 +215,7 @@ def sources_to_text(
     --------
     >>> print(sources_to_text([Source("clinic", rows=6000)], n_features=25))
     # Sources of data of uneven quality, for uneven: ...
-    alpha = 0.001  # L2 strength
+    # alpha = 0.001  # L2 strength; left out: ...
     ...
     [[source]]
     name = "clinic"
@@ -232,6 +232,7 @@ def sources_to_text(
         agreed_width(width, names)
     values = asdict(Settings(**settings))
     written = {key: values[key] for key in SETTINGS if key in ALWAYS or values[key] != USUAL[key]}
+    written = {key: value for key, value in written.items() if not (key in ("alpha", "strategy") and value == "auto")}
     written |= {"clip": "none"} if values["clip"] is None else {}
     place = Path.cwd() if folder is None else folder
     columns = {"label": label, "features": names, "n_features": width}

@@ -20,7 +20,7 @@ MEANING = {
     "alpha": "L2 strength",
     "batch_size": "rows per step",
     "loss": '"logistic", "hinge" or "linear"',
-    "strategy": 'how steps are sized: "precision", or one that it is compared with',
+    "strategy": 'how to learn: "auto", "precision", or one that it is compared with',
     "moments": 'what stands for the noise of a step: "auto", "upper", "lower", "variance" or "estimated"',
     "radius": 'the ball that the weights stay in: "tight" or "paper"',
     "clip": 'norm that rows\' gradients are shrunk to; "none" for none',
@@ -29,6 +29,7 @@ MEANING = {
     "fit_intercept": "whether to fit an intercept",
     "average": 'which iterates the answer is made of: "auto", "last", "late", "growing" or "steps"',
     "passes": "how often each row is used; private rows pay for each",
+    "use": 'whether private sources that are not expected to help are left out ("auto") or used ("all")',
     "budget": "the most epsilon that a row may have spent",
     "line_search": 'with strategy "two-rates": how many second rates to try',
     "mechanism": "private mechanism for rows with an epsilon of their own",
@@ -41,6 +42,8 @@ MEANING = {
 """Every key above the sources, in the order of the file."""
 
 LEFT_OUT = {
+    "alpha": "# alpha = 0.001  # L2 strength; left out: chosen on rows without privacy, or 0.001 if all are private\n",
+    "strategy": '# strategy = "precision"  # how to learn; left out: to convergence, and private rows after that\n',
     "clip": f"# clip = {CLIP}  # norm that gradients are clipped to; left out: none, or {CLIP} in private fits\n",
     "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else no bound\n",
     "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",

@@ -25,8 +25,8 @@ from uneven.engine import (
     Task,
     checked_chunk,
     checked_rows,
-    chunks,
     generator,
+    iterate_chunks,
     measure_gradient,
 )
 from uneven.engine import compiled_advance as advance
@@ -203,7 +203,9 @@ class _Source:
         problem, seed = self.job.problem, self.job.settings.random_state
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         tenth = max(1, int(SHARE * self.rows) // problem.batch_size)
-        coming = chunks((self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, tenth)
+        coming = iterate_chunks(
+            (self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, tenth
+        )
         coordinates = plain_coordinates(anchor)
         total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
         for chunk in coming:

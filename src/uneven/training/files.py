@@ -255,11 +255,15 @@ def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[An
     positives, count, right, total = positive_classes(model.classes), 0, 0, 0.0
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
-    bound = scale.row_norm if scale.norms == "largest" else None
+    bound, problem = scale.row_norm if scale.norms == "largest" else None, trained.plan.problem
+    # Learned to convergence, the intercept has no L2 term.
+    free = weights[-1] if scale.intercept and trained.plan.converged and trained.plan.anchored is None else 0.0
     for X, y in pieces:
         count += len(y)
         right += int((model.predict(X) == y).sum())
         if len(positives) == 1:
             unit = scale.rows(shorten_rows(X, bound))
-            total += len(y) * float(objective(trained.plan.problem, weights, unit, as_signs(y, positives[0])))
-    return Measure(which, count, right / count, total / count if len(positives) == 1 else None)
+            total += len(y) * float(objective(problem, weights, unit, as_signs(y, positives[0])))
+    return Measure(
+        which, count, right / count, total / count - problem.alpha / 2.0 * free**2 if len(positives) == 1 else None
+    )

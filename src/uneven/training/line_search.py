@@ -36,7 +36,7 @@ def candidates(plan: Plan, count: int) -> list[Plan]:
 
 def as_planned(plan: Plan) -> Plan:
     """Plan as its inputs have it, whatever rate a search has put into it."""
-    return make_plan(plan.sources, plan.problem, plan.strategy, plan.moments)
+    return plan if plan.rates is None else make_plan(plan.sources, plan.problem, plan.strategy, plan.moments)
 
 
 def with_last_rate(plan: Plan, rate: float) -> Plan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from uneven.io import SourcesFile
-from uneven.io.refusals import located
 from uneven.noise import Noise
 from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
@@ -46,25 +45,6 @@ def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes:
 def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
     """Plan for these sources, with the strategy and the moments of the settings."""
     return make_plan(sources, problem, settings.stepping, settings.planned_moments)
-
-
-def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
-    """The plan that a fit would run, where no row need be read for it, and a note on what was planned for.
-
-    Parameters
-    ----------
-    file : SourcesFile
-
-    Returns
-    -------
-    plan : Plan
-    note : str
-        What it was planned for: the fit itself where a public ``row_norm`` is stated or there is private data, whose
-        rows are taken to be no longer than 1. Else the scale is unknown until rows are read.
-    """
-    problem, note = problem_ahead(file)
-    with located(str(file.path)):
-        return plan_fit([entry.source for entry in file.sources], problem, file.settings), note
 
 
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:

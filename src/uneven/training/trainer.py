@@ -129,16 +129,13 @@ def train(
     """
     account = Account() if account is None else account
     bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
-    with bar("Reading", 0) as tick:
+    with bar("Reading the rows", 0) as tick:
         scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
     followed, groups = follow(scan.classes), _group(scan, noise, settings)
-    positives = positive_classes(scan.classes)
-    flips.refuse_unanchored(groups.noises, settings.loss)
-    refuse_unfit(groups, len(positives), scan.sparse)
-    job = Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private))
+    positives, job = positive_classes(scan.classes), begin(rows, scan, groups, settings)
     too_long = {} if job.bound is None else count_long(scan, groups, job.bound)
     _refuse_long(too_long, scan, settings)
-    job = choose_alpha(_with_known_rates(job, positives), positives)
+    job = choose_alpha(job, positives)
     decided = decide(job, positives, validation)
     account.charge(groups, scan.row_id, settings.budget, decided.times, decided.plan.order, again=True)
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
@@ -150,6 +147,15 @@ def train(
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     model = _read_back(job, result, account, noise, feature_names)
     return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), result.notes)
+
+
+def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
+    """The job of rows as scanned: what cannot be done is refused, the scale chosen, unknown flip rates estimated."""
+    positives = positive_classes(scan.classes)
+    flips.refuse_unanchored(groups.noises, settings.loss)
+    refuse_unfit(groups, len(positives), scan.sparse)
+    scale = choose_scale(scan, groups, settings, groups.any_private)
+    return _with_known_rates(Job(rows, settings, scan, groups, scale), positives)
 
 
 def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
