@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.settings import Settings
 from uneven.training.grouping import group_rows
+from uneven.training.model_file import load
 from uneven.training.norms import choose_scale, largest_eigenvalue, steepness
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.scan import scan_rows
@@ -124,3 +125,19 @@ def test_a_stated_norm_that_is_too_large_for_alpha():
     X, y = blobs(100)
     with pytest.raises(ValueError, match=r"^X has rows with a row_norm of 1e\+11, .* for alpha = 0.001; scale"):
         UnevenClassifier(row_norm=1e11).fit(X, y)
+
+
+def test_rows_are_shrunk_to_predict_as_they_were_to_learn(tmp_path):
+    """A row twice as long as the bound is told what the row at the bound is told, by every way to predict."""
+    X, y = blobs()
+    X *= 5 / np.linalg.norm(X, axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match="were shrunk"):
+        clf = UnevenClassifier(row_norm=2.0, random_state=0, alpha=1e-3).fit(X, y)
+    at_the_bound = X * (2.0 / 5.0)
+    np.testing.assert_allclose(clf.decision_function(X), clf.decision_function(at_the_bound), rtol=1e-9)
+    clf.save(tmp_path / "model.json")
+    model = load(tmp_path / "model.json")
+    np.testing.assert_allclose(model.predict_proba(X), clf.predict_proba(at_the_bound), rtol=1e-9)
+    np.testing.assert_allclose(clf.predict_proba(sparse.csr_array(X)), clf.predict_proba(X), rtol=1e-9)
+    free = UnevenClassifier(random_state=0, alpha=1e-3).fit(X, y)
+    assert np.abs(free.decision_function(2 * X)).mean() > 1.5 * np.abs(free.decision_function(X)).mean()

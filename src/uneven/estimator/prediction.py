@@ -28,10 +28,11 @@ class LinearPrediction:
     intercept_: Array
 
     def decision_function(self, X: Any) -> Array:
-        """Signed distance to the hyperplane, in units of the margin."""
+        """Signed distance to the hyperplane, in units of the margin; long rows are shrunk as in training."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return linear_scores(X, self.coef_, self.intercept_)
+        scale = getattr(self, "scale_", None)
+        return linear_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row."""

@@ -22,10 +22,10 @@ from uneven.training import flips
 from uneven.training.charging import Account
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.labels import as_signs, classes_of, positive_classes
-from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms, multiply_rows, shorten_rows
+from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import ArrayRows
-from uneven.training.scaling import Scale
+from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
 from uneven.training.trainer import Trained, refuse_unfit
 

@@ -23,9 +23,8 @@ from uneven.planner import Plan
 from uneven.training.charging import Account
 from uneven.training.labels import as_signs, positive_classes
 from uneven.training.model import Model
-from uneven.training.norms import shorten_rows
 from uneven.training.rows import Piece
-from uneven.training.scaling import Scale
+from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, no_bar, train
 
@@ -255,14 +254,14 @@ def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[An
     positives, count, right, total = positive_classes(model.classes), 0, 0, 0.0
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
-    bound, problem = scale.row_norm if scale.norms == "largest" else None, trained.plan.problem
+    problem = trained.plan.problem
     # Learned to convergence, the intercept has no L2 term.
     free = weights[-1] if scale.intercept and trained.plan.converged and trained.plan.anchored is None else 0.0
     for X, y in pieces:
         count += len(y)
         right += int((model.predict(X) == y).sum())
         if len(positives) == 1:
-            unit = scale.rows(shorten_rows(X, bound))
+            unit = scale.rows(shorten_rows(X, scale.bound))
             total += len(y) * float(objective(problem, weights, unit, as_signs(y, positives[0])))
     return Measure(
         which, count, right / count, total / count - problem.alpha / 2.0 * free**2 if len(positives) == 1 else None

@@ -15,10 +15,9 @@ from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import as_signs
-from uneven.training.norms import shorten_rows
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import Rows, join_rows
-from uneven.training.scaling import Scale
+from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import XY, Scan
 
 Array = NDArray[np.float64]
@@ -40,11 +39,6 @@ class Job:
     tick: Tick = lambda _: None
 
     @property
-    def bound(self) -> float | None:
-        """Norm that longer rows are shrunk to; None if there is no bound."""
-        return self.scale.row_norm if self.scale.norms == "largest" else None
-
-    @property
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
@@ -52,7 +46,7 @@ class Job:
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""
-        return self.scale.rows(shorten_rows(X, self.bound))
+        return self.scale.rows(shorten_rows(X, self.scale.bound))
 
     @cached_property
     def _held_units(self) -> dict[str, tuple[Any, NDArray[Any]]]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import objective
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan
 from uneven.schedules import Rate
@@ -56,6 +55,8 @@ def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noi
     For flipped labels it is the surrogate's, whose mean over flips is that of the true labels:
     ((1-σ)f(y) - σf(-y))/(1-2σ).
     """
+    from uneven.engine import objective  # now only: a model is loaded without a compiler
+
     rate, problem, W = _rate(noise), plan.problem, np.array(weights)
     values = objective(problem, W, X, y)
     if rate > 0.0:

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from uneven.planner import Plan
 from uneven.settings import Settings
-from uneven.training.scaling import Scale
+from uneven.training.scaling import Scale, shorten_rows
 
 Array = NDArray[np.float64]
 
@@ -61,16 +61,23 @@ class Model:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row."""
-        return choose_classes(linear_scores(X, self.coef, self.intercept), self.classes)
+        return choose_classes(self.scores(X), self.classes)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class of each row."""
-        return class_probabilities(linear_scores(X, self.coef, self.intercept))
+        return class_probabilities(self.scores(X))
+
+    def scores(self, X: Any) -> Array:
+        """Signed distance of rows to each hyperplane; rows beyond the bound are shrunk to it, as in training."""
+        return linear_scores(X, self.coef, self.intercept, None if self.scale is None else self.scale.bound)
 
 
-def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:
-    """Signed distance of rows to each hyperplane, in units of the margin: shape (n,) for one, else (n, k)."""
-    scores = np.asarray(X @ coef.T + intercept)
+def linear_scores(X: Any, coef: Array, intercept: Array, bound: float | None = None) -> Array:
+    """Signed distance of rows to each hyperplane, in units of the margin: shape (n,) for one, else (n, k).
+
+    Rows longer than `bound` are shrunk to it: that is what the weights were learned on.
+    """
+    scores = np.asarray(shorten_rows(X, bound) @ coef.T + intercept)
     return scores.ravel() if scores.shape[1] == 1 else scores
 
 

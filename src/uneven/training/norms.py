@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from uneven.engine import squared_norms
@@ -16,8 +15,8 @@ from uneven.matrices import is_sparse
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.rows import join_rows
-from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale
-from uneven.training.scan import Scan, too_long
+from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale, too_long
+from uneven.training.scan import Scan
 
 Array = NDArray[np.float64]
 
@@ -91,18 +90,6 @@ def largest_eigenvalue(unit: Any) -> float:
         outer = LinearOperator((d, d), matvec=lambda v: unit.T @ (unit @ v) / n, dtype=np.float64)
         largest = eigsh(outer, k=1, v0=np.random.default_rng(0).normal(size=d), tol=1e-3)[0][0]
     return float(largest)
-
-
-def shorten_rows(X: Any, bound: float | None) -> Any:
-    """X with rows longer than `bound` shrunk to it; X itself where there are none or no bound."""
-    if bound is None or not (long := too_long(squares := squared_norms(X), bound)).any():
-        return X
-    return multiply_rows(X, np.where(long, bound / np.sqrt(np.where(long, squares, 1.0)), 1.0))
-
-
-def multiply_rows(X: Any, factors: Array) -> Any:
-    """Each row times its own factor."""
-    return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]
 
 
 def count_long(scan: Scan, groups: Grouped, bound: float) -> dict[str, int]:

@@ -82,6 +82,11 @@ class Scale:
             unit[:, -1] = self.constant / self.factor
         return unit
 
+    @property
+    def bound(self) -> float | None:
+        """Norm that longer rows are shrunk to, to learn from and to predict; None if there is no bound."""
+        return self.row_norm if self.norms == "largest" else None
+
     def coefficients(self, weights: Array) -> tuple[Array, float]:
         """Coefficients and intercept for the rows as given, from weights for the rows as scaled."""
         coef = weights / self.factor
@@ -96,3 +101,28 @@ def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
     bound = 1.0 if auto else checks.positive("row_norm", row_norm)
     share = PRIVATE_INTERCEPT if private else INTERCEPT
     return Scale(bound, share * bound if intercept else 0.0)
+
+
+def shorten_rows(X: Any, bound: float | None) -> Any:
+    """X with rows longer than `bound` shrunk to it; X itself where there are none or no bound.
+
+    >>> shorten_rows(np.array([[3.0, 4.0], [0.5, 0.0]]), 1.0).tolist()
+    [[0.6000000000000001, 0.8], [0.5, 0.0]]
+    """
+    if bound is None:
+        return X
+    squares = np.asarray((X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)).sum(axis=1)).ravel()
+    long = too_long(squares, bound)
+    if not long.any():
+        return X
+    return multiply_rows(X, np.where(long, bound / np.sqrt(np.where(long, squares, 1.0)), 1.0))
+
+
+def too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
+    """Which rows are longer than the bound by more than rounding, from their squared norms."""
+    return np.asarray(squares > (bound * (1.0 + 1e-6)) ** 2)
+
+
+def multiply_rows(X: Any, factors: Array) -> Any:
+    """Each row times its own factor."""
+    return sparse.csr_array(sparse.diags_array(factors) @ X) if is_sparse(X) else X * factors[:, None]

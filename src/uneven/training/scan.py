@@ -17,6 +17,7 @@ from uneven.engine import squared_norms
 from uneven.matrices import is_sparse
 from uneven.training.labels import ClassFinder, refuse_unknown
 from uneven.training.rows import Piece, Rows, join_rows
+from uneven.training.scaling import too_long
 
 HELD_BYTES = 1 << 25
 """Rows from files are held in memory, and read only once, up to this size of all values together."""
@@ -140,11 +141,6 @@ def scan_rows(
         sample=sample.rows(),
         held=held.joined(),
     )
-
-
-def too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
-    """Which rows are longer than the bound by more than rounding, from their squared norms."""
-    return np.asarray(squares > (bound * (1.0 + 1e-6)) ** 2)
 
 
 class _Column:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
-from uneven.training.model import Model, choose_classes, class_probabilities, linear_scores
+from uneven.training.model import Model, choose_classes, class_probabilities
 from uneven.training.model_file import load
 
 Columns = dict[str, NDArray[Any]]
@@ -54,7 +54,7 @@ def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[
 def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
     """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities."""
     for X, _ in table.stream(None, features):
-        scores = linear_scores(X, model.coef, model.intercept)
+        scores = model.scores(X)
         yield {"label": choose_classes(scores, model.classes), **_confidence(model, scores)}
 
 

@@ -133,7 +133,7 @@ def train(
         scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
     followed, groups = follow(scan.classes), _group(scan, noise, settings)
     positives, job = positive_classes(scan.classes), begin(rows, scan, groups, settings)
-    too_long = {} if job.bound is None else count_long(scan, groups, job.bound)
+    too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, positives)
     decided = decide(job, positives, validation)
