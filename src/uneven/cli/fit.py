@@ -102,6 +102,8 @@ def _warn(trained: FileFit) -> None:
 
 
 def _facts(trained: FileFit) -> dict[str, Any]:
+    from dataclasses import asdict
+
     model, plan = trained.model, trained.plan
     return {
         "classes": model.classes,
@@ -112,6 +114,10 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "rows": {source.name: source.rows for source in plan.sources},
         "steps": plan.steps,
         "bound": plan.bound,
+        "alpha": model.alpha,
+        "converged": list(plan.converged),
+        "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
+        "notes": list(trained.trained.notes),
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
@@ -121,18 +127,14 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
-    plan, model = trained.plan, trained.model
-    rows = {source.name: source.rows for source in plan.sources}
-    used = [f"{rows[name]:,} rows of {name!r}" for name in plan.order]
-    together = "all together" if plan.shuffled else "in this order"
-    passes = model.settings.pass_count
+    model = trained.model
     lines = [
-        f"Learned from {', then '.join(used) if not plan.shuffled else terminal.joined(used)}, {together}: "
-        f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
-        f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy}).",
+        *_how(trained),
         f"It tells {terminal.listed(model.classes.tolist())} apart by {model.n_features} features"
-        f"{' and an intercept' if trained.scale.intercept else ''}; "
+        f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
+        *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
+        *(f"Note: {note}" for note in trained.trained.notes),
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]
@@ -145,6 +147,30 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
     )
     lines.append(f"Next: uneven predict {shlex.quote(str(written['model']))} ROWS -o predictions.csv")
+    return lines
+
+
+def _how(trained: FileFit) -> list[str]:
+    """From which rows it was learned, and in what way."""
+    plan, passes = trained.plan, trained.model.settings.pass_count
+    groups = trained.trained.groups
+    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    stepped = [name for name in plan.order if name not in plan.converged]
+    lines = []
+    if plan.converged:
+        named = terminal.joined([f"{rows[name]:,} rows of {name!r}" for name in plan.converged])
+        lines.append(f"Learned from {named}, to convergence.")
+    used = [f"{rows[name]:,} rows of {name!r}" for name in stepped]
+    if stepped:
+        told = terminal.joined(used) if plan.shuffled else ", then ".join(used)
+        together = "all together" if plan.shuffled else "in this order"
+        lines.append(
+            f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
+            f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
+            f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
+        )
+    if left_out := [name for name in rows if name not in plan.order]:
+        lines.append(f"Left out and not charged: {terminal.listed(left_out)}.")
     return lines
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ class Job:
     alpha: float | None = None
     """L2 strength chosen for rows as given; None is as stated."""
     tick: Tick = lambda _: None
+    units: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def problem(self) -> Problem:
@@ -48,21 +48,22 @@ class Job:
         """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""
         return self.scale.rows(shorten_rows(X, self.scale.bound))
 
-    @cached_property
-    def _held_units(self) -> dict[str, tuple[Any, NDArray[Any]]]:
-        """Scaled rows and labels of each source, where all are in memory."""
+    def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
+        """Scaled rows and labels of a source, where all are in memory; made once."""
         assert self.scan.held is not None
-        X, y = self.scan.held
-        if len(self.groups.names) == 1:
-            return {self.groups.names[0]: (self.unit_rows(X), y)}
-        numbers = {name: self.groups.rows_of(k) for k, name in enumerate(self.groups.names)}
-        return {name: (self.unit_rows(X[mine]), y[mine]) for name, mine in numbers.items() if len(mine)}
+        if name not in self.units:
+            X, y = self.scan.held
+            if len(self.groups.names) > 1:
+                mine = self.groups.rows_of(self.groups.names.index(name))
+                X, y = X[mine], y[mine]
+            self.units[name] = self.unit_rows(X), y
+        return self.units[name]
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
         if self.scan.held is not None:
-            units = self._held_units
-            return {name: (units[name][0], as_signs(units[name][1], positive)) for name in names}
+            units = {name: self._held_unit(name) for name in names}
+            return {name: (unit, as_signs(y, positive)) for name, (unit, y) in units.items()}
         streams = {name: _SourceStream(self, name, positive) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
