@@ -158,7 +158,7 @@ def test_rows_left_out_are_not_measured(folder, described):
 def test_the_command(folder, described, good):
     described()
     said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)
-    assert "Learned from 1,200 rows of 'crowd', then 400 rows of 'clinic'" in said
+    assert "Learned from 400 rows of 'clinic' and 1,200 rows of 'crowd', to convergence." in said
     assert "On rows learned from: accuracy 0." in said
     assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said

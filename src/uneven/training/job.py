@@ -57,7 +57,7 @@ class Job:
                 mine = self.groups.rows_of(self.groups.names.index(name))
                 X, y = X[mine], y[mine]
             self.units[name] = self.unit_rows(X), y
-        return self.units[name]
+        return self.units[name]  # type: ignore[no-any-return]
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
