@@ -4,7 +4,7 @@ import numpy as np
 
 import uneven
 from uneven.io import SourceEntry, read_sources, write_sources
-from uneven.training.files import train
+from uneven.training.files import train_files
 
 NASTY = "<script>alert('x')</script>\"&' </svg><img src=x onerror=alert(1)> " + "verylongname" * 8
 COMMAND = "uneven plan '</code><script>alert(2)</script>.toml'"
@@ -27,6 +27,6 @@ def fitted(folder, seed, epsilon):
         X = rng.normal(size=(500, 4)) / 4
         rows = np.column_stack([X, X[:, 0] > 0])
         np.savetxt(folder / f"{k}.csv", rows, delimiter=",", header="p,q,<b>r</b>,s,y", comments="")
-        entries.append(SourceEntry(uneven.Source(name, 500, noise), folder / f"{k}.csv"))
+        entries.append(SourceEntry.of(uneven.Source(name, 500, noise), folder / f"{k}.csv"))
     write_sources(folder / "sources.toml", entries, label="y")
-    return train(read_sources(folder / "sources.toml"), seed=seed, record=30)
+    return train_files(read_sources(folder / "sources.toml"), seed=seed, record=30)
