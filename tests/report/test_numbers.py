@@ -142,7 +142,7 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     trained = fitted(tmp_path, 3, 2.0)
     html = fit_report(trained, COMMAND)
     spent = [float(one) for one in re.findall(r"has spent ε = ([\d.]+)\.", text_of(html))]
-    assert spent == list(trained.model.privacy_spent_.values()) == [2.0, 1.0]
+    assert spent == list(trained.model.privacy_spent.values()) == [2.0, 1.0]
     shown = Tables(html).rows("Accuracy and objective")
     for one in trained.measures:
         rows, accuracy, objective = shown[one.which]

@@ -318,7 +318,7 @@ def test_summary_says_what_matters():
         "Buy 20,000 rows of 'crowd' for 1,000.00",
         "Buy 2,000 rows of 'clinic' for 1,000.00",
         "Buy none of 'survey'",
-        "One row of 'crowd' is worth 6.73 rows of 'survey'.",
+        "One row of 'clinic' is worth 8.25 rows of 'survey'.",
         "2,000 owned",
         "The next 1,000 rows",
         "Theorem C",

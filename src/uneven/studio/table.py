@@ -120,7 +120,7 @@ def sources_of(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Source], list[st
 
 
 def settings_of(file: SourcesFile) -> dict[str, Any]:
-    """What a fit of a ``sources.toml`` would run, as far as it is known before rows are read, by the names of `SETTINGS`."""
+    """What a fit of a ``sources.toml`` would run, as far as known before rows are read, by the names of `SETTINGS`."""
     problem, _ = problem_ahead(file)
     return {**problem.to_dict(), "strategy": file.settings.stepping, "moments": file.settings.planned_moments}
 

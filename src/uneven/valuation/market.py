@@ -139,5 +139,5 @@ def _note_rise(declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArra
     if declined:
         names = ", ".join(repr(name) for name in dict.fromkeys(name for _, names in declined for name in names))
         until = f"Up to a spend of about {declined[-1][0]:,.4g}"
-        return f"{until}, buying from {names} would raise the bound though precision rises too, so it is not advised: {why}"
+        return f"{until}, buying from {names} would raise the bound though precision rises too: {why}"
     return f"The bound rises at some spends: {why}" if (np.diff(bounds) > 1e-9 * bounds[:-1]).any() else ""

@@ -252,7 +252,7 @@ def value(
     >>> [(purchase.source, purchase.rows) for purchase in found.purchases]
     [('clinic', 6000), ('survey', 10000)]
     >>> round(1 / found.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    8.1
+    8.3
     """
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
     return value_sources(sources, problem, moments, budget=budget, prices=prices, epsilons=epsilons, more=more)
