@@ -94,7 +94,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         "The ± is one standard error over the runs."
     )
     privacy = sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True)
-    measured, path = sections.comparison(demo), sections.demo_paths(demo)
+    measured, path = sections.comparison(demo) + sections.public_rows(demo), sections.demo_paths(demo)
     title = "Two sites, two privacy rules: the demo of uneven"
     return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
 

@@ -252,13 +252,28 @@ def comparison(demo: Demo) -> str:
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
     )
     told = (
-        f"The first row is uneven's default, gradients clipped to {demo.plan.problem.clip}, "
-        "but without the intercept that 'uneven fit' adds; no other row clips. privunit goes with the tight ball, "
+        f"The first row is uneven's default with mechanism quiet, gradients clipped to {demo.plan.problem.clip}, "
+        "but without the intercept that 'uneven fit' adds; no other row clips. quiet goes with the tight ball, "
         "l2-laplace with the paper's, as the paper has it. No row of data spends more than its site allows. "
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(
         "Every strategy, measured", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
+    )
+
+
+def public_rows(demo: Demo) -> str:
+    """What a few rows without privacy would change."""
+    from uneven.experiments import describe_public_rows, format_mean
+
+    found = demo.public
+    runs = len(next(iter(found.accuracy.values())))
+    cells = [(way, format_mean(shares)) for way, shares in found.accuracy.items()]
+    caption = f"Test accuracy with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
+    return markup.section(
+        "If some of the rows were public",
+        markup.table(caption, ["learned from", "test accuracy"], cells, {1}, {len(cells) - 1}),
+        markup.bullets(describe_public_rows(found)),
     )
 
 
