@@ -20,8 +20,16 @@ def planned(strategy="precision", **options):
 
 
 def fitted(folder, seed, epsilon):
+    return fitted_to(folder, {NASTY: uneven.LocalPrivacy(epsilon), "b": uneven.LocalPrivacy(1.0)}, seed)
+
+
+def fitted_beside_public(folder, **noises):
+    """A fit to public rows, some of them with flipped labels, and to those of other sources."""
+    return fitted_to(folder, {"open": uneven.Exact(), NASTY: uneven.FlippedLabels(0.1), **noises}, 3)
+
+
+def fitted_to(folder, noises, seed):
     rng = np.random.default_rng(0)
-    noises = {NASTY: uneven.LocalPrivacy(epsilon), "b": uneven.LocalPrivacy(1.0)}
     entries = []
     for k, (name, noise) in enumerate(noises.items()):
         X = rng.normal(size=(500, 4)) / 4

@@ -102,10 +102,11 @@ def _explain(demo: Demo) -> list[str]:
     ours, theirs = demo.entries[0], demo.best_of_paper()
     return [
         f"The first line is uneven's default, {ours.strategy} with the mechanism {ours.mechanism}: test accuracy "
-        f"{ours.accuracy.mean():.3f}, where no noise at all would reach {demo.optimum[0]:.3f}. It runs without the intercept that 'uneven fit' adds.",
+        f"{ours.accuracy.mean():.3f}, where no noise at all would reach {demo.optimum[0]:.3f}. It runs without the "
+        "intercept that 'uneven fit' adds.",
         f"The paper's strategy with the lowest objective here, '{theirs.strategy}' with its own mechanism and rates by "
         f"its formulas, reaches {theirs.accuracy.mean():.3f}. No row spends more than its site allows.",
-        "quiet goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
+        "The mechanism quiet goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
         f"{LATE_AVERAGE}; its bound is of the last iterate.",
         "The objective is the logistic loss with its L2 term on the training rows: only a simulation may look at it.",
     ]

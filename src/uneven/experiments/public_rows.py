@@ -94,8 +94,8 @@ def describe_public_rows(found: PublicRows) -> list[str]:
     said = [
         f"{found.rows:,} rows without privacy classify {alone} of the test rows correctly, the private rows {private}, "
         f"and both together {both}: the first are learned to convergence, the others add to them.",
-        "Public rows also choose the L2 strength by cross-validation: so this may be above 'no noise at all', which has "
-        "the same L2 strength as the strategies.",
+        "Public rows also choose the L2 strength by cross-validation: so this may be above 'no noise at all', which "
+        "has the L2 strength of the strategies.",
         *(one.describe(name) for name, one in found.verdicts.items()),
     ]
     if unspent := [repr(name) for name, epsilon in found.spent.items() if not epsilon]:

@@ -253,8 +253,9 @@ def comparison(demo: Demo) -> str:
     )
     told = (
         f"The first row is uneven's default with mechanism quiet, gradients clipped to {demo.plan.problem.clip}, "
-        "but without the intercept that 'uneven fit' adds; no other row clips. quiet goes with the tight ball, "
-        "l2-laplace with the paper's, as the paper has it. No row of data spends more than its site allows. "
+        "but without the intercept that 'uneven fit' adds; no other row clips. The mechanism quiet goes with "
+        "the tight ball, l2-laplace with the paper's, as the paper has it. No row of data spends more than its site "
+        "allows. "
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(

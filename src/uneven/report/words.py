@@ -52,13 +52,11 @@ def _explain_converged(plan: Plan) -> list[str]:
         if was_stepped(plan)
         else "there are no step sizes to choose."
     )
-    worth = "there is no private source."
-    if plan.anchored is not None:
-        worth = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
+    verdicts = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
     return [
         f"What first: {first}",
         f"How far to step: {far}",
-        f"Is private data worth using: {worth}",
+        *([f"Is private data worth using: {verdicts}"] if verdicts else []),
         f"What a row is worth: {_explain_worth(plan)}",
     ]
 
