@@ -18,7 +18,7 @@ def test_the_demo_and_what_to_try_next(folder, good):
     said = good("demo", "--runs", 2, "-o", "a demo", COLUMNS="80")
     for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
         assert words in said
-    table = [line.split() for line in said.splitlines() if re.search(r"(privunit|l2-laplace) ", line) and "±" in line]
+    table = [line.split() for line in said.splitlines() if re.search(r"(quiet|l2-laplace) ", line) and "±" in line]
     assert len(table) == 14
     assert "no noise at all" in said
     assert "…" not in said
@@ -52,7 +52,7 @@ def demo():
 def test_uneven_does_best(demo):
     """Lowest objective and highest accuracy of all, by more than three standard errors of the paired differences."""
     ours, *others = demo.entries
-    assert (ours.strategy, ours.mechanism) == ("precision", "privunit")
+    assert (ours.strategy, ours.mechanism) == ("precision", "quiet")
     for other in others:
         for better in (other.objective - ours.objective, ours.accuracy - other.accuracy):
             assert better.mean() > 3 * better.std(ddof=1) / np.sqrt(len(better)), other.name
@@ -63,12 +63,30 @@ def test_mechanisms_are_as_labelled(demo):
     """The house's own choice is the classifier's default; the rest differ in strategy and mechanism, and say so."""
     default = uneven.UnevenClassifier().get_params()
     ours = demo.plan.problem
-    assert (ours.alpha, ours.batch_size, ours.radius) == tuple(default[k] for k in ("alpha", "batch_size", "radius"))
+    assert (ours.batch_size, ours.radius) == (default["batch_size"], default["radius"])
+    assert ours.alpha == Settings().stated_alpha
+    assert default["mechanism"] == demo.entries[0].mechanism
     assert ours.clip == choose_clip(Settings(), private=True) == 0.5
     for entry in demo.entries:
         assert {source.noise.mechanism for source in entry.plan.sources} == {entry.mechanism}
-        assert entry.plan.problem.radius == {"privunit": "tight", "l2-laplace": "paper"}[entry.mechanism]
+        assert entry.plan.problem.radius == {"quiet": "tight", "l2-laplace": "paper"}[entry.mechanism]
         assert entry.plan.problem.clip == (0.5 if entry is demo.entries[0] else None)
+
+
+def test_public_rows_and_private_ones_do_better_together(demo):
+    """Each run has its own rows, the same for all three ways: so differences are paired."""
+    alone, private, both = demo.public.accuracy.values()
+    for other in (alone, private):
+        better = both - other
+        assert better.mean() > 2 * better.std(ddof=1) / np.sqrt(len(better))
+    assert demo.public.rows == 500
+
+
+def test_a_site_that_is_not_expected_to_help_spends_nothing(demo):
+    allowed = {"station": 10.0, "survey": 1.0}
+    for name, verdict in demo.public.verdicts.items():
+        assert demo.public.spent[name] == (0.0 if verdict.word == "no" else allowed[name])
+    assert demo.public.verdicts["station"].word == "worth it"
 
 
 def test_no_row_spends_more_than_its_site_allows(demo):

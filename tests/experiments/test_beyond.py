@@ -188,7 +188,7 @@ def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
     results = read_results(tmp_path, "ablation-mnist")
     head, rows = tabulate(results)
     assert head == ["", "ε_N = 1", "ε_N = 3", "ε_N = 10"]
-    assert len(rows) == 13
+    assert [row[0] for row in rows] == [*panels.ADDED, *panels.TAKEN_AWAY]
     summarise_beyond({"ablation-mnist": results}, tmp_path)
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     assert "| − clipping |" in (tmp_path / "tables.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from uneven.report import demo_report, fit_report, plan_report
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reported import COMMAND, NASTY, fitted, planned
+from reported import COMMAND, NASTY, fitted, fitted_beside_public, planned
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +28,8 @@ def reports(tmp_path_factory):
     made["plan-one"] = plan_report(uneven.plan([uneven.Source("alone", 7)], 3), COMMAND)
     made["fit-private"] = fit_report(fitted(folder, None, 2.0), COMMAND, text)
     made["fit-simulated"] = fit_report(fitted(folder, 3, 2.0), COMMAND, text)
+    some = fitted_beside_public(folder, clinic=uneven.LocalPrivacy(8.0), survey=uneven.LocalPrivacy(0.01))
+    made["fit-anchored"] = fit_report(some, COMMAND, text)
+    made["fit-converged"] = fit_report(fitted_beside_public(folder), COMMAND, text)
     made["demo"] = demo_report(run_demo(runs=2), COMMAND, text)
     return made

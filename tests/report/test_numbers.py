@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from reported import COMMAND, fitted, planned
+from reported import COMMAND, fitted, fitted_beside_public, planned
 
 import uneven
 from uneven.report import fit_report, plan_report
@@ -142,7 +142,7 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     trained = fitted(tmp_path, 3, 2.0)
     html = fit_report(trained, COMMAND)
     spent = [float(one) for one in re.findall(r"has spent ε = ([\d.]+)\.", text_of(html))]
-    assert spent == list(trained.model.privacy_spent_.values()) == [2.0, 1.0]
+    assert spent == list(trained.model.privacy_spent.values()) == [2.0, 1.0]
     shown = Tables(html).rows("Accuracy and objective")
     for one in trained.measures:
         rows, accuracy, objective = shown[one.which]
@@ -151,6 +151,44 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
         assert (
             objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
         )
+
+
+@pytest.fixture(scope="module")
+def anchored(tmp_path_factory):
+    noises = {"clinic": uneven.LocalPrivacy(8.0), "survey": uneven.LocalPrivacy(0.01)}
+    trained = fitted_beside_public(tmp_path_factory.mktemp("anchored"), **noises)
+    return trained, fit_report(trained, COMMAND)
+
+
+def test_every_private_source_has_its_own_verdict(anchored):
+    trained, html = anchored
+    shown = Tables(html).rows("Verdict on each private source")
+    verdicts = trained.plan.verdicts
+    assert list(shown) == list(verdicts) == ["clinic", "survey"]
+    for name, (word, excess, without, *accuracies) in shown.items():
+        one = verdicts[name]
+        assert word == one.word
+        assert [value(excess), value(without)] == pytest.approx([one.excess, one.excess_without], rel=DIGITS)
+        for cell, shares in zip(accuracies, (one.accuracy, one.accuracy_without), strict=True):
+            figures = [float(figure) for figure in re.findall(r"[\d.]+", cell)]
+            assert figures == pytest.approx([100 * share for share in shares], abs=0.051)
+    assert len({one.word for one in verdicts.values()}) == 2  # they differ, so that a mistake shows
+
+
+def test_what_is_left_out_spends_nothing(anchored):
+    trained, html = anchored
+    assert list(trained.model.privacy_spent) == ["clinic"]
+    assert re.findall(r"Each row of '(\w+)' has spent", text_of(html)) == ["clinic"]
+
+
+def test_what_was_chosen_and_found_on_the_way_is_told(anchored, tmp_path):
+    trained, html = anchored
+    alpha = re.search(r"L2 strength alpha = ([\d.e-]+), for rows as given: chosen by cross-validation", text_of(html))
+    assert float(alpha[1]) == pytest.approx(trained.model.alpha, rel=DIGITS)
+    assert trained.trained.notes
+    assert all(note in text_of(html) for note in trained.trained.notes)
+    private = fitted(tmp_path, 3, 2.0)
+    assert f"alpha = {private.model.alpha:.4g}, for rows as given: the default" in text_of(fit_report(private, COMMAND))
 
 
 def test_lower_moments_promise_nothing():

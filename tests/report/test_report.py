@@ -12,6 +12,7 @@ from uneven.report.charts import Axis, axis_for
 
 VOID = {"meta", "link", "path", "rect", "circle", "polyline", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
+PUBLIC = ["fit-anchored", "fit-converged"]
 
 
 class Page(HTMLParser):
@@ -41,7 +42,7 @@ class Page(HTMLParser):
             self.text.append(data)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*KINDS, *PUBLIC])
 def page(request, reports):
     return Page(reports[request.param])
 
@@ -80,6 +81,18 @@ def test_every_question_has_a_section(reports):
         assert always | {"Caveats", "How to repeat it"} <= headings
         assert ("The path" in headings) == (not kind.startswith("plan"))
         assert ("Privacy" if kind.startswith("plan") else "Privacy spent") in headings
+
+
+def test_what_was_not_run_by_steps_has_no_step_sizes_and_no_bounds(reports):
+    for kind in PUBLIC:
+        page = Page(reports[kind])
+        headings, text = {heading for _, heading in page.headings}, " ".join(page.text)
+        assert {"The answer in short", "How it was learned", "The plan", "Exchange rates", "Caveats"} <= headings
+        assert not {"What it promises", "Every strategy side by side", "The path"} & headings
+        assert ("Step sizes" in headings) == (kind == "fit-anchored")
+        assert "Learned to convergence" in text
+        assert "is at most" not in text
+        assert "last iterate" not in text
 
 
 def test_nothing_comes_from_outside_and_nothing_runs(page):

@@ -4,7 +4,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-KINDS = ["plan-precision", "plan-arbitrary", "fit-private", "fit-simulated", "demo"]
+KINDS = ["plan-precision", "plan-arbitrary", "fit-private", "fit-simulated", "fit-anchored", "demo"]
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ SLIPS = {
     "epsilon negative": ({"level": -1.0}, "epsilon must be a positive finite number, got -1.0"),
     "rate of a half": ({"kind": "flipped-labels", "level": 0.5}, "rate must be a number in [0, 0.5), got 0.5"),
     "kind": ({"kind": "magic"}, "noise kind must be one of 'exact', "),
-    "mechanism": ({"mechanism": "gauss"}, "mechanism must be one of 'privunit', 'l2-laplace'; got 'gauss'"),
+    "mechanism": ({"mechanism": "gauss"}, "mechanism must be one of 'quiet', 'privunit', 'l2-laplace'; got 'gauss'"),
     "price": ({"price": -1.0}, "price of source 'b' must be zero or a positive finite number"),
     "duplicate": ({"name": "clinic"}, "name must differ from those above, got 'clinic' again"),
 }

@@ -62,6 +62,7 @@ def _print(demo: Demo, folder: Path) -> None:
     typer.echo("")
     console.print(_tabulate(demo))
     typer.echo("\n".join(_explain(demo)))
+    _print_public(demo)
     typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
     for what, typed in _suggest_commands(folder):
         typer.echo(f"  {typed}    # {what}")
@@ -80,6 +81,17 @@ def _tabulate(demo: Demo) -> Any:
     return terminal.table(title, ["strategy", "mechanism", "test accuracy", "objective"], rows)
 
 
+def _print_public(demo: Demo) -> None:
+    from uneven.experiments import describe_public_rows, format_mean
+
+    public, console = demo.public, terminal.console()
+    rows = [(way, format_mean(shares)) for way, shares in public.accuracy.items()]
+    title = f"If {public.rows:,} of the rows were public: mean ± standard error"
+    typer.echo("")
+    console.print(terminal.table(title, ["learned from", "test accuracy"], rows))
+    typer.echo("\n".join(describe_public_rows(public)))
+
+
 def _describe_mechanism(one: Entry) -> str:
     clip = one.plan.problem.clip
     return one.mechanism if clip is None else f"{one.mechanism} clip {clip:g}"
@@ -90,11 +102,12 @@ def _explain(demo: Demo) -> list[str]:
 
     ours, theirs = demo.entries[0], demo.best_of_paper()
     return [
-        f"The first line is uneven's default: test accuracy {ours.accuracy.mean():.3f}, where "
-        f"no noise at all would reach {demo.optimum[0]:.3f}. It runs without the intercept that 'uneven fit' adds.",
+        f"The first line is uneven's default, {ours.strategy} with the mechanism {ours.mechanism}: test accuracy "
+        f"{ours.accuracy.mean():.3f}, where no noise at all would reach {demo.optimum[0]:.3f}. It runs without the "
+        "intercept that 'uneven fit' adds.",
         f"The paper's strategy with the lowest objective here, '{theirs.strategy}' with its own mechanism and rates by "
         f"its formulas, reaches {theirs.accuracy.mean():.3f}. No row spends more than its site allows.",
-        "privunit goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
+        "The mechanism quiet goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
         f"{LATE_AVERAGE}; its bound is of the last iterate.",
         "The objective is the logistic loss with its L2 term on the training rows: only a simulation may look at it.",
     ]
@@ -131,6 +144,12 @@ def _collect_facts(demo: Demo) -> dict[str, Any]:
             }
             for one in demo.entries
         ],
+        "public_rows": {
+            "rows": demo.public.rows,
+            "accuracy": dict(demo.public.accuracy),
+            "verdicts": {name: one.word for name, one in demo.public.verdicts.items()},
+            "privacy_spent": dict(demo.public.spent),
+        },
         "optimum": dict(zip(("accuracy", "objective"), demo.optimum, strict=True)),
         "majority": dict(zip(("accuracy", "objective"), demo.majority, strict=True)),
     }

@@ -8,11 +8,13 @@ figures   panels as pictures
 outputs   claims, tables and figures as files
 suite     `reproduce`: all of the paper; `beyond`: all panels beyond it
 demo      every strategy on the sample that comes with the package
+public_rows   what a few rows without privacy change, in the demo
 """
 
 from uneven.experiments.claims import Claim
 from uneven.experiments.demo import Demo, Entry, run_demo, write_files
 from uneven.experiments.outputs import describe_baselines, tabulate
+from uneven.experiments.public_rows import PublicRows, describe_public_rows
 from uneven.experiments.results import Results, estimate_mean, format_mean
 from uneven.experiments.suite import Outcome, beyond, reproduce
 
@@ -21,9 +23,11 @@ __all__ = [
     "Demo",
     "Entry",
     "Outcome",
+    "PublicRows",
     "Results",
     "beyond",
     "describe_baselines",
+    "describe_public_rows",
     "estimate_mean",
     "format_mean",
     "reproduce",

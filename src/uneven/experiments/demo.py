@@ -18,6 +18,7 @@ from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets.covertype import AREAS, RANGES, SOILS
 from uneven.engine import Path, accuracy, fit, objective, sweep
 from uneven.experiments.panels import ALPHA, BATCH_SIZE, OURS, THEIRS, plan_private
+from uneven.experiments.public_rows import MOST_RUNS, PublicRows, compare_public_rows
 from uneven.experiments.running import measure_without_noise
 from uneven.experiments.suite import Bar
 from uneven.io import SourceEntry, write_sources, written_atomically
@@ -71,12 +72,15 @@ class Demo:
         Of the minimum of the objective, without noise; and of predicting the majority class.
     paths : dict
         Path of one run of some entries, by name.
+    public : PublicRows
+        What a few rows without privacy would change.
     """
 
     entries: tuple[Entry, ...]
     optimum: tuple[float, float]
     majority: tuple[float, float]
     paths: dict[str, Path]
+    public: PublicRows
     runs: int
     seed: int
     rows: int
@@ -133,12 +137,15 @@ def run_demo(runs: int = 10, seed: int = 0, progress: Bar | None = None) -> Demo
         for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
     )
     best = measure_without_noise(problem, data)
+    with progress("Some public rows", min(runs, MOST_RUNS)) if progress else nullcontext(lambda _: None) as tick:
+        public = compare_public_rows(data, SITES, runs, seed, tick)
     followed = [one for one in entries if (one.strategy, one.mechanism) in FOLLOWED]
     return Demo(
         entries,
         (best["accuracy"], best["objective"]),
         (best["majority"], best["nothing"]),
         {one.name: _record_path(one.plan, parts, problem, data, seed) for one in followed},
+        public,
         runs,
         seed,
         len(data.y),

@@ -94,9 +94,9 @@ class LocalPrivacy(Noise):
         return square * (1.0 + laplace_energy(d, self.epsilon))
 
     def planned_energy(self, problem: Problem) -> float:
-        """Energy of rows of the planned activity."""
+        """Energy of rows of the planned activity; at least that of the same rows without privacy as planned, C²."""
         if self.by_direction:
-            return problem.gradient_norm**2 * self.calibration(problem.n_features).energy(self.activity)
+            return problem.gradient_norm**2 * max(1.0, self.calibration(problem.n_features).energy(self.activity))
         return self.row_energy(problem)
 
     def added_energy(self, problem: Problem) -> float:

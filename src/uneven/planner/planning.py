@@ -364,7 +364,7 @@ def plan(
     >>> plan.order
     ['survey', 'clinic']
     >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    54.7
+    102.9
     """
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue)
     return make_plan(sources, problem, strategy, moments)

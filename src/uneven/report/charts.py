@@ -16,7 +16,7 @@ from uneven.report.style import DASHES, SERIES
 
 Array = NDArray[np.float64]
 SHAPES = {"wide": (720, 300), "narrow": (360, 260)}
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 42
+LEFT, RIGHT, TOP, BOTTOM = 72, 14, 12, 42
 LINE_HEIGHT = 30
 
 

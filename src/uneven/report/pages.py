@@ -63,8 +63,8 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
     """
     plan, scale = trained.plan, trained.scale
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
-    scaled = f"Rows were divided by {scale.factor:.6g}{intercept}: step sizes and bounds are for rows so scaled."
-    measured = sections.measures(trained.measures)
+    scaled = f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."
+    measured = sections.measures(trained.measures) + sections.learning(trained)
     path = "" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed)
     privacy = sections.privacy(trained.model.privacy_spent, trained.simulated)
     said = [scaled]
@@ -94,7 +94,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         "The ± is one standard error over the runs."
     )
     privacy = sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True)
-    measured, path = sections.comparison(demo), sections.demo_paths(demo)
+    measured, path = sections.comparison(demo) + sections.public_rows(demo), sections.demo_paths(demo)
     title = "Two sites, two privacy rules: the demo of uneven"
     return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
 
@@ -103,10 +103,13 @@ def _write_page(
     title: str, plan: Plan, measured: str, path: str, privacy: str, said: list[str], command: str, settings: str
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
-    average = [LATE] if plan.average == "late" else []
+    stepped = not plan.converged
+    average = [LATE] if plan.average == "late" and stepped else []
+    proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
         sections.answer(plan),
         measured,
+        sections.verdicts(plan),
         sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
@@ -114,7 +117,7 @@ def _write_page(
         sections.contributed(plan),
         sections.exchange(plan),
         privacy,
-        sections.caveats([*plan.caveats, *average, *said, UNIT_BALL, DESCRIBED]),
+        sections.caveats([*proved, *said, *([UNIT_BALL] if stepped else []), DESCRIBED]),
         sections.repeat(command, settings),
     ]
     return markup.page(title, QUESTION, filter(None, parts), FOOT)

@@ -18,7 +18,7 @@ from uneven.report.charts import Axis, Series, axis_for
 if TYPE_CHECKING:
     from uneven.engine import Path
     from uneven.experiments import Demo
-    from uneven.training.files import Measure
+    from uneven.training.files import FileFit, Measure
 
 
 MIXED = 7
@@ -46,8 +46,56 @@ def sources(plan: Plan) -> str:
     )
 
 
+def verdicts(plan: Plan) -> str:
+    """What each private source was expected to add, known before any ε is spent; empty where that was not asked."""
+    if plan.anchored is None:
+        return ""
+    cells = [
+        (
+            name,
+            one.word,
+            number(one.excess),
+            number(one.excess_without),
+            *map(_interval, (one.accuracy, one.accuracy_without)),
+        )
+        for name, one in plan.verdicts.items()
+    ]
+    header = ["source", "worth it?", "excess with", "excess without", "accuracy with", "accuracy without"]
+    used = ", ".join(map(repr, plan.anchored.order)) or "none"
+    return markup.section(
+        "Is the private data worth its ε?",
+        markup.paragraph(
+            "Decided from the rows without privacy and each source's ε and number of rows, before anything was "
+            "charged. Excess is the expected f(w) - f*; accuracy is the expected share of rows classified correctly, "
+            f"with its 95% interval. Used: {used}."
+        ),
+        markup.table("Verdict on each private source", header, cells, {2, 3, 4, 5}),
+    )
+
+
+def _interval(shares: tuple[float, float, float]) -> str:
+    value, low, high = (f"{100 * share:.1f}" for share in shares)
+    return f"{value}% ({low} to {high})"
+
+
+def learning(trained: FileFit) -> str:
+    """What the run chose and found on the way: the L2 strength, and notes such as whether sources agree."""
+    model, notes = trained.model, [f"{note.rstrip('.')}." for note in trained.trained.notes]
+    public = [source.name for source in trained.plan.sources if not source.noise.private]
+    if not isinstance(model.settings.alpha, str):
+        why = "as stated"
+    elif trained.plan.converged:
+        why = f"chosen by cross-validation on the rows of {', '.join(map(repr, public))}"
+    else:
+        why = "the default, since no rows without privacy could choose it"
+    strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
+    return markup.section("How it was learned", markup.bullets([strength, *notes]))
+
+
 def the_plan(plan: Plan) -> str:
-    """Order, steps and promise, and every other strategy beside it."""
+    """Order, steps and promise, and every other strategy beside it; what was not run by steps has none of these."""
+    if plan.converged:
+        return markup.section("The plan", *map(markup.paragraph, _describe_converged(plan)))
     rows = [
         (k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.find_spans(plan), start=1)
     ]
@@ -68,6 +116,22 @@ def the_plan(plan: Plan) -> str:
         markup.paragraph(promise),
         *_others(plan),
     )
+
+
+def _describe_converged(plan: Plan) -> list[str]:
+    """What was learned to convergence, and what was expected of the rest."""
+    said = [
+        f"Learned to convergence: {', '.join(map(repr, plan.converged))}. Step sizes and bounds of a single pass play "
+        "no part in that."
+    ]
+    if plan.anchored is not None:
+        start, excess = number(plan.anchored.excess_start), number(plan.anchored.excess)
+        steps = f"{plan.steps:,} step{'s' * (plan.steps > 1)}" if plan.segments else "no steps"
+        said.append(
+            f"Strategy '{plan.strategy}': {steps} on private rows, each used once. Expected f(w) - f*: {start} from "
+            f"the rows without privacy alone, {excess} with all ({plan.theorem})."
+        )
+    return said
 
 
 def _others(plan: Plan) -> list[str]:
@@ -100,7 +164,9 @@ def _others(plan: Plan) -> list[str]:
 
 
 def step_sizes(plan: Plan) -> str:
-    """The size of every step, a line for each source."""
+    """The size of every step, a line for each source; empty where there are no steps."""
+    if not words.was_stepped(plan):
+        return ""
     eta, begin, series = plan.step_sizes(), 0, []
     colours = _colours(plan)
     for segment in plan.segments:
@@ -111,8 +177,9 @@ def step_sizes(plan: Plan) -> str:
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
     x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size (log)", sizes, log=True)
+    mean = "" if plan.anchored is None else " Each coordinate has its own step size: these are the means over them."
     jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True))
-    return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.", series, x, y))
+    return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.{mean}", series, x, y))
 
 
 def _colours(plan: Plan) -> dict[str, int]:
@@ -121,7 +188,9 @@ def _colours(plan: Plan) -> dict[str, int]:
 
 
 def contributed(plan: Plan) -> str:
-    """What each source brings, beside how many rows it has."""
+    """What each source brings, beside how many rows it has; verdicts say more where there are some."""
+    if plan.anchored is not None:
+        return ""
     shares = words.share_information(plan)
     told = "; ".join(
         f"{name!r} has {charts.percent(a)} of the rows and brings {charts.percent(b)} of the information"
@@ -144,13 +213,13 @@ def exchange(plan: Plan) -> str:
     cells = [
         (name, f"{worth:.4g}", number(1 / worth), number(rows[name] * worth)) for name, worth in plan.exchange.items()
     ]
-    header = [
-        "source",
-        f"one row in rows of {cleanest}",
-        f"rows for one of {cleanest}",
-        f"all its rows in rows of {cleanest}",
-    ]
-    return markup.section("Exchange rates", markup.table("What a row is worth", header, cells, {1, 2, 3}))
+    header = ["source", f"one row in rows of {cleanest}", f"rows for one of {cleanest}"]
+    if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
+        table = markup.table("What one more row is worth", header, [row[:3] for row in cells], {1, 2})
+    else:
+        header.append(f"all its rows in rows of {cleanest}")
+        table = markup.table("What a row is worth", header, cells, {1, 2, 3})
+    return markup.section("Exchange rates", table)
 
 
 def path(plan: Plan, recorded: Path, which: str) -> str:
@@ -183,13 +252,29 @@ def comparison(demo: Demo) -> str:
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
     )
     told = (
-        f"The first row is uneven's default, gradients clipped to {demo.plan.problem.clip}, "
-        "but without the intercept that 'uneven fit' adds; no other row clips. privunit goes with the tight ball, "
-        "l2-laplace with the paper's, as the paper has it. No row of data spends more than its site allows. "
+        f"The first row is uneven's default with mechanism quiet, gradients clipped to {demo.plan.problem.clip}, "
+        "but without the intercept that 'uneven fit' adds; no other row clips. The mechanism quiet goes with "
+        "the tight ball, l2-laplace with the paper's, as the paper has it. No row of data spends more than its site "
+        "allows. "
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(
         "Every strategy, measured", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
+    )
+
+
+def public_rows(demo: Demo) -> str:
+    """What a few rows without privacy would change."""
+    from uneven.experiments import describe_public_rows, format_mean
+
+    found = demo.public
+    runs = len(next(iter(found.accuracy.values())))
+    cells = [(way, format_mean(shares)) for way, shares in found.accuracy.items()]
+    caption = f"Test accuracy with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
+    return markup.section(
+        "If some of the rows were public",
+        markup.table(caption, ["learned from", "test accuracy"], cells, {1}, {len(cells) - 1}),
+        markup.bullets(describe_public_rows(found)),
     )
 
 

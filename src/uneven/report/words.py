@@ -25,9 +25,38 @@ def explain(plan: Plan) -> list[str]:
     How far to step: ... on 'b', then ... on 'a'. ...
     What a row is worth: one row of 'a' is worth 6.25 rows of 'b', so the 900 rows of 'b' count for 144 of 'a'.
     """
+    if plan.converged:
+        return _explain_converged(plan)
     return [
         f"What first: {_explain_order(plan)}",
         f"How far to step: {_explain_steps(plan)}",
+        f"What a row is worth: {_explain_worth(plan)}",
+    ]
+
+
+def was_stepped(plan: Plan) -> bool:
+    """Whether any source is used step by step; else all that are used were learned to convergence."""
+    return bool(plan.segments) and (plan.anchored is not None or not plan.converged)
+
+
+def _explain_converged(plan: Plan) -> list[str]:
+    """The answers for a fit that learned some or all of its sources to convergence."""
+    first = f"learn {_join(list(map(repr, plan.converged)))} to convergence: rows without privacy may be read again."
+    stepped = [name for name in plan.order if name not in plan.converged]
+    unused = [source.name for source in plan.sources if source.name not in plan.order]
+    first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""
+    first += f" Leave out {_join(list(map(repr, unused)))}." if unused else ""
+    far = (
+        "each coordinate has its own step size: long where the rows without privacy leave the weights uncertain, short "
+        "where they are known."
+        if was_stepped(plan)
+        else "there are no step sizes to choose."
+    )
+    verdicts = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
+    return [
+        f"What first: {first}",
+        f"How far to step: {far}",
+        *([f"Is private data worth using: {verdicts}"] if verdicts else []),
         f"What a row is worth: {_explain_worth(plan)}",
     ]
 
@@ -81,6 +110,9 @@ def _explain_worth(plan: Plan) -> str:
     others = [name for name in plan.exchange if name != cleanest]
     if not others:
         return f"{cleanest!r} is the only source."
+    if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
+        worth = [f"{number(1 / plan.exchange[name])} more of {name!r}" for name in others]
+        return f"one more row of {cleanest!r} adds as much as {_join(worth)}."
     said = [
         f"one row of {cleanest!r} is worth {number(1 / plan.exchange[name])} rows of {name!r}, so the {rows[name]:,} "
         f"rows of {name!r} count for {number(rows[name] * plan.exchange[name])} of {cleanest!r}"

@@ -137,7 +137,7 @@ def _column_config() -> dict[str, Any]:
         "kind": config.SelectboxColumn("kind", options=list(NOISES), default="local-privacy", width="small"),
         "level": config.NumberColumn("level", help="epsilon, rate or variance", width="small"),
         "mechanism": config.SelectboxColumn(
-            "mechanism", options=list(MECHANISMS), help="of local-privacy; privunit if empty", width="small"
+            "mechanism", options=list(MECHANISMS), help="of local-privacy; quiet if empty", width="small"
         ),
         "price": config.NumberColumn("price", help="of one row", width="small"),
     }

@@ -9,6 +9,7 @@ from typing import Any
 from uneven.io import SourcesFile
 from uneven.noise import NOISES, LocalPrivacy
 from uneven.planner import STRATEGIES, Plan, Source, find_rate_intervals, make_plan, plan
+from uneven.training.planning import problem_ahead
 
 COLUMNS = ("name", "rows", "kind", "level", "mechanism", "price")
 
@@ -72,7 +73,7 @@ def row_of(source: Source) -> dict[str, Any]:
     """Row of the table for a source.
 
     >>> row_of(HOSPITALS[0])
-    {'name': 'clinic', 'rows': 50000, 'kind': 'local-privacy', 'level': 10.0, 'mechanism': 'privunit', 'price': None}
+    {'name': 'clinic', 'rows': 50000, 'kind': 'local-privacy', 'level': 10.0, 'mechanism': 'quiet', 'price': None}
     """
     noise = source.noise.to_dict()
     level = LEVELS[noise["kind"]]
@@ -119,8 +120,9 @@ def sources_of(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Source], list[st
 
 
 def settings_of(file: SourcesFile) -> dict[str, Any]:
-    """Settings of a ``sources.toml``, by the names of `SETTINGS`."""
-    return {**file.problem.to_dict(), "strategy": file.settings.strategy, "moments": file.settings.planned_moments}
+    """What a fit of a ``sources.toml`` would run, as far as known before rows are read, by the names of `SETTINGS`."""
+    problem, _ = problem_ahead(file)
+    return {**problem.to_dict(), "strategy": file.settings.stepping, "moments": file.settings.planned_moments}
 
 
 def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:

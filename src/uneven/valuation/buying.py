@@ -29,10 +29,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Basket:
-    """What some money buys: rows of each offer, and the step that more money would go to first."""
+    """What some money buys: rows of each offer, and the step that more money would go to first.
+
+    `declined` names the sources that would be bought from if that did not raise the bound.
+    """
 
     rows: tuple[tuple[Offer, int], ...] = ()
     margin: Step | None = None
+    declined: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Names of the sources that are bought from."""
+        return tuple(dict.fromkeys(offer.origin for offer, _ in self.rows))
 
     @property
     def spent(self) -> float:

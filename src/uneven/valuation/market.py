@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven.planner import Plan, Source, make_plan
 from uneven.problem import Problem
 from uneven.valuation.buying import Basket, Step, buy, rank_steps
 from uneven.valuation.offers import Offer, Prices, list_menu, make_offer
 from uneven.valuation.worths import Worth
+
+Curve = tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]
+"""Spends, their bounds, and the source that the last of the money goes to."""
 
 POINTS = 60
 """Points of the curve, besides those where a source is sold out."""
@@ -40,6 +44,21 @@ class Market:
             return self.problem.ball**2, None
         plan = make_plan(held, self.problem, moments=self.moments)
         return min(plan.bound, self.problem.ball**2), plan
+
+    def choose(self, money: float) -> Basket:
+        """What to buy: the most precision for the money, unless the bound is lower with less.
+
+        The cleanest rows limit the step sizes of all (Theorem C), so that few of them can raise the bound. Rows no
+        cleaner than those owned do not; and nothing is bought that leaves the bound higher than it was.
+        """
+        most = buy(self.steps, money)
+        cleanest = max((offer.precision for offer in self.owned), default=0.0)
+        no_cleaner = buy([step for step in self.steps if step.offer.precision <= cleanest], money)
+        baskets = (most, no_cleaner, Basket())
+        best = min(baskets, key=lambda basket: self.bound_with(basket.rows)[0])  # of equal ones the first
+        declined = set(most.origins) - set(best.origins)
+        first = [step.offer for step in self.steps if step.before is None]
+        return replace(best, declined=tuple(offer.name for offer in first if offer.origin in declined))
 
 
 def open_market(
@@ -96,15 +115,29 @@ def _select_offers(steps: Sequence[Step], basket: Basket) -> list[Offer]:
     return bought + [step.offer for step in steps if step.before is None and step.offer.origin not in origins]
 
 
-def trace_curve(market: Market, budget: float | None) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
-    """Spend, bound, and the source the last of the money goes to, up to twice the budget or all that is for sale."""
+def trace_curve(market: Market, budget: float | None) -> tuple[Curve, str]:
+    """The curve of bound against spend, up to twice the budget or all for sale; and a note on where it rises."""
     sold_out = np.cumsum([step.price * step.offer.source.rows for step in market.steps])
     total = float(sold_out[-1]) if len(sold_out) else 0.0
     end = total if budget is None else max(budget, min(2.0 * budget, total))
     corners = [float(spend) for spend in sold_out if spend < end]
     spends = sorted({*np.linspace(0.0, end, POINTS).tolist(), *corners, *([] if budget is None else [budget])})
-    bounds = [market.bound_with(buy(market.steps, spend).rows)[0] for spend in spends]
+    baskets = [market.choose(spend) for spend in spends]
+    bounds = [market.bound_with(basket.rows)[0] for basket in baskets]
     # At the very spend that sells a step out, the money still goes to that step: hence a little less than the spend.
     places = np.minimum(np.searchsorted(sold_out, np.array(spends) * (1 - 1e-9)), len(market.steps) - 1)
     going_to = [market.steps[i].offer.origin for i in places] if market.steps else [""] * len(spends)
-    return tuple(spends), tuple(bounds), tuple(going_to)
+    declined = [(spend, basket.declined) for spend, basket in zip(spends, baskets, strict=True) if basket.declined]
+    return (tuple(spends), tuple(bounds), tuple(going_to)), _note_rise(declined, np.array(bounds))
+
+
+def _note_rise(declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArray[np.float64]) -> str:
+    why = (
+        "the cleanest rows limit the step sizes of all (Theorem C), and there the money buys too few of them to make "
+        "up for it."
+    )
+    if declined:
+        names = ", ".join(repr(name) for name in dict.fromkeys(name for _, names in declined for name in names))
+        until = f"Up to a spend of about {declined[-1][0]:,.4g}"
+        return f"{until}, buying from {names} would raise the bound though precision rises too: {why}"
+    return f"The bound rises at some spends: {why}" if (np.diff(bounds) > 1e-9 * bounds[:-1]).any() else ""

@@ -73,6 +73,8 @@ def _describe_purchases(found: Valuation) -> list[str]:
 
 def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
+    if worth.name in found.declined:
+        return f"Buy none of {worth.name!r}: what this money buys of it would raise the bound."
     equal = worth.price / worth.exchange
     costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
     enough = worth.money or 0.0

@@ -13,7 +13,7 @@ from uneven import checks
 from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
 from uneven.valuation import picture, text
-from uneven.valuation.buying import Basket, buy
+from uneven.valuation.buying import Basket
 from uneven.valuation.market import find_worths, open_market, trace_curve
 from uneven.valuation.offers import Prices, checked_prices, checked_range
 from uneven.valuation.worths import Purchase, Worth
@@ -35,7 +35,9 @@ class Valuation:
         What the bound rests on, as in `Plan`.
     budget : float or None
     purchases : tuple of Purchase
-        What to buy, the best deal first.
+        What to buy, the best deal first. They never leave a higher bound than there is without them.
+    declined : tuple of str
+        Sources with as good a deal that are not bought from, since that would raise the bound.
     worths : tuple of Worth
         Sources that are owned, then those to buy from, the best deal first, then the others.
     owned : tuple of Source
@@ -59,6 +61,7 @@ class Valuation:
     theorem: str
     budget: float | None
     purchases: tuple[Purchase, ...]
+    declined: tuple[str, ...]
     worths: tuple[Worth, ...]
     owned: tuple[Source, ...]
     bound_before: float
@@ -113,6 +116,7 @@ class Valuation:
             "budget": self.budget,
             "spent": self.spent,
             "purchases": [purchase.to_dict() for purchase in self.purchases],
+            "declined": list(self.declined),
             "worths": [worth.to_dict() for worth in self.worths],
             "exchange": self.exchange,
             "owned": [source.to_dict() for source in self.owned],
@@ -156,13 +160,13 @@ def value_sources(
     planned = make_plan(described, problem, moments=moments)
     offered = checked_prices(prices, described), checked_range(epsilons)
     market = open_market(described, problem, planned.moments, *offered)
-    basket = buy(market.steps, money) if budget is not None else Basket()
+    basket = market.choose(money) if budget is not None else Basket()
     before, _ = market.bound_with(())
     after, made = market.bound_with(basket.rows)
     worths = tuple(find_worths(market, basket, after, more))
-    spends, bounds, going_to = trace_curve(market, None if budget is None else money)
+    (spends, bounds, going_to), note = trace_curve(market, None if budget is None else money)
     caveats = [
-        *_note_rise(np.array(spends), np.array(bounds), before),
+        *([note] if note else []),
         *(made.caveats if made else ()),
         *_note_exact_rows(problem, worths),
     ]
@@ -172,6 +176,7 @@ def value_sources(
         theorem=planned.theorem,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
+        declined=basket.declined,
         worths=worths,
         owned=tuple(offer.source for offer in market.owned),
         bound_before=before,
@@ -184,16 +189,6 @@ def value_sources(
         going_to=going_to,
         caveats=tuple(caveats),
     )
-
-
-def _note_rise(spends: NDArray[np.float64], bounds: NDArray[np.float64], before: float) -> Iterator[str]:
-    if (np.diff(bounds) > 1e-9 * bounds[:-1]).any():
-        above = np.flatnonzero(bounds > before * (1 + 1e-9))
-        until = f"up to a spend of about {spends[above[-1]]:,.4g}" if len(above) else "at some spends"
-        yield (
-            f"The bound rises {until} though precision does too: the cleanest rows limit the step sizes of all "
-            "(Theorem C), and there the money buys too few of them to make up for it."
-        )
 
 
 def _note_exact_rows(problem: Problem, worths: Sequence[Worth]) -> Iterator[str]:
@@ -257,7 +252,7 @@ def value(
     >>> [(purchase.source, purchase.rows) for purchase in found.purchases]
     [('clinic', 6000), ('survey', 10000)]
     >>> round(1 / found.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    6.6
+    8.3
     """
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
     return value_sources(sources, problem, moments, budget=budget, prices=prices, epsilons=epsilons, more=more)
