@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -131,11 +131,7 @@ def run(
     if decided.anchoring is not None:
         added = anchoring.add_private(job, decided.anchoring, positives[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
-        # The run's own state is in the clock's coordinates; later rows go on by the precision clock, from the answer.
-        sources = describe_sources(job.groups.noises, job.groups.counts, 1)
-        state = convergence.state_after(added.weights, plan_fit(sources, job.problem, job.settings))
-        state = replace(state, silent=added.state.silent, released=added.state.released)
-        return Result([added.weights], (state,), decided.plan, notes=tuple(notes))
+        return Result([added.weights], (added.state,), decided.plan, notes=tuple(notes))
     if decided.converges:
         found = convergence.converge(job, positives)
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
