@@ -74,15 +74,16 @@ def measured(one, other, alpha, repeats=40, rows=MOST):
     guess = rows / predicted(one, other, alpha)
     sizes = sorted({max(100, int(guess * 2.0**k)) for k in np.arange(-5, 1.5)})
     errors = np.log([excess(one, size, alpha, repeats) for size in sizes])
-    last = int(np.flatnonzero(errors > target)[-1])  # from here on the error is smaller
-    if last + 1 == len(sizes):
-        return np.nan
+    larger = np.flatnonzero(errors > target)  # from the last of these on the error is smaller
+    if len(larger) == 0 or larger[-1] + 1 == len(sizes):
+        return np.nan  # no number of rows tried leaves the same error
+    last = int(larger[-1])
     share = (errors[last] - target) / (errors[last] - errors[last + 1])
     return rows / (sizes[last] * (sizes[last + 1] / sizes[last]) ** share)
 
 
 def name(noise):
-    return noise.describe().replace(" (privunit)", "").replace("private, ", "").replace("gradient noise, ", "")
+    return noise.describe().replace(" (quiet)", "").replace("private, ", "").replace("gradient noise, ", "")
 
 
 def draw(found, path):

@@ -5,8 +5,8 @@ measurements of 920 patients and whether they are ill. Put ``processed.cleveland
 https://archive.ics.uci.edu/dataset/45/heart+disease, into a folder ``heart``, set ``UNEVEN_DATA`` to the folder above
 it, and run ``python examples/four_hospitals.py``.
 
-It shows how to do it, not that it pays here: some 150 private rows and one pass at ε = 8 are little to learn from, and
-plain logistic regression on the three public hospitals, printed beside, does better.
+It shows how to do it, not that it pays here: some 150 private rows at ε = 8 are little to learn from. Logistic
+regression on the three public hospitals is printed beside, and does as well.
 """
 
 import os
@@ -53,10 +53,10 @@ def preparation() -> sklearn.base.BaseEstimator:
 
 
 def held_out(measured: np.ndarray, ill: np.ndarray, hospital: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Whether each patient of a random quarter is told right, by all hospitals and by the public ones alone."""
+    """Whether each patient of a random quarter is classified correctly, by all hospitals and by the public ones alone."""
     rng = np.random.default_rng(seed)
     test = rng.random(len(ill)) < 0.25
-    told = ill ^ ((hospital == "switzerland") & (rng.random(len(ill)) < 0.1))
+    labels = ill ^ ((hospital == "switzerland") & (rng.random(len(ill)) < 0.1))
     # What prepares the rows is fitted to hospitals without a privacy rule: fitted to all, it would be a release too.
     public = ~test & (hospital != "va")
     prepare = FrozenEstimator(preparation().fit(measured[public]))
@@ -64,11 +64,11 @@ def held_out(measured: np.ndarray, ill: np.ndarray, hospital: np.ndarray, seed: 
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a few rows are longer than 6 and are shrunk to it
         ours = make_pipeline(prepare, clf.set_fit_request(source=True))
-        ours.fit(measured[~test], told[~test], source=hospital[~test])
+        ours.fit(measured[~test], labels[~test], source=hospital[~test])
     plain = make_pipeline(prepare, LogisticRegression(C=1 / (1e-2 * public.sum()), max_iter=1_000))
-    plain.fit(measured[public], told[public])
-    right = {name: one.predict(measured[test]) == ill[test] for name, one in (("ours", ours), ("plain", plain))}
-    return {**right, "hospital": hospital[test], "fitted": ours[-1]}
+    plain.fit(measured[public], labels[public])
+    correct = {name: one.predict(measured[test]) == ill[test] for name, one in (("ours", ours), ("plain", plain))}
+    return {**correct, "hospital": hospital[test], "fitted": ours[-1]}
 
 
 def main() -> None:
@@ -84,7 +84,7 @@ def main() -> None:
     fitted = splits[0]["fitted"]
     print(f"In this order: {', '.join(fitted.plan_.order)}")
     print(f"Spent: {fitted.privacy_spent_}, ε of each row in a split, simulated: the splits have a seed")
-    print(f"Told right of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va")
+    print(f"Classified correctly of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va")
     whose = np.concatenate([one["hospital"] for one in splits])
     for name in (*RULES, "all"):
         mine = (whose == name) | (name == "all")

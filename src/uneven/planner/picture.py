@@ -92,7 +92,7 @@ def draw_steps(axes: Axes, plan: Plan) -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(f"Step sizes of '{plan.strategy}'", loc="left")
     axes.grid(alpha=0.25)
-    if len(plan.segments) <= LEGEND:
+    if 0 < len(plan.segments) <= LEGEND:
         draw_legend(axes, centre=0.5, columns=2)
 
 

@@ -127,11 +127,11 @@ class Plan:
 
     def step_moments(self) -> NDArray[np.float64]:
         """γ_t² of every step, shape (T,)."""
-        return np.concatenate([segment.moments() for segment in self.segments])
+        return np.concatenate([np.empty(0), *(segment.moments() for segment in self.segments)])
 
     def step_sizes(self) -> NDArray[np.float64]:
         """η_t of every step, shape (T,)."""
-        return np.concatenate(compute_step_sizes(self.segments))
+        return np.concatenate([np.empty(0), *compute_step_sizes(self.segments)])
 
     def evaluated_bound(self) -> float | None:
         """Bound on E‖w - w*‖² with the recursion behind the theorem evaluated step by step.

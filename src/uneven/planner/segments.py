@@ -115,7 +115,7 @@ def sort_noisy_first(batches: Sequence[Batches]) -> list[Batches]:
 def compute_step_sizes(segments: Sequence[Segment]) -> list[NDArray[np.float64]]:
     """η_t of the steps of each segment; t and the clock run on from one segment to the next."""
     moments = [segment.moments() for segment in segments]
-    clock = np.cumsum(1.0 / np.concatenate(moments))
+    clock = np.cumsum(1.0 / np.concatenate([np.empty(0), *moments]))
     sizes, start = [], 0
     for segment, own in zip(segments, moments, strict=True):
         stop = start + len(own)

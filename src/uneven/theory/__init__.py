@@ -7,9 +7,11 @@ moments     what a noisy gradient's second moment is bounded by (Theorem 1, Sect
 order       which source first (Theorem 2)
 rates       step sizes c/t: Theorem 3, B, H_CN, H_NC and the two lemmas on large noise
 precision   the precision clock: Theorems A, B and C
+anchor      the precision clock with a matrix: Theorem D
 recursion   the inequalities all of these sum up, evaluated step by step
 """
 
+from uneven.theory.anchor import theorem_d_excess, theorem_d_gain, theorem_d_precision, theorem_d_steps
 from uneven.theory.moments import laplace_energy, laplace_second_moment, rcn_second_moment
 from uneven.theory.order import deviation_weights, theorem2_deviation, theorem2_order
 from uneven.theory.precision import (
@@ -54,5 +56,9 @@ __all__ = [
     "theorem_b_scale",
     "theorem_c_bound",
     "theorem_c_offset",
+    "theorem_d_excess",
+    "theorem_d_gain",
+    "theorem_d_precision",
+    "theorem_d_steps",
     "two_rate_bound",
 ]
