@@ -179,19 +179,23 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     excess = expected_excess(plain_coordinates(anchor), 0.0)
     state = State(np.zeros(job.problem.n_features))
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
-        anchor, found[name], excess, state = _Source(job, name, counts[name], state).add(anchor, data)
+        share = counts[name] / (before + counts[name])
+        anchor, found[name], excess, state = _Source(job, name, counts[name], share, state).add(anchor, data)
+        before += counts[name]
     return Added(anchor.weights, excess, found, state)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """One private source and the run so far."""
+    """One private source, its share of the rows up to it, and the run so far."""
 
     job: Job
     name: str
     rows: int
+    share: float
     state: State
 
     @property
@@ -224,6 +228,8 @@ class _Source:
             state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
+        if disagreement.found:
+            after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 
     def _task(self, coordinates: Coordinates) -> Task:
@@ -235,6 +241,13 @@ class _Source:
         )
         penalty = coordinates.alpha * coordinates.transform @ coordinates.transform.T
         return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=penalty)
+
+
+def _mixed(before: Anchor, after: Anchor, share: float) -> Anchor:
+    """Where sources disagree, each has its own optimum: that of all rows is their mean, by rows, to second order."""
+    kept = 1.0 - share
+    covariance = kept**2 * before.covariance + share**2 * after.covariance
+    return after.moved(kept * before.weights + share * after.weights, covariance)
 
 
 def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
