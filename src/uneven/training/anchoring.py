@@ -185,7 +185,14 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
         share = counts[name] / (before + counts[name])
         anchor, found[name], excess, state = _Source(job, name, counts[name], share, state).add(anchor, data)
         before += counts[name]
-    return Added(anchor.weights, excess, found, state)
+    return Added(anchor.weights, excess, found, _state_after(state, anchor))
+
+
+def _state_after(state: State, anchor: Anchor) -> State:
+    """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
+    clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
+    went = {"weights": anchor.weights, "average": anchor.weights, "average_weight": clock**2 / 2.0}
+    return replace(state, **went, clock=clock, step_size=0.0)
 
 
 @dataclass(frozen=True)

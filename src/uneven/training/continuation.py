@@ -98,8 +98,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)
     noises = _usable_noises(_declared_noises(noise, trained.groups), rates, problem)
-    kind = tasks_of(trained.plan, settings.average, settings.estimate)[-1].average.kind
-    states = tuple(extend_average(state, kind) for state in trained.states)
+    tasks = tasks_of(trained.plan, settings.average, settings.estimate)  # none if every private source was left out
+    states = tuple(extend_average(state, tasks[-1].average.kind) if tasks else state for state in trained.states)
     return _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
 
 
