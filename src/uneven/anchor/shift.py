@@ -116,7 +116,7 @@ def allow_shift(coordinates: Coordinates, disagreement: Disagreement) -> Coordin
     elsewhere: their geometric mean is off by the root of what either could be off by.
     """
     d = len(coordinates.curvature)
-    floor = np.diag(coordinates.alpha * coordinates.transform @ coordinates.transform.T)
+    floor = coordinates.ridge.max() * (coordinates.transform**2).sum(axis=1)
     return replace(
         coordinates,
         covariance=coordinates.covariance + disagreement.variance * np.eye(d),

@@ -34,7 +34,7 @@ from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
-from uneven.training.convergence import public_rows
+from uneven.training.convergence import intercept_free, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -45,6 +45,10 @@ MOST_ROWS = 20_000
 
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
+
+INTERCEPT = 0.01
+"""Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
+"""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
-    anchor = fit_anchor(X, y, job.problem.alpha)
+    factors = np.maximum(intercept_free(job), INTERCEPT)
+    anchor = fit_anchor(X, y, job.problem.alpha, factors)
     if count <= MOST_ROWS and all(isinstance(source.noise, Exact) for source in sources):
         return anchor
     # Labels that may be wrong, or more rows than were looked at: the answer is that of all rows with their own weights,
@@ -128,7 +133,7 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     problem = replace(job.problem, clip=None)
     worth = sum(source.count * problem.gradient_norm**2 / source.noise.row_energy(problem) for source in sources)
     covariance = anchor.covariance * (len(y) / worth)
-    return anchor.moved(solve(problem, sources).weights, covariance)
+    return anchor.moved(solve(problem, sources, factors).weights, covariance)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
@@ -246,8 +251,7 @@ class _Source:
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
         )
-        penalty = coordinates.alpha * coordinates.transform @ coordinates.transform.T
-        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=penalty)
+        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
 
 
 def _mixed(before: Anchor, after: Anchor, share: float) -> Anchor:
