@@ -30,8 +30,8 @@ PSEUDO_ROWS = 5.0
 ROWS_PER_FEATURE = 1.5
 """Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
 
-STRENGTHS = tuple(10.0 ** (k / 4) for k in range(9))
-"""Factors of alpha that are tried for the start."""
+STRONGEST, STEP = 100.0, 10.0**0.25
+"""Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Anchor:
         return self.curvature() + np.diag(self.ridge)
 
 
-def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0) -> Anchor:
+def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0, chosen: float | None = None) -> Anchor:
     """Learn from exact rows and estimate how far off the answer is.
 
     Parameters
@@ -104,6 +104,9 @@ def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float 
         L2 strength of the objective that is to be minimised.
     factors : array of shape (d,) or float
         Factors p of alpha, one a weight: less than 1 for an intercept.
+    chosen : float or None
+        L2 strength that cross-validation chose for these rows alone; None if alpha was stated. Where it was chosen, λ₀
+        minimises the leave-one-out loss, as it does, instead of the objective.
 
     Examples
     --------
@@ -116,13 +119,14 @@ def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float 
     factors = factors * np.ones(rows.shape[1])
     plain = weights = _solve(rows, labels, alpha, factors, None)
     best: tuple[float, float, Array, Array] | None = None
-    for factor in STRENGTHS:
-        weights = _solve(rows, labels, alpha * factor, factors, weights)
-        margins = leave_one_out_margins(rows, labels, weights, alpha * factor * factors)
-        score = float(np.logaddexp(0.0, -margins).mean() + alpha / 2.0 * factors @ weights**2)
+    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
+    for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
+        weights = _solve(rows, labels, strength, factors, weights)
+        margins = leave_one_out_margins(rows, labels, weights, strength * factors)
+        score = float(np.logaddexp(0.0, -margins).mean() + counted / 2.0 * factors @ weights**2)
         if best is not None and score >= best[0]:
             break
-        best = score, alpha * factor, weights, margins
+        best = score, strength, weights, margins
     assert best is not None
     _, strength, weights, margins = best
     size = float(factors @ plain**2 / factors.sum())

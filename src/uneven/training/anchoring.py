@@ -34,7 +34,7 @@ from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
-from uneven.training.convergence import intercept_free, public_rows
+from uneven.training.convergence import carried_share, intercept_free, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -125,7 +125,8 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
     factors = np.maximum(intercept_free(job), INTERCEPT)
-    anchor = fit_anchor(X, y, job.problem.alpha, factors)
+    chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
+    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen)
     if count <= MOST_ROWS and all(isinstance(source.noise, Exact) for source in sources):
         return anchor
     # Labels that may be wrong, or more rows than were looked at: the answer is that of all rows with their own weights,
