@@ -21,8 +21,8 @@ from uneven.noise import Noise
 
 Array = NDArray[np.float64]
 
-SHARE = 0.1
-"""Share of a private source's rows that measure."""
+SHARE, SHORT = 0.1, 0.02
+"""Share of a private source's rows that measure; where the measurement cannot also be a step, so that they are lost."""
 
 LEVEL = 0.01
 """Probability below which chance is not believed."""

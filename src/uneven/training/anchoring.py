@@ -1,8 +1,8 @@
 """Public rows as the anchor of private ones: what they say, what each private source would add, and adding it.
 
 Stage one reads rows without privacy to convergence: the start, its uncertainty and the curvature. A verdict on each
-private source follows before any ε is spent. Stage two uses the private sources one after the other: the first tenth of
-each measures whether it agrees with the anchor, the rest moves the weights by the matrix clock of Theorem D.
+private source follows before any ε is spent. Stage two uses the private sources one after the other: the first rows of
+each measure whether it agrees with the anchor, the rest move the weights by the matrix clock of Theorem D.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.shape import choose_coordinates, plain_coordinates
-from uneven.anchor.shift import SHARE, Disagreement, react
+from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.anchor.verdicts import Information, Verdict, judge_sources
@@ -216,17 +216,18 @@ class _Source:
         return self.job.groups.noises[self.name]
 
     def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
-        """Measure with the first tenth, then step through the rest."""
+        """Measure with the first rows, then step through the rest."""
         problem, seed = self.job.problem, self.job.settings.random_state
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        tenth = max(1, int(SHARE * self.rows) // problem.batch_size)
-        coming = chunks((self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, tenth)
+        wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
+        first = max(1, int(wanted) // problem.batch_size)
+        coming = chunks((self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, first)
         coordinates = plain_coordinates(anchor)
         total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
         for chunk in coming:
             found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
             total, measured = total + found, measured + len(chunk.y)
-            if measured >= SHARE * self.rows:
+            if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = _information(self.noise, measured, problem)(coordinates.activity)
