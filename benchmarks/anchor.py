@@ -152,8 +152,8 @@ def show_auto(scores):
 
 
 def twelve(runs):
-    print("                 alpha = 1e-3: excess objective                                           alpha = auto: test")
-    print("data       exact  eps  exact rows alone  private alone    anchored         share   goal    exact   anchored")
+    print("alpha = 1e-3: excess objective; alpha = auto: test log loss and accuracy")
+    print("data       exact  eps  exact rows alone  private alone    anchored         share   goal    exact, anchored")
     for name, rows in (("mnist", 60_000), ("covertype", 102_000)):
         for public in (100, 500, 2000):
             for epsilon in (1.0, 3.0):
@@ -207,9 +207,7 @@ NUMBERS, CATEGORIES = [0, 3, 4, 7, 9, 11], [1, 2, 5, 6, 8, 10, 12]
 def patients():
     """Measurements with NaN for gaps, 1 for ill and -1 for well, and the hospital."""
     folder = Path(os.environ["UNEVEN_DATA"]) / "heart"
-    tables = [
-        np.genfromtxt(folder / f"processed.{name}.data", delimiter=",", missing_values="?") for name in HOSPITALS
-    ]
+    tables = [np.genfromtxt(folder / f"processed.{name}.data", delimiter=",", missing_values="?") for name in HOSPITALS]
     table = np.concatenate(tables)
     return table[:, :13], np.where(table[:, 13] > 0, 1, -1), np.repeat(HOSPITALS, [len(one) for one in tables])
 

@@ -93,7 +93,9 @@ class Anchor:
         return self.curvature() + np.diag(self.ridge)
 
 
-def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0, chosen: float | None = None) -> Anchor:
+def fit_anchor(
+    X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0, chosen: float | None = None
+) -> Anchor:
     """Learn from exact rows and estimate how far off the answer is.
 
     Parameters

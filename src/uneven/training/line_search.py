@@ -36,6 +36,8 @@ def candidates(plan: Plan, count: int) -> list[Plan]:
 
 def as_planned(plan: Plan) -> Plan:
     """Plan as its inputs have it, whatever rate a search has put into it."""
+    if plan.anchored is not None or plan.converged:
+        return plan
     return make_plan(plan.sources, plan.problem, plan.strategy, plan.moments)
 
 
