@@ -84,7 +84,9 @@ def main() -> None:
     fitted = splits[0]["fitted"]
     print(f"In this order: {', '.join(fitted.plan_.order)}")
     print(f"Spent: {fitted.privacy_spent_}, ε of each row in a split, simulated: the splits have a seed")
-    print(f"Classified correctly of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va")
+    print(
+        f"Classified correctly of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va"
+    )
     whose = np.concatenate([one["hospital"] for one in splits])
     for name in (*RULES, "all"):
         mine = (whose == name) | (name == "all")

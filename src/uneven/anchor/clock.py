@@ -40,7 +40,8 @@ class Coordinates:
         Mean length of a row's clipped gradient over the clip.
     clip : float
         C, the norm that rows' gradients are clipped to, in these coordinates.
-    alpha : float
+    ridge : array of shape (d,)
+        L2 strength of each weight w.
     longest_step : float
         2/L, L a bound on the curvature.
     """
@@ -53,7 +54,7 @@ class Coordinates:
     clip_shift: Array
     activity: float
     clip: float
-    alpha: float
+    ridge: Array
     longest_step: float
 
     @property
@@ -62,8 +63,13 @@ class Coordinates:
         return np.diag(self.covariance).copy()
 
     def gradient_of_penalty(self, u: Array) -> Array:
-        """αTTᵀu."""
-        return np.asarray(self.alpha * self.transform @ (self.transform.T @ u))
+        """T·diag(ridge)·Tᵀu."""
+        return np.asarray(self.penalty @ u)
+
+    @property
+    def penalty(self) -> Array:
+        """T·diag(ridge)·Tᵀ, the matrix of the L2 term."""
+        return np.asarray((self.transform * self.ridge) @ self.transform.T)
 
     def weights(self, u: Array) -> Array:
         """w = Tᵀu."""

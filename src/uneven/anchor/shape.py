@@ -57,7 +57,7 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP) -> Coordi
     lengths, slopes = np.linalg.norm(anchor.X @ shape.T, axis=1), anchor.slopes
     cap = clip / np.maximum(lengths, 1e-300)
     taken = (np.maximum(slopes - cap, 0.0) * anchor.y)[:, None] * anchor.X
-    clipped = anchor.curvature(slopes < cap) + anchor.alpha * np.eye(len(shape))
+    clipped = anchor.curvature(slopes < cap) + np.diag(anchor.ridge)
     curvature, Q = np.linalg.eigh(shape @ clipped @ shape.T)
     T = Q.T @ shape
     back = np.linalg.inv(T)
@@ -71,7 +71,7 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP) -> Coordi
         clip_shift=T @ taken.mean(axis=0),
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
         clip=clip,
-        alpha=anchor.alpha,
+        ridge=anchor.ridge,
         longest_step=2.0 / steepest,
     )
 

@@ -21,8 +21,8 @@ from uneven.noise import Noise
 
 Array = NDArray[np.float64]
 
-SHARE = 0.1
-"""Share of a private source's rows that measure."""
+SHARE, SHORT = 0.1, 0.02
+"""Share of a private source's rows that measure; where the measurement cannot also be a step, so that they are lost."""
 
 LEVEL = 0.01
 """Probability below which chance is not believed."""
@@ -116,7 +116,7 @@ def allow_shift(coordinates: Coordinates, disagreement: Disagreement) -> Coordin
     elsewhere: their geometric mean is off by the root of what either could be off by.
     """
     d = len(coordinates.curvature)
-    floor = np.diag(coordinates.alpha * coordinates.transform @ coordinates.transform.T)
+    floor = coordinates.ridge.max() * (coordinates.transform**2).sum(axis=1)
     return replace(
         coordinates,
         covariance=coordinates.covariance + disagreement.variance * np.eye(d),

@@ -30,8 +30,8 @@ PSEUDO_ROWS = 5.0
 ROWS_PER_FEATURE = 1.5
 """Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
 
-STRENGTHS = tuple(10.0 ** (k / 4) for k in range(9))
-"""Factors of alpha that are tried for the start."""
+STRONGEST, STEP = 100.0, 10.0**0.25
+"""Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Anchor:
         V₀.
     margins : array of shape (n,)
         Leave-one-out margins of the rows.
+    factors : array of shape (d,) or float
+        Factors p of alpha, one a weight.
     """
 
     X: Array
@@ -60,6 +62,12 @@ class Anchor:
     weights: Array
     covariance: Array
     margins: Array
+    factors: Array | float = 1.0
+
+    @property
+    def ridge(self) -> Array:
+        """α·p, the L2 strength of each weight."""
+        return self.alpha * self.factors * np.ones(len(self.weights))
 
     @property
     def knows_curvature(self) -> bool:
@@ -81,11 +89,13 @@ class Anchor:
 
     @property
     def hessian(self) -> Array:
-        """H = curvature + alpha·I."""
-        return self.curvature() + self.alpha * np.eye(len(self.weights))
+        """H = curvature + α·diag(p)."""
+        return self.curvature() + np.diag(self.ridge)
 
 
-def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float) -> Anchor:
+def fit_anchor(
+    X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0, chosen: float | None = None
+) -> Anchor:
     """Learn from exact rows and estimate how far off the answer is.
 
     Parameters
@@ -94,6 +104,11 @@ def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float) -> Anchor:
     y : array of shape (n,), labels -1 and 1
     alpha : float
         L2 strength of the objective that is to be minimised.
+    factors : array of shape (d,) or float
+        Factors p of alpha, one a weight: less than 1 for an intercept.
+    chosen : float or None
+        L2 strength that cross-validation chose for these rows alone; None if alpha was stated. Where it was chosen, λ₀
+        minimises the leave-one-out loss, as it does, instead of the objective.
 
     Examples
     --------
@@ -103,22 +118,25 @@ def fit_anchor(X: ArrayLike, y: ArrayLike, alpha: float) -> Anchor:
     (2, 2)
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    plain = weights = _solve(rows, labels, alpha, None)
+    factors = factors * np.ones(rows.shape[1])
+    plain = weights = _solve(rows, labels, alpha, factors, None)
     best: tuple[float, float, Array, Array] | None = None
-    for factor in STRENGTHS:
-        weights = _solve(rows, labels, alpha * factor, weights)
-        margins = leave_one_out_margins(rows, labels, weights, alpha * factor)
-        score = float(np.logaddexp(0.0, -margins).mean() + alpha / 2.0 * weights @ weights)
+    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
+    for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
+        weights = _solve(rows, labels, strength, factors, weights)
+        margins = leave_one_out_margins(rows, labels, weights, strength * factors)
+        score = float(np.logaddexp(0.0, -margins).mean() + counted / 2.0 * factors @ weights**2)
         if best is not None and score >= best[0]:
             break
-        best = score, alpha * factor, weights, margins
+        best = score, strength, weights, margins
     assert best is not None
     _, strength, weights, margins = best
-    covariance = sandwich(rows, margins, strength, alpha, float(plain @ plain) / len(plain))
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins)
+    size = float(factors @ plain**2 / factors.sum())
+    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size)
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors)
 
 
-def leave_one_out_margins(X: Array, y: Array, weights: Array, strength: float) -> Array:
+def leave_one_out_margins(X: Array, y: Array, weights: Array, strength: Array | float) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
     m₍ᵢ₎ = mᵢ - qᵢgᵢ/(1 - qᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|.
@@ -130,15 +148,15 @@ def leave_one_out_margins(X: Array, y: Array, weights: Array, strength: float) -
     return np.asarray(margins - slopes * reach / (1.0 - slopes * (1.0 - slopes) * reach))
 
 
-def sandwich(X: Array, margins: Array, strength: float, alpha: float, size: float) -> Array:
+def sandwich(X: Array, margins: Array, strength: Array | float, alpha: Array | float, size: float) -> Array:
     """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
 
     Parameters
     ----------
     X : array of shape (n, d)
     margins : array of shape (n,)
-    strength, alpha : float
-        λ₀ and α.
+    strength, alpha : float or array of shape (d,)
+        λ₀ and α, of all weights or of each.
     """
     n, d = X.shape
     slopes = expit(-margins)
@@ -152,6 +170,6 @@ def _curvature(X: Array, slopes: Array) -> Array:
     return np.asarray((X.T * (slopes * (1.0 - slopes))) @ X / len(slopes))
 
 
-def _solve(X: Array, y: Array, strength: float, start: Array | None) -> Array:
+def _solve(X: Array, y: Array, strength: float, factors: Array, start: Array | None) -> Array:
     problem = Problem(n_features=X.shape[1], alpha=strength, batch_size=1)
-    return solve(problem, [PublicRows.from_arrays(X, y)], start=start).weights
+    return solve(problem, [PublicRows.from_arrays(X, y)], factors, start).weights

@@ -1,8 +1,8 @@
 """Public rows as the anchor of private ones: what they say, what each private source would add, and adding it.
 
 Stage one reads rows without privacy to convergence: the start, its uncertainty and the curvature. A verdict on each
-private source follows before any ε is spent. Stage two uses the private sources one after the other: the first tenth of
-each measures whether it agrees with the anchor, the rest moves the weights by the matrix clock of Theorem D.
+private source follows before any ε is spent. Stage two uses the private sources one after the other: the first rows of
+each measure whether it agrees with the anchor, the rest move the weights by the matrix clock of Theorem D.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.shape import choose_coordinates, plain_coordinates
-from uneven.anchor.shift import SHARE, Disagreement, react
+from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.anchor.verdicts import Information, Verdict, judge_sources
@@ -34,7 +34,7 @@ from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
-from uneven.training.convergence import public_rows
+from uneven.training.convergence import carried_share, intercept_free, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -45,6 +45,10 @@ MOST_ROWS = 20_000
 
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
+
+INTERCEPT = 0.01
+"""Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
+"""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,9 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
-    anchor = fit_anchor(X, y, job.problem.alpha)
+    factors = np.maximum(intercept_free(job), INTERCEPT)
+    chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
+    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen)
     if count <= MOST_ROWS and all(isinstance(source.noise, Exact) for source in sources):
         return anchor
     # Labels that may be wrong, or more rows than were looked at: the answer is that of all rows with their own weights,
@@ -128,7 +134,7 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     problem = replace(job.problem, clip=None)
     worth = sum(source.count * problem.gradient_norm**2 / source.noise.row_energy(problem) for source in sources)
     covariance = anchor.covariance * (len(y) / worth)
-    return anchor.moved(solve(problem, sources).weights, covariance)
+    return anchor.moved(solve(problem, sources, factors).weights, covariance)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
@@ -179,19 +185,30 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     excess = expected_excess(plain_coordinates(anchor), 0.0)
     state = State(np.zeros(job.problem.n_features))
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
-        anchor, found[name], excess, state = _Source(job, name, counts[name], state).add(anchor, data)
-    return Added(anchor.weights, excess, found, state)
+        share = counts[name] / (before + counts[name])
+        anchor, found[name], excess, state = _Source(job, name, counts[name], share, state).add(anchor, data)
+        before += counts[name]
+    return Added(anchor.weights, excess, found, _state_after(state, anchor))
+
+
+def _state_after(state: State, anchor: Anchor) -> State:
+    """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
+    clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
+    went = {"weights": anchor.weights, "average": anchor.weights, "average_weight": clock**2 / 2.0}
+    return replace(state, **went, clock=clock, step_size=0.0)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """One private source and the run so far."""
+    """One private source, its share of the rows up to it, and the run so far."""
 
     job: Job
     name: str
     rows: int
+    share: float
     state: State
 
     @property
@@ -199,19 +216,19 @@ class _Source:
         return self.job.groups.noises[self.name]
 
     def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
-        """Measure with the first tenth, then step through the rest."""
+        """Measure with the first rows, then step through the rest."""
         problem, seed = self.job.problem, self.job.settings.random_state
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        tenth = max(1, int(SHARE * self.rows) // problem.batch_size)
-        coming = iterate_chunks(
-            (self.name,), [checked_rows(self.name, data, problem.n_features)], problem, order, tenth
-        )
+        wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
+        first = max(1, int(wanted) // problem.batch_size)
+        rows = checked_rows(self.name, data, problem.n_features)
+        coming = iterate_chunks((self.name,), [rows], problem, order, first)
         coordinates = plain_coordinates(anchor)
         total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
         for chunk in coming:
             found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
             total, measured = total + found, measured + len(chunk.y)
-            if measured >= SHARE * self.rows:
+            if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = _information(self.noise, measured, problem)(coordinates.activity)
@@ -226,6 +243,8 @@ class _Source:
             state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
+        if disagreement.found:
+            after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 
     def _task(self, coordinates: Coordinates) -> Task:
@@ -235,8 +254,14 @@ class _Source:
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
         )
-        penalty = coordinates.alpha * coordinates.transform @ coordinates.transform.T
-        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=penalty)
+        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
+
+
+def _mixed(before: Anchor, after: Anchor, share: float) -> Anchor:
+    """Where sources disagree, each has its own optimum: that of all rows is their mean, by rows, to second order."""
+    kept = 1.0 - share
+    covariance = kept**2 * before.covariance + share**2 * after.covariance
+    return after.moved(kept * before.weights + share * after.weights, covariance)
 
 
 def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:

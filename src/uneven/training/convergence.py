@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
+from uneven.anchor.solver import solve, source_weight
 from uneven.anchor.strength import choose_alpha
 from uneven.engine import State
 from uneven.noise import FlippedLabels
 from uneven.planner import Plan
+from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -64,7 +65,22 @@ def with_chosen_alpha(job: Job, names: Collection[str], positive: Any) -> Job:
     if not isinstance(job.settings.alpha, str):
         return job
     chosen = choose_alpha(job.problem, public_rows(job, names, positive), intercept_free(job))
-    return replace(job, alpha=chosen.alpha * job.scale.factor**2)
+    return replace(job, alpha=chosen.alpha * job.scale.factor**2 * carried_share(job.groups, job.problem))
+
+
+def carried_share(groups: Grouped, problem: Problem) -> float:
+    """Share of rows without privacy, each row counted by its worth: alpha times the rows is what carries over to all.
+
+    >>> from uneven.training.grouping import group_pieces
+    >>> carried_share(group_pieces({"open": 30}, None), Problem(5, 1e-3, 50))
+    1.0
+    """
+    worth = {
+        name: count * source_weight(groups.noises[name], problem)
+        for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
+    }
+    public = sum(one for name, one in worth.items() if not groups.noises[name].private)
+    return float(public / sum(worth.values()))
 
 
 def intercept_free(job: Job) -> Array:
