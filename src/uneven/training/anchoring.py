@@ -197,8 +197,14 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
 def _state_after(state: State, anchor: Anchor) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
     clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
-    went = {"weights": anchor.weights, "average": anchor.weights, "average_weight": clock**2 / 2.0}
-    return replace(state, **went, clock=clock, step_size=0.0)
+    return replace(
+        state,
+        weights=anchor.weights,
+        average=anchor.weights,
+        average_weight=clock**2 / 2.0,
+        clock=clock,
+        step_size=0.0,
+    )
 
 
 @dataclass(frozen=True)

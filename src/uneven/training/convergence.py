@@ -22,7 +22,7 @@ from uneven.training.job import Job
 
 Array = NDArray[np.float64]
 
-MOST_CELLS = 10**9
+MOST_CELLS = 10**7
 """Numbers in rows that are streamed, above which one pass of SGD is as good and far quicker than many readings."""
 
 

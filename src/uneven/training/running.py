@@ -24,6 +24,8 @@ from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
 
+MANY = "So many rows that one pass over them is as good as learning to convergence."
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -138,7 +140,8 @@ def run(
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
-    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path)
+    notes = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
+    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, notes)
 
 
 def _run_steps(
