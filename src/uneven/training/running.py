@@ -140,8 +140,8 @@ def run(
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
-    notes = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
-    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, notes)
+    told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
+    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, told)
 
 
 def _run_steps(
