@@ -63,9 +63,8 @@ def verdicts(plan: Plan) -> str:
     header = ["source", "worth it?", "excess with", "excess without", "accuracy with", "accuracy without"]
     used, start = ", ".join(map(repr, plan.anchored.order)) or "none", plan.anchored.excess_start
     rows = [(name, one.excess, one.excess_without) for name, one in plan.verdicts.items()]
-    axis = axis_for(
-        "expected f(w) - f* (smaller is better)", [start, *(x for _, *pair in rows for x in pair)], log=True
-    )
+    largest = max([start, *(x for _, *pair in rows for x in pair)])
+    axis = Axis("expected excess", 0.0, 1.05 * largest or 1.0)  # from zero, so that a small gain looks small
     told = "Filled: without this source. Hollow: with it. Dotted: from the rows without privacy alone."
     return markup.section(
         "Is the private data worth its ε?",
