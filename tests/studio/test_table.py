@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import uneven
 from uneven.io import sources_from_text, sources_to_text
 from uneven.studio import table
+from uneven.training.planning import plan_ahead
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
@@ -110,3 +111,13 @@ def test_settings_survive_a_file():
     file = sources_from_text(sources_to_text(table.HOSPITALS, **settings))
     assert table.settings_of(file) == settings
     assert set(settings) == set(table.SETTINGS)
+
+
+def test_a_file_is_planned_as_a_fit_runs_it():
+    """With a public row_norm the scale is known: rows are divided, an intercept is added, alpha follows."""
+    text = sources_to_text(table.HOSPITALS, n_features=54, alpha=1e-3, row_norm=2.0, strategy="auto")
+    file = sources_from_text(text)
+    settings = table.settings_of(file)
+    assert table.plan_of([entry.source for entry in file.sources], settings) == plan_ahead(file)[0]
+    assert (settings["n_features"], settings["strategy"]) == (55, "precision")
+    assert settings["alpha"] != 1e-3

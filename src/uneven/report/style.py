@@ -30,7 +30,7 @@ li { margin: .3rem 0; }
 a { color: var(--link); }
 h1, h2, h3, p, li, figcaption { overflow-wrap: anywhere; }
 td, th { overflow-wrap: anywhere; min-width: 4.6rem; }
-td:not(.number) { min-width: 5.4rem; }
+td:not(.number) { min-width: 4.9rem; }
 .lead { color: var(--muted); font-size: 1.05rem; }
 .muted, caption, figcaption { color: var(--muted); font-size: .9rem; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; }
