@@ -4,6 +4,7 @@ backend     the seam: what a backend promises, and `advance`, which checks and c
 reference   the specification, a backend: a plain NumPy loop
 compiled    the default backend, which picks one of the next two
 kernels     the compiled loop over dense rows
+matrix      the same with a step size per coordinate
 sparse      the compiled loop over sparse rows
 plans       what the engine needs to know of a plan
 state       what a run carries from one chunk of rows to the next

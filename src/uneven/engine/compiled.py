@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uneven.engine import kernels, reference, sparse
+from uneven.engine import kernels, matrix, reference, sparse
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
 from uneven.matrices import is_sparse
@@ -26,9 +26,9 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         _refuse_dense_noise(state, task, sources)
         sparse.advance(w, average, counters, chunk.arrays, sources, spec)
     elif isinstance(task.schedule, MatrixClock):
-        matrix = np.array([task.schedule.variance, task.schedule.curvature])
+        clock = np.array([task.schedule.variance, task.schedule.curvature])
         penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(task.penalty)
-        kernels.advance_matrix(w, matrix, penalty, counters, chunk.arrays, sources, spec, rng)
+        matrix.advance(w, clock, penalty, counters, chunk.arrays, sources, spec, rng)
     else:
         twin = None if twin is None else twin.copy()
         kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
@@ -58,7 +58,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
         raise ValueError(f"noise must have a compiled form to be measured, got {task.noises[0]!r}")
     sources, spec = numbers
     counters, w = kernels.counters_of(state, task), state.weights.copy()
-    total = kernels.measure(w, counters, chunk.arrays, sources, spec, rng)
+    total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)
     return total, kernels.state_of(task, state, counters, w, state.average.copy(), state.twin)
 
 
