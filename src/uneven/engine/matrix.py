@@ -1,4 +1,4 @@
-"""The compiled loop of a matrix clock: one step size per coordinate (Theorem D), and a measurement that takes no step."""
+"""The compiled loop of a matrix clock (Theorem D): one step size per coordinate, or a measurement without a step."""
 
 from __future__ import annotations
 
