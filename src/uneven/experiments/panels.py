@@ -214,6 +214,11 @@ def build_beyond(dataset: str, counts: Counts, n_features: int) -> Panel:
             Case("Strictest ε", epsilon, plan_as_published(rows, n_features, "arbitrary", epsilon, clean=epsilon)),
             Case("uneven", epsilon, plan_private(both, rows, n_features, **OURS)),
             Case("uneven, strictest ε", epsilon, plan_private(strictest, rows, n_features, **OURS)),
+            Case(
+                "uneven, strictest ε, privunit",
+                epsilon,
+                plan_private(strictest, rows, n_features, **{**OURS, "mechanism": "privunit"}),
+            ),
         ]
     cases += [
         Case("CleanOnly", math.nan, plan_as_published(rows, n_features, "clean-only", 1.0)),
