@@ -6,7 +6,7 @@ https://archive.ics.uci.edu/dataset/45/heart+disease, into a folder ``heart``, s
 it, and run ``python examples/four_hospitals.py``.
 
 It shows how to do it, not that it pays here: some 150 private rows at ε = 8 are little to learn from. Logistic
-regression on the three public hospitals is printed beside, and does as well.
+regression on the three public hospitals is printed beside, and does nearly as well.
 """
 
 import os
