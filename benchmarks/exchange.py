@@ -91,7 +91,7 @@ def draw(found, path):
 
     figure = Figure(figsize=(7.2, 5.4), layout="constrained")
     axes = figure.subplots()
-    line = np.array([0.7, 120])
+    line = np.array([0.4, 120])
     axes.fill_between(line, line / 1.7, line * 1.7, color="#56B4E9", alpha=0.25, lw=0, label="within a factor of 1.7")
     axes.plot(line, line, color="#555555", lw=1)
     for alpha, marker, colour in ((0.1, "o", "#0072B2"), (0.01, "D", "#E69F00")):

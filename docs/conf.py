@@ -22,3 +22,4 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 default_role = "code"
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes of many classes share names: no link targets for them

@@ -6,7 +6,7 @@ https://archive.ics.uci.edu/dataset/45/heart+disease, into a folder ``heart``, s
 it, and run ``python examples/four_hospitals.py``.
 
 It shows how to do it, not that it pays here: some 150 private rows at ε = 8 are little to learn from. Logistic
-regression on the three public hospitals is printed beside, and does as well.
+regression on the three public hospitals is printed beside, and does nearly as well.
 """
 
 import os
@@ -53,7 +53,7 @@ def preparation() -> sklearn.base.BaseEstimator:
 
 
 def held_out(measured: np.ndarray, ill: np.ndarray, hospital: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Whether each patient of a random quarter is classified correctly, by all hospitals and by the public ones alone."""
+    """Whether each patient of a random quarter is classified correctly, by all hospitals and by the public ones."""
     rng = np.random.default_rng(seed)
     test = rng.random(len(ill)) < 0.25
     labels = ill ^ ((hospital == "switzerland") & (rng.random(len(ill)) < 0.1))
@@ -84,9 +84,7 @@ def main() -> None:
     fitted = splits[0]["fitted"]
     print(f"In this order: {', '.join(fitted.plan_.order)}")
     print(f"Spent: {fitted.privacy_spent_}, ε of each row in a split, simulated: the splits have a seed")
-    print(
-        f"Classified correctly of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va"
-    )
+    print(f"Correct of a quarter held out, mean of {SPLITS} splits: all four, and logistic regression without va")
     whose = np.concatenate([one["hospital"] for one in splits])
     for name in (*RULES, "all"):
         mine = (whose == name) | (name == "all")

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from uneven.io.source_entry import SOURCE_KEYS
+from uneven.io.sources_file import TOP_KEYS
+
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("UNEVEN_DATA", ROOT.parent / "shared" / "data"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -125,6 +128,14 @@ def test_the_import_rules_are_those_that_are_checked():
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     checked = [set(layer.split(" | ")) for layer in rules[0]["layers"] if layer != "__main__"]
     assert told == checked
+
+
+def test_every_key_of_sources_files_is_explained():
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    above, below = page.split("### Keys above the sources")[1].split("### Keys of a source")
+    for keys, text in ((TOP_KEYS, above), (SOURCE_KEYS, below)):
+        first = re.findall(r"^\| (`[^|]+) \|", text, flags=re.M)
+        assert set(keys) - {"source"} == {key for cell in first for key in re.findall(r"`(\w+)`", cell)}
 
 
 def test_version_is_said_once():
