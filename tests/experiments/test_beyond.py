@@ -119,12 +119,14 @@ def test_cases_averaged_differently_share_their_random_numbers(tmp_path, tiny):
     assert measured.settings["optimum"]["objective"] < 0.6931
 
 
-def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9):
+def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9, privunit=0.1):
     """Runs with these mean excesses over an optimum of 1 and 90% accuracy."""
     noise = 0.001 * np.random.default_rng(0).normal(size=RUNS)
     objective = {("Algorithm2", e): 1 + theirs + noise for e in EPSILONS}
     objective |= {("uneven", e): 1 + ours(e) + 0.01 * noise for e in EPSILONS}
     objective |= {("uneven, clean only", math.nan): 1 + alone + noise, ("CleanOnly", math.nan): 3 + noise}
+    objective |= {("uneven, strictest ε", e): 1 + 0.1 + 0.01 * noise for e in EPSILONS}
+    objective |= {("uneven, strictest ε, privunit", e): 1 + privunit + 0.011 * noise for e in EPSILONS}
     values = {"objective": objective, "accuracy": {key: np.full(RUNS, accuracy) for key in objective}}
     settings = {"optimum": {"objective": 1.0, "accuracy": 0.91, "nothing": 2.0, "majority": 0.5}, "varies": "ε_N"}
     return Results("beyond-mnist", settings, values)
@@ -133,11 +135,12 @@ def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9):
 @pytest.mark.parametrize(
     ("options", "verdicts"),
     [
-        ({"ours": lambda e: 0.09 if e <= 3 else 0.24}, [HOLDS, HOLDS, HOLDS]),
-        ({"ours": lambda e: 0.11 if e <= 3 else 0.24}, [FAILS, HOLDS, HOLDS]),
-        ({"ours": lambda e: 0.09 if e < 10 else 0.26}, [FAILS, HOLDS, HOLDS]),
-        ({"ours": lambda _: 0.09, "accuracy": 0.894}, [HOLDS, FAILS, HOLDS]),
-        ({"ours": lambda _: 0.09, "alone": 0.0895}, [HOLDS, HOLDS, FAILS]),
+        ({"ours": lambda e: 0.018 if e <= 3 else 0.038}, [HOLDS, HOLDS, HOLDS, HOLDS]),
+        ({"ours": lambda e: 0.022 if e <= 3 else 0.038}, [FAILS, HOLDS, HOLDS, HOLDS]),
+        ({"ours": lambda e: 0.018 if e < 10 else 0.042}, [FAILS, HOLDS, HOLDS, HOLDS]),
+        ({"ours": lambda _: 0.018, "accuracy": 0.894}, [HOLDS, FAILS, HOLDS, HOLDS]),
+        ({"ours": lambda _: 0.018, "alone": 0.0175}, [HOLDS, HOLDS, FAILS, HOLDS]),
+        ({"ours": lambda _: 0.018, "privunit": 0.099}, [HOLDS, HOLDS, HOLDS, FAILS]),
     ],
 )
 def test_targets(options, verdicts):
