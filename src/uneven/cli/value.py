@@ -35,7 +35,7 @@ def command(
     problem, _ = problem_ahead(described)  # the one that a fit solves, where that is known without reading rows
     with located(str(described.path)):
         found = value_sources(
-            [entry.source for entry in described.sources],
+            described.described(),
             problem,
             described.settings.planned_moments,
             budget=budget,

@@ -118,6 +118,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     intercept_ : array of shape (1,) or (n_classes,)
     alpha_ : float
         L2 strength that was used.
+    notes_ : tuple of str
+        What the fit found on its way, such as whether private sources agree with the public ones.
     plan_ : Plan
         For the rows scaled to norm 1, the intercept's feature included. ``plan_.verdicts`` says what each private
         source was expected to add.
@@ -232,6 +234,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
+        self.notes_ = trained.notes
+        for note in trained.notes:
+            if "disagrees with the anchor" in note:
+                warnings.warn(note, UserWarning, stacklevel=3)
         self._progress = keep_progress(trained, self.noise)
         return self
 

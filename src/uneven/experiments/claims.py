@@ -272,7 +272,7 @@ def judge_interval(results: Results) -> Claim:
 
 
 def _target(results: Results) -> Target:
-    return TARGETS[results.panel.rsplit("-", 1)[1]]
+    return TARGETS.get(results.panel.rsplit("-", 1)[-1], TARGETS["mnist"])
 
 
 def judge_silence(results: Results) -> Claim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
@@ -70,11 +71,25 @@ class SourcesFile:
         clip = None if isinstance(s.clip, str) else s.clip
         return Problem(self.n_features, s.stated_alpha, s.batch_size, s.loss, s.radius, clip)
 
+    def described(self) -> list[Source]:
+        """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""
+        with located(str(self.path)):
+            if self.shared is None or all(entry.stated_rows is not None for entry in self.sources):
+                return [entry.source for entry in self.sources]
+            assert self.source_column is not None
+            counts: Counter[str] = Counter()
+            for _, _, said in self.shared.read(self.label, self.feature_names, [self.source_column], checked=False):
+                counts.update(map(str, said[self.source_column].tolist()))
+            for entry in self.sources:
+                if not counts[entry.name]:
+                    raise ValueError(f"source {entry.name!r} must have rows in {self.shared.path}, got none")
+            return [replace(entry, stated_rows=counts[entry.name]).source for entry in self.sources]
+
     def plan(self) -> Plan:
         """Plan for these sources and settings, rows in the unit ball."""
         s = self.settings
         with located(str(self.path)):
-            return make_plan([entry.source for entry in self.sources], self.problem, s.stepping, s.planned_moments)
+            return make_plan(self.described(), self.problem, s.stepping, s.planned_moments)
 
 
 def read_sources(path: str | os.PathLike[str]) -> SourcesFile:

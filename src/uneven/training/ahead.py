@@ -31,7 +31,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         if _needs_public_rows(file):
             return _plan_from_public_rows(file), PUBLIC
         problem, note = problem_ahead(file)
-        return plan_fit([entry.source for entry in file.sources], problem, file.settings), note
+        return plan_fit(file.described(), problem, file.settings), note
 
 
 def _needs_public_rows(file: SourcesFile) -> bool:

@@ -153,7 +153,11 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     public = sum(counts[name] * _public_worth(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
-    step = 0.01 * max(clock, 1e-300)
+    step = 0.01 * sum(
+        _information(noises[name], counts[name], job.problem)(coordinates.activity)
+        for name in counts
+        if noises[name].private
+    )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
     worths = {name: gain["public"] * _public_worth(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
