@@ -11,6 +11,11 @@ from uneven.training.planning import plan_fit, problem_ahead
 
 PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
 
+UNREAD = (
+    "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence first, "
+    "and reports the plan that it ran"
+)
+
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """The plan that a fit would run, and a note on what was planned for.
@@ -31,13 +36,23 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         if _needs_public_rows(file):
             return _plan_from_public_rows(file), PUBLIC
         problem, note = problem_ahead(file)
+        if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
+            note = UNREAD
         return plan_fit(file.described(), problem, file.settings), note
+
+
+def _has_public(file: SourcesFile) -> bool:
+    return any(entry.noise is not None and not entry.noise.private for entry in file.sources)
 
 
 def _needs_public_rows(file: SourcesFile) -> bool:
     opened = all(entry.table is not None and entry.noise is not None for entry in file.sources)
-    public = any(entry.noise is not None and not entry.noise.private for entry in file.sources)
-    return opened and public and file.settings.strategy in ("auto", "anchored") and file.settings.steps_asked is None
+    return (
+        opened
+        and _has_public(file)
+        and file.settings.strategy in ("auto", "anchored")
+        and file.settings.steps_asked is None
+    )
 
 
 def _plan_from_public_rows(file: SourcesFile) -> Plan:
