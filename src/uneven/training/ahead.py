@@ -12,8 +12,8 @@ from uneven.training.planning import plan_fit, problem_ahead
 PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
 
 UNREAD = (
-    "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence first, "
-    "and reports the plan that it ran"
+    "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "
+    "first, and reports the plan that it ran"
 )
 
 
