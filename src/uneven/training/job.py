@@ -62,7 +62,8 @@ class Job:
         if len(self.groups.names) == 1:
             return {self.groups.names[0]: (self.unit_rows(X), y)}
         numbers = {name: self.groups.rows_of(k) for k, name in enumerate(self.groups.names)}
-        return {name: (self.unit_rows(X[mine]), y[mine]) for name, mine in numbers.items() if len(mine)}
+        places = {name: _as_slice(mine) for name, mine in numbers.items() if len(mine)}
+        return {name: (self.unit_rows(X[mine]), y[mine]) for name, mine in places.items()}
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
@@ -90,6 +91,13 @@ class Job:
         only = len(self.groups.names) == 1
         parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
         return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
+
+
+def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Row numbers in a form that copies nothing, where they are without gaps and in order."""
+    first, count = int(numbers[0]), len(numbers)
+    together = numbers[-1] - first == count - 1 and bool((np.diff(numbers) == 1).all())
+    return slice(first, first + count) if together else numbers
 
 
 @dataclass(frozen=True)
