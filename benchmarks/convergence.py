@@ -99,17 +99,19 @@ def flips() -> None:
 
 def anchored() -> None:
     """A fit with 500 public rows beside one with private rows alone, with the same alpha and with each default."""
-    X, y, origin = covertype.load()
-    X, y = X[:100_000], y[:100_000]
-    source = np.where(np.arange(len(y)) < 500, "open", "private")
+    everything, labels, origin = covertype.load()
     noise = {"open": uneven.Exact(), "private": uneven.LocalPrivacy(1.0)}
-    print(f"Anchored on 500 rows of {origin}, beside the other rows of {len(y):,} alone, eps = 1")
-    for alpha in (1e-3, "auto"):
+    for rows, alpha in ((100_000, 1e-3), (100_000, "auto"), (500_000, 1e-3), (500_000, "auto")):
+        X, y = everything[:rows], labels[:rows]
+        source = np.where(np.arange(len(y)) < 500, "open", "private")
+        print(f"Anchored on 500 rows of {origin}, beside the other rows of {len(y):,} alone, eps = 1")
         both, alone = (
             uneven.UnevenClassifier(kind, alpha=alpha, use="all", random_state=0) for kind in (noise, noise["private"])
         )
         ours, private = in_turn(
-            lambda clf=both: clf.fit(X, y, source=source), lambda clf=alone: clf.fit(X[500:], y[500:]), rounds=5
+            lambda fit=both.fit, data=(X, y, source): fit(*data),
+            lambda fit=alone.fit, data=(X[500:], y[500:]): fit(*data),
+            rounds=5,
         )
         row(f"alpha {alpha}: {1e3 * ours:.0f} ms, time / private rows alone", f"{ours / private:.2f} x", "at most 2")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,8 @@ class Job:
     alpha: float | None = None
     """L2 strength chosen for rows as given; None is as stated."""
     tick: Tick = lambda _: None
+    units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
+    """Rows in memory as scaled, by source: kept from one station to the next."""
 
     @property
     def bound(self) -> float | None:
@@ -54,22 +55,20 @@ class Job:
         """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""
         return self.scale.rows(shorten_rows(X, self.bound))
 
-    @cached_property
-    def _held_units(self) -> dict[str, tuple[Any, NDArray[Any]]]:
-        """Scaled rows and labels of each source, where all are in memory."""
+    def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
+        """Scaled rows and labels of one source, where all are in memory; kept while rows, sources and scale are."""
         assert self.scan.held is not None
-        X, y = self.scan.held
-        if len(self.groups.names) == 1:
-            return {self.groups.names[0]: (self.unit_rows(X), y)}
-        numbers = {name: self.groups.rows_of(k) for k, name in enumerate(self.groups.names)}
-        places = {name: _as_slice(mine) for name, mine in numbers.items() if len(mine)}
-        return {name: (self.unit_rows(X[mine]), y[mine]) for name, mine in places.items()}
+        if name not in self.units:
+            X, y = self.scan.held
+            mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+            self.units[name] = self.unit_rows(X[mine]), y[mine]
+        return self.units[name]
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
         if self.scan.held is not None:
-            units = self._held_units
-            return {name: (units[name][0], as_signs(units[name][1], positive)) for name in names}
+            units = {name: self._held_unit(name) for name in names}
+            return {name: (X, as_signs(y, positive)) for name, (X, y) in units.items()}
         streams = {name: _SourceStream(self, name, positive) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
@@ -95,9 +94,9 @@ class Job:
 
 def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     """Row numbers in a form that copies nothing, where they are without gaps and in order."""
-    first, count = int(numbers[0]), len(numbers)
-    together = numbers[-1] - first == count - 1 and bool((np.diff(numbers) == 1).all())
-    return slice(first, first + count) if together else numbers
+    count = len(numbers)
+    together = count > 0 and numbers[-1] - numbers[0] == count - 1  # they are in order and distinct
+    return slice(int(numbers[0]), int(numbers[0]) + count) if together else numbers
 
 
 @dataclass(frozen=True)
