@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from uneven.anchor.clock import expected_excess
-from uneven.anchor.shape import choose_coordinates, make_coordinates, plain_coordinates, power, shaping_matrix
+from uneven.anchor.shape import (
+    choose_coordinates,
+    make_coordinates,
+    plain_coordinates,
+    possible_coordinates,
+    power,
+    shaping_matrix,
+)
 from uneven.anchor.uncertainty import fit_anchor
 
 
@@ -39,13 +46,13 @@ def test_the_curvature_is_diagonal_in_the_coordinates(anchor):
 
 
 def test_columns_of_different_scale_are_shaped(anchor):
-    chosen = choose_coordinates(anchor, lambda _: 1e6)
+    chosen = choose_coordinates(possible_coordinates(anchor), lambda _: 1e6)
     assert expected_excess(chosen, 1e6) < 0.8 * expected_excess(plain_coordinates(anchor), 1e6)
 
 
 def test_the_choice_is_never_worse_than_rows_as_they_are(anchor):
     for clock in (0.0, 1.0, 1e3, 1e8):
-        chosen = choose_coordinates(anchor, lambda _, clock=clock: clock)
+        chosen = choose_coordinates(possible_coordinates(anchor), lambda _, clock=clock: clock)
         assert expected_excess(chosen, clock) <= expected_excess(plain_coordinates(anchor), clock)
 
 
@@ -57,5 +64,5 @@ def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
 
 def test_hardly_more_rows_than_features_shape_nothing(anchor):
     few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
-    chosen = choose_coordinates(few, lambda _: 1e6)
+    chosen = choose_coordinates(possible_coordinates(few), lambda _: 1e6)
     np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)

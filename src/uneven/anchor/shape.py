@@ -9,7 +9,7 @@ shaping lose, and then it is not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +81,18 @@ def plain_coordinates(anchor: Anchor) -> Coordinates:
     return make_coordinates(anchor, np.eye(len(anchor.weights)))
 
 
-def choose_coordinates(anchor: Anchor, information: Callable[[float], float]) -> Coordinates:
-    """Coordinates with the least expected excess, among rows as they are and a few shapes.
+def possible_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:
+    """Rows as they are, and a few shapes."""
+    return (plain_coordinates(anchor), *_shaped(anchor))
+
+
+def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[float], float]) -> Coordinates:
+    """Coordinates with the least expected excess.
 
     Parameters
     ----------
-    anchor : Anchor
+    possible : iterable of Coordinates
+        As `possible_coordinates` lists them.
     information : callable
         Clock τ that all private rows bring at a given activity: Σ_k n_k·d/energy_k(activity).
     """
@@ -94,7 +100,7 @@ def choose_coordinates(anchor: Anchor, information: Callable[[float], float]) ->
     def excess(coordinates: Coordinates) -> float:
         return expected_excess(coordinates, information(coordinates.activity))
 
-    return min((plain_coordinates(anchor), *_shaped(anchor)), key=excess)
+    return min(possible, key=excess)
 
 
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:

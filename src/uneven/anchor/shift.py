@@ -30,8 +30,10 @@ LEVEL = 0.01
 LARGEST = 1e4
 """Largest t² that is considered: weights as long as that have no curvature left."""
 
-GRID, DROP = 200, 2.71
-"""Values of t² tried; and the fall of twice the log likelihood that bounds it from below with 95%."""
+GRID, DROP = 200, 1.0
+"""Values of t² tried; and the fall of twice the log likelihood that bounds it from below with 84%: one standard error.
+
+The likelihood can have two peaks, far apart, and 95% would often reach down to the lower one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Disagreement:
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
-        t², the smallest that the likelihood allows with 95%: the likeliest is far too large where noise is.
+        t², the smallest that the likelihood allows with 84%: the likeliest is far too large where noise is.
     """
 
     statistic: float
@@ -91,7 +93,7 @@ def measure_shift(gradient: Array, clock: float, curvature: Array, variance: Arr
     --------
     >>> g = np.full(400, 3.0)
     >>> round(measure_shift(g, 1.0, np.ones(400), np.ones(400)).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
-    6.0
+    6.3
     """
     squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
     statistic = float((squares / expected).sum())

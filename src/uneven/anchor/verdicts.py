@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
-from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.shape import choose_coordinates, possible_coordinates
 from uneven.anchor.uncertainty import Anchor
 
 Array = NDArray[np.float64]
@@ -69,10 +69,12 @@ def judge_sources(anchor: Anchor, sources: Mapping[str, Information]) -> dict[st
     -------
     dict of names to Verdict
     """
-    everything, together = expect(anchor, list(sources.values()))
+    possible = possible_coordinates(anchor)
+    everything, together = expect(anchor, list(sources.values()), possible)
     verdicts = {}
     for name in sources:
-        without, apart = expect(anchor, [information for other, information in sources.items() if other != name])
+        others = [information for other, information in sources.items() if other != name]
+        without, apart = expect(anchor, others, possible)
         verdicts[name] = Verdict(everything, without, together, apart, word_for(everything, without))
     return verdicts
 
@@ -87,13 +89,15 @@ def word_for(excess: float, without: float) -> str:
     return "worth it" if ratio <= WORTH else "little" if ratio <= LITTLE else "no"
 
 
-def expect(anchor: Anchor, sources: list[Information]) -> tuple[float, Accuracy]:
+def expect(
+    anchor: Anchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
+) -> tuple[float, Accuracy]:
     """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
 
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    coordinates = choose_coordinates(anchor, information)
+    coordinates = choose_coordinates(possible or possible_coordinates(anchor), information)
     clock = information(coordinates.activity)
     return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
 

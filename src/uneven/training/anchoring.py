@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
-from uneven.anchor.shape import choose_coordinates, plain_coordinates
+from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
@@ -146,7 +146,8 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     anchor, noises = prepared.anchor, job.groups.noises
     used = {name: _information(noises[name], counts[name], job.problem) for name in prepared.order}
-    coordinates = choose_coordinates(anchor, lambda activity: sum(one(activity) for one in used.values()))
+    possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
+    coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
     distance = float(np.trace(_covariance(coordinates, clock)))
@@ -201,14 +202,8 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
 def _state_after(state: State, anchor: Anchor) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
     clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
-    return replace(
-        state,
-        weights=anchor.weights,
-        average=anchor.weights,
-        average_weight=clock**2 / 2.0,
-        clock=clock,
-        step_size=0.0,
-    )
+    w = anchor.weights
+    return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)
 
 
 @dataclass(frozen=True)
@@ -246,7 +241,7 @@ class _Source:
         left = _information(self.noise, self.rows - measured, problem)
         if not disagreement.found:
             moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
-            coordinates = choose_coordinates(moved, left)
+            coordinates = choose_coordinates(possible_coordinates(moved), left)
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
@@ -276,7 +271,7 @@ def _mixed(before: Anchor, after: Anchor, share: float) -> Anchor:
 
 def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
     """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
-    Z = np.asarray(chunk.X, dtype=np.float64) @ coordinates.transform.T
+    Z = chunk.X @ coordinates.transform.T.astype(chunk.X.dtype)
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
 
 

@@ -69,12 +69,7 @@ def with_chosen_alpha(job: Job, names: Collection[str], positive: Any) -> Job:
 
 
 def carried_share(groups: Grouped, problem: Problem) -> float:
-    """Share of rows without privacy, each row counted by its worth: alpha times the rows is what carries over to all.
-
-    >>> from uneven.training.grouping import group_pieces
-    >>> carried_share(group_pieces({"open": 30}, None), Problem(5, 1e-3, 50))
-    1.0
-    """
+    """Share of rows without privacy, each counted by its worth: alpha times the rows is what carries over to all."""
     worth = {
         name: count * source_weight(groups.noises[name], problem)
         for name, count in zip(groups.names, groups.counts.tolist(), strict=True)

@@ -36,7 +36,8 @@ class Job:
     alpha: float | None = None
     """L2 strength chosen for rows as given; None is as stated."""
     tick: Tick = lambda _: None
-    units: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
+    """Rows in memory as scaled, by source: kept from one station to the next."""
 
     @property
     def problem(self) -> Problem:
@@ -49,21 +50,19 @@ class Job:
         return self.scale.rows(shorten_rows(X, self.scale.bound))
 
     def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
-        """Scaled rows and labels of a source, where all are in memory; made once."""
+        """Scaled rows and labels of one source, where all are in memory; kept while rows, sources and scale are."""
         assert self.scan.held is not None
         if name not in self.units:
             X, y = self.scan.held
-            if len(self.groups.names) > 1:
-                mine = self.groups.rows_of(self.groups.names.index(name))
-                X, y = X[mine], y[mine]
-            self.units[name] = self.unit_rows(X), y
-        return self.units[name]  # type: ignore[no-any-return]
+            mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+            self.units[name] = self.unit_rows(X[mine]), y[mine]
+        return self.units[name]
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
         if self.scan.held is not None:
             units = {name: self._held_unit(name) for name in names}
-            return {name: (unit, as_signs(y, positive)) for name, (unit, y) in units.items()}
+            return {name: (X, as_signs(y, positive)) for name, (X, y) in units.items()}
         streams = {name: _SourceStream(self, name, positive) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
@@ -85,6 +84,13 @@ class Job:
         only = len(self.groups.names) == 1
         parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
         return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
+
+
+def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Row numbers in a form that copies nothing, where they are without gaps and in order."""
+    count = len(numbers)
+    together = count > 0 and numbers[-1] - numbers[0] == count - 1  # they are in order and distinct
+    return slice(int(numbers[0]), int(numbers[0]) + count) if together else numbers
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.solver import one_thread
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -79,7 +80,8 @@ def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision
     if settings.strategy in ("auto", "anchored"):
         why = anchoring.refuse_anchor(settings, groups, len(positives), job.problem.n_features, job.scan.sparse)
         if why is None:
-            return _decide_anchored(job, positives[0])
+            with one_thread():
+                return _decide_anchored(job, positives[0])
         if settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     sources = describe_sources(groups.noises, groups.counts, settings.pass_count)
@@ -131,7 +133,8 @@ def run(
 ) -> Result:
     """Learn as decided: one problem for two classes, one per class for more."""
     if decided.anchoring is not None:
-        added = anchoring.add_private(job, decided.anchoring, positives[0])
+        with one_thread():
+            added = anchoring.add_private(job, decided.anchoring, positives[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
         return Result([added.weights], (added.state,), decided.plan, notes=tuple(notes))
     if decided.converges:
