@@ -235,9 +235,6 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
         self.notes_ = trained.notes
-        for note in trained.notes:
-            if "disagrees with the anchor" in note:
-                warnings.warn(note, UserWarning, stacklevel=3)
         self._progress = keep_progress(trained, self.noise)
         return self
 
