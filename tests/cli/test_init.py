@@ -18,7 +18,7 @@ def test_from_files_to_predictions(folder, good):
     assert text.count('# noise = { kind = "local-privacy"') == text.count('# noise = { kind = "flipped-labels"') == 2
     file = read_sources(folder / "sources.toml")
     assert [entry.source.name for entry in file.sources] == ["clinic", "crowd"]
-    assert "Use 'clinic', then 'crowd'" in good("plan", "sources.toml")
+    assert "Learn 'clinic' and 'crowd' to convergence" in good("plan", "sources.toml")
     good("fit", "sources.toml", "-o", "model.json")
     good("predict", "model.json", "rows.parquet", "-o", "out.csv")
 

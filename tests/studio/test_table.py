@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import uneven
 from uneven.io import sources_from_text, sources_to_text
 from uneven.studio import table
-from uneven.training.planning import plan_ahead
+from uneven.training.ahead import plan_ahead
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
