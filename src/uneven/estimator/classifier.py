@@ -83,7 +83,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     radius : {"tight", "paper"}
     fit_intercept : bool
         An intercept is one more feature with a constant value, half the rows' norm (a quarter where rows are
-        private), and is regularised like the others.
+        private). Learned to convergence it has no L2 term, as in scikit-learn; beside private rows a hundredth of the
+        others', and the same as the others where steps are asked for.
     clip : "auto", float or None
         Norm that rows' gradients are shrunk to, in units of the rows' norm. ``"auto"`` is 0.5 where a source is
         private and the strategy is "precision", else None.

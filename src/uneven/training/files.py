@@ -255,8 +255,8 @@ def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[An
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
     problem = trained.plan.problem
-    # Learned to convergence, the intercept has no L2 term.
-    free = weights[-1] if scale.intercept and trained.plan.converged and trained.plan.anchored is None else 0.0
+    # Learned to convergence, the intercept has no L2 term, or next to none.
+    free = weights[-1] if scale.intercept and trained.plan.converged else 0.0
     for X, y in pieces:
         count += len(y)
         right += int((model.predict(X) == y).sum())
