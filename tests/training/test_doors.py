@@ -116,6 +116,12 @@ def test_one_file_whose_rows_name_their_sources(tmp_path):
     (tmp_path / "sources.toml").write_text(head + "".join(tables))
     clf = uneven.UnevenClassifier(noise, random_state=2, row_norm=50.0).fit(X, y, source=source)
     check_same(train_files(read_sources(tmp_path / "sources.toml"), seed=2), clf)
+    names, counts = np.unique(source, return_counts=True)
+    described = read_sources(tmp_path / "sources.toml").described()
+    assert {one.name: one.rows for one in described} == dict(zip(names, counts, strict=True))
+    (tmp_path / "other.toml").write_text((head + "".join(tables)).replace(f'name = "{names[0]}"', 'name = "nobody"'))
+    with pytest.raises(ValueError, match=r"other.toml: source 'nobody' must have rows in .*all.parquet, got none$"):
+        read_sources(tmp_path / "other.toml").plan()
 
 
 def test_a_line_search_with_validation_rows(tmp_path):

@@ -277,16 +277,21 @@ def _target(results: Results) -> Target:
 
 def judge_silence(results: Results) -> Claim:
     """With one ε for all rows, quiet is never worse than privunit."""
-    x, ours = results.of("uneven, strictest ε")
-    mean, error = compare(ours, results.of("uneven, strictest ε, privunit")[1])
-    above = mean > CONFIDENT * error
+    statement = "one ε for all rows: never above privunit"
+    return _judge_never_above(results, "uneven, strictest ε", "uneven, strictest ε, privunit", statement, "ε")
+
+
+def _judge_never_above(results: Results, method: str, other: str, statement: str, varies: str) -> Claim:
+    """Whether a method's objective is nowhere above another's by more than chance."""
+    x, ours = results.of(method)
+    mean, error = compare(ours, results.of(other)[1])
     return Claim(
         results.panel,
-        f"one ε for all rows: never above privunit by more than {CONFIDENT:g} standard errors",
-        FAILS if above.any() else HOLDS,
+        f"{statement} by more than {CONFIDENT:g} standard errors",
+        FAILS if (mean > CONFIDENT * error).any() else HOLDS,
         "difference of the objective "
         + ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True))
-        + f" at ε = {', '.join(f'{one:g}' for one in x)}",
+        + f" at {varies} = {', '.join(f'{one:g}' for one in x)}",
         {"epsilon": x, "difference": mean, "standard error": error},
     )
 
@@ -326,18 +331,8 @@ def judge_accuracy(results: Results) -> Claim:
 
 def judge_noisy_source(results: Results) -> Claim:
     """Using the noisy source is never worse than dropping it, with the same mechanism and clipping."""
-    x, ours = results.of("uneven")
-    mean, error = compare(ours, results.of("uneven, clean only")[1])
-    above = mean > CONFIDENT * error
-    return Claim(
-        results.panel,
-        f"never above clean only, with the same mechanism and clipping, by more than {CONFIDENT:g} standard errors",
-        FAILS if above.any() else HOLDS,
-        "difference of the objective "
-        + ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True))
-        + f" at ε_N = {', '.join(f'{one:g}' for one in x)}",
-        {"epsilon": x, "difference": mean, "standard error": error},
-    )
+    statement = "never above clean only, with the same mechanism and clipping,"
+    return _judge_never_above(results, "uneven", "uneven, clean only", statement, "ε_N")
 
 
 def judge_more_sources(results: Results) -> Claim:

@@ -73,17 +73,16 @@ class SourcesFile:
 
     def described(self) -> list[Source]:
         """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""
-        with located(str(self.path)):
-            if self.shared is None or all(entry.stated_rows is not None for entry in self.sources):
-                return [entry.source for entry in self.sources]
-            assert self.source_column is not None
-            counts: Counter[str] = Counter()
-            for _, _, said in self.shared.read(self.label, self.feature_names, [self.source_column], checked=False):
-                counts.update(map(str, said[self.source_column].tolist()))
-            for entry in self.sources:
-                if not counts[entry.name]:
-                    raise ValueError(f"source {entry.name!r} must have rows in {self.shared.path}, got none")
-            return [replace(entry, stated_rows=counts[entry.name]).source for entry in self.sources]
+        if self.shared is None or all(entry.stated_rows is not None for entry in self.sources):
+            return [entry.source for entry in self.sources]
+        assert self.source_column is not None
+        counts: Counter[str] = Counter()
+        for _, _, said in self.shared.read(self.label, self.feature_names, [self.source_column], checked=False):
+            counts.update(map(str, said[self.source_column].tolist()))
+        for entry in self.sources:
+            if not counts[entry.name]:
+                raise ValueError(f"source {entry.name!r} must have rows in {self.shared.path}, got none")
+        return [replace(entry, stated_rows=counts[entry.name]).source for entry in self.sources]
 
     def plan(self) -> Plan:
         """Plan for these sources and settings, rows in the unit ball."""
