@@ -142,7 +142,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private."
+            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
