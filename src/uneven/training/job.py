@@ -69,9 +69,10 @@ class Job:
         assert self.scan.held is not None
         X, y = self.scan.held
         mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+        signs = as_signs(y[mine], positive)
         if isinstance(mine, slice):
-            X, y, mine = X[mine], y[mine], None
-        return Selected(X, as_signs(y if mine is None else y[mine], positive), self.unit_rows, mine)
+            return Selected(X[mine], signs, self.unit_rows)
+        return Selected(X, signs, self.unit_rows, mine)
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
