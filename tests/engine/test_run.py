@@ -129,6 +129,19 @@ def test_estimates_move_the_clock_and_an_unknown_end_changes_the_average():
     assert uneven.fit(plan, data, seed=0, estimate=True).state.clock != uneven.fit(plan, data, seed=0).state.clock
 
 
+def test_a_run_says_what_activity_it_found():
+    """The linear loss has gradients as long as the rows, 0.3: found within 4 standard errors, and not 0.5 as planned."""
+    X, y = rows(6_000, 4)
+    X = 0.3 * X / np.linalg.norm(X, axis=1, keepdims=True)
+    sources = [uneven.Source("a", 5_000, LocalPrivacy(3.0)), uneven.Source("b", 1_000, LocalPrivacy(0.3))]
+    plan = uneven.plan(sources, 4, loss="linear")
+    ran = uneven.fit(plan, {"a": (X[:5_000], y[:5_000]), "b": (X[5_000:], y[5_000:])}, seed=0)
+    assert list(ran.activity) == ["a"]  # "b" is never silent at so small an epsilon
+    planned, found, error = ran.activity["a"]
+    assert planned == 0.5
+    assert abs(found - 0.3) < 4 * error < 0.1
+
+
 def test_late_average_is_the_precision_weighted_mean_of_the_last_quarter_of_the_clock():
     sources, data = two_sources(*PRIVATE, n_a=90, n_b=180)
     plan = uneven.plan(sources, 4, batch_size=9)

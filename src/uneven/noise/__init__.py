@@ -22,7 +22,7 @@ from uneven.noise.additive import AdditiveNoise
 from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.exact import Exact
 from uneven.noise.labels import FlippedLabels
-from uneven.noise.privacy import MECHANISMS, LocalPrivacy
+from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy
 
 NOISES: dict[str, type[Noise]] = {noise.kind: noise for noise in (Exact, LocalPrivacy, FlippedLabels, AdditiveNoise)}
 
@@ -48,6 +48,7 @@ __all__ = [
     "MECHANISMS",
     "MOMENTS",
     "NOISES",
+    "Activity",
     "AdditiveNoise",
     "Coefficients",
     "Exact",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
-from uneven.noise import FlippedLabels
+from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan
 from uneven.settings import Settings
 from uneven.training import flips
@@ -59,6 +59,8 @@ class Trained:
         The sources they are of.
     notes : tuple of str
         What was found on the way, in words: whether private sources agree with the public ones, and the like.
+    activity : dict of str to Activity
+        Mean of ‖g‖/C of each private source that can be silent: found beside planned.
     """
 
     model: Model
@@ -69,6 +71,7 @@ class Trained:
     sample: XY | None
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    activity: Mapping[str, Activity] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -146,7 +149,8 @@ def train(
         result = run(job, decided, positives, validation, record, evaluate)
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     model = _read_back(job, result, account, noise, feature_names)
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), result.notes)
+    activity = result.states[0].find_activity(job.groups.noises)
+    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), result.notes, activity)
 
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
