@@ -40,6 +40,7 @@ def command(
 
     Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
+    Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """

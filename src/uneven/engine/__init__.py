@@ -27,7 +27,7 @@ from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
-from uneven.engine.randomness import checked_seed, generator
+from uneven.engine.randomness import checked_seed, generator, repeated
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
@@ -62,6 +62,7 @@ __all__ = [
     "measure_gradient",
     "objective",
     "optimum",
+    "repeated",
     "squared_norms",
     "sweep",
     "tasks_of",

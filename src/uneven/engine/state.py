@@ -66,6 +66,8 @@ class Task:
     penalty: Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if labels := [noise for noise in self.noises if noise.observed is not noise]:
+            raise ValueError(f"labels must be randomised before any step: use {labels[0]!r}.observed, got it itself")
         private = any(noise.private for noise in self.noises)
         if private and self.problem.norms != "largest":
             raise ValueError(f"norms must be 'largest' where a source is private, got {self.problem.norms!r}")
