@@ -130,7 +130,7 @@ def test_estimates_move_the_clock_and_an_unknown_end_changes_the_average():
 
 
 def test_a_run_says_what_activity_it_found():
-    """The linear loss has gradients as long as the rows, 0.3: found within 4 standard errors, and not 0.5 as planned."""
+    """The linear loss has gradients as long as the rows, 0.3: found within 4 standard errors; 0.5 was planned."""
     X, y = rows(6_000, 4)
     X = 0.3 * X / np.linalg.norm(X, axis=1, keepdims=True)
     sources = [uneven.Source("a", 5_000, LocalPrivacy(3.0)), uneven.Source("b", 1_000, LocalPrivacy(0.3))]
