@@ -119,6 +119,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
@@ -136,6 +137,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
+        *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]

@@ -31,7 +31,7 @@ from uneven.engine.randomness import checked_seed, generator, repeated
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
-from uneven.engine.streams import Stream, checked_rows, from_record_batches
+from uneven.engine.streams import Selected, Stream, checked_rows, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Chunk",
     "Fit",
     "Path",
+    "Selected",
     "State",
     "Stream",
     "Sweep",

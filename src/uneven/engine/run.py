@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from uneven.engine.randomness import checked_seed, generator
 from uneven.engine.rows import Arrays
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import Rows, Stream, checked_rows
+from uneven.noise import Activity
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,14 @@ class Path:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded."""
+    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded.
+
+    `activity` is the mean of ‖g‖/C of each private source that can be silent, found beside planned.
+    """
 
     state: State
     path: Path | None = None
+    activity: Mapping[str, Activity] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -117,7 +122,8 @@ def fit(
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
     (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
-    return Fit(state, recorder.path() if recorder else None)
+    activity = state.find_activity({source.name: source.noise for source in plan.sources})
+    return Fit(state, recorder.path() if recorder else None, activity)
 
 
 def run_together(

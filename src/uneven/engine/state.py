@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.noise import Moment, Noise
+from uneven.noise import Activity, LocalPrivacy, Moment, Noise
 from uneven.problem import Problem
 from uneven.schedules import AVERAGES, LATE, Schedule
 
@@ -125,6 +125,15 @@ class State:
     def answer(self) -> Array:
         """The average if there is one, else the last iterate."""
         return self.average if self.average_weight > 0 else self.weights
+
+    def find_activity(self, noises: Mapping[str, Noise]) -> dict[str, Activity]:
+        """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent."""
+        found = {
+            name: noise.find_activity(len(self.weights), self.silent[name], self.released[name])
+            for name, noise in noises.items()
+            if isinstance(noise, LocalPrivacy) and name in self.released
+        }
+        return {name: one for name, one in found.items() if one is not None}
 
 
 def _read_only(values: Array) -> Array:

@@ -24,7 +24,7 @@ from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.exact import Exact
 from uneven.noise.label_privacy import LabelPrivacy
 from uneven.noise.labels import FlippedLabels
-from uneven.noise.privacy import MECHANISMS, LocalPrivacy
+from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy
 
 NOISES: dict[str, type[Noise]] = {
     noise.kind: noise for noise in (Exact, LocalPrivacy, LabelPrivacy, FlippedLabels, AdditiveNoise)
@@ -52,6 +52,7 @@ __all__ = [
     "MECHANISMS",
     "MOMENTS",
     "NOISES",
+    "Activity",
     "AdditiveNoise",
     "Coefficients",
     "Exact",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
-from uneven.noise import FlippedLabels
+from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.settings import Settings
 from uneven.training import flips
@@ -60,6 +60,8 @@ class Trained:
         The sources they are of.
     notes : tuple of str
         What was found on the way, in words: whether private sources agree with the public ones, and the like.
+    activity : dict of str to Activity
+        Mean of ‖g‖/C of each private source that can be silent: found beside planned.
     """
 
     model: Model
@@ -70,6 +72,7 @@ class Trained:
     sample: XY | None
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    activity: Mapping[str, Activity] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -156,7 +159,8 @@ def train(
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
     notes = (*warn_unprotected(result.plan.sources), *result.notes)
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes)
+    activity = result.states[0].find_activity(job.groups.noises)
+    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity)
 
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
