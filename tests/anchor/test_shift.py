@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from uneven import LocalPrivacy
-from uneven.anchor.clock import ClockState, run_anchored
+from uneven import Exact, LocalPrivacy
 from uneven.anchor.shape import plain_coordinates
-from uneven.anchor.shift import LEVEL, allow_shift, measure_gradient, measure_shift, react
+from uneven.anchor.shift import LEVEL, allow_shift, measure_shift, react
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise.privunit import calibrated
 
@@ -52,17 +51,17 @@ ROTATED = np.array([0.0, 3.0, 5.0, 0.0])
     [(TRUTH, 0.0, False), (TRUTH, 2.0, True), (ROTATED, 0.0, True)],
     ids=["same", "label shift", "rotated"],
 )
-def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted):
+def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted, loop):
     rng, noise, alpha = np.random.default_rng(4), LocalPrivacy(4.0, mechanism="privunit"), 1e-3
     anchor = fit_anchor(*rows(500, TRUTH, rng), alpha)
     c = plain_coordinates(anchor)
     X, y = rows(8000, truth, rng, balance)
     row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
-    g = measure_gradient(c, noise, X[:1000], y[:1000], rng)
+    g = loop.mean_gradient(c, noise, X[:1000], y[:1000], rng)
     c, found = react(c, g, 1000 * row_precision, step=True)
     assert found.found == shifted
     assert ("more than noise explains" in found.describe("clinic")) == shifted
-    end = c.weights(run_anchored(ClockState(c.start), c, noise, X[1000:], y[1000:], row_precision, rng).weights)
+    end = c.weights(loop.run(c, noise, X[1000:], y[1000:], row_precision, rng).weights)
     X, y = rows(100_000, truth, rng, balance)
 
     def value(w):
@@ -93,3 +92,16 @@ def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
     assert differed.found
     assert (far.variance > c.variance).all()
     np.testing.assert_array_equal(far.start, c.start)
+
+
+def test_what_clipping_takes_from_a_rare_class_is_no_disagreement(loop):
+    """One label in ten is positive, so slopes of those rows are near 1 and clipped to ½."""
+    rng, truth = np.random.default_rng(7), np.array([-6.0, 2.0, 1.0, 0.0])
+    X, y = rows(5000, truth, rng)
+    anchor = fit_anchor(2.0 * X, y, 1e-3)
+    c = plain_coordinates(anchor)
+    X, y = rows(20_000, truth, rng)
+    gradient = loop.mean_gradient(c, Exact(), 2.0 * X, y, rng)
+    clock = len(y) * 4 / c.clip**2
+    assert measure_shift(gradient, clock, c.curvature, c.variance).found
+    assert not react(c, gradient, clock, step=True)[1].found

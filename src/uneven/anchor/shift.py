@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from uneven.anchor.clock import Coordinates, absorb, row_gradients
-from uneven.noise import Noise
+from uneven.anchor.clock import Coordinates, absorb
 
 Array = NDArray[np.float64]
 
@@ -70,21 +69,14 @@ class Disagreement:
         return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
 
 
-def measure_gradient(coordinates: Coordinates, noise: Noise, X: Array, y: Array, rng: np.random.Generator) -> Array:
-    """Mean of the rows' releases at the start, plus the penalty's gradient there."""
-    gradients = row_gradients(coordinates, coordinates.start, X, y)
-    released = noise.release(gradients, coordinates.clip, rng).mean(axis=0)
-    return np.asarray(released + coordinates.gradient_of_penalty(coordinates.start))
-
-
-def measure_shift(gradient: Array, clock: float, curvature: Array, variance: Array) -> Disagreement:
+def measure_shift(gradient: Array, clock: float | Array, curvature: Array, variance: Array) -> Disagreement:
     """Test whether a mean gradient at the start fits the anchor, and estimate t².
 
     Parameters
     ----------
     gradient : array of shape (d,)
-        ḡ, from `measure_gradient`.
-    clock : float
+        ḡ, the L2 term included.
+    clock : float or array of shape (d,)
         Its precision 1/s².
     curvature, variance : arrays of shape (d,)
         h and v.
@@ -134,12 +126,17 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
     coordinates : Coordinates
         Of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the rows of a source that
         disagrees out of recognition.
-    gradient, clock : array of shape (d,), float
-        As for `measure_shift`.
+    gradient : array of shape (d,)
+        Mean of the clipped gradients. What clipping takes from them is known from the public rows, at the start, where
+        they are measured: it is no disagreement.
+    clock : float
+        Precision of the releases' mean.
     step : bool
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
-    found = measure_shift(gradient, clock, coordinates.curvature, coordinates.variance)
+    gradient = gradient - coordinates.clip_shift
+    precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
+    found = measure_shift(gradient, precision, coordinates.curvature, coordinates.variance)
     if found.found:
         return allow_shift(coordinates, found), found
-    return (absorb(coordinates, gradient, clock) if step else coordinates), found
+    return (absorb(coordinates, gradient, precision) if step else coordinates), found
