@@ -12,7 +12,13 @@ from uneven.anchor.shape import make_coordinates, plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise import Exact
 from uneven.schedules import Precision
-from uneven.theory.anchor import theorem_d_excess, theorem_d_gain, theorem_d_precision, theorem_d_steps
+from uneven.theory.anchor import (
+    theorem_d_excess,
+    theorem_d_gain,
+    theorem_d_mismatch,
+    theorem_d_precision,
+    theorem_d_steps,
+)
 
 RUNS = 20_000
 HESSIAN = np.array([[0.5, 0.2], [0.2, 0.3]])
@@ -61,6 +67,17 @@ def test_in_the_eigenbasis_a_step_is_one_number_a_coordinate():
     matrix = np.linalg.inv(theorem_d_precision(np.diag(1 / v), np.diag(h), clock)) @ np.diag(h) * p
     np.testing.assert_allclose(theorem_d_steps(v, h, p, clock), np.diag(matrix), rtol=1e-12)
     np.testing.assert_allclose(1 - theorem_d_gain(v, h, clock), 1 / (1 + v * h**2 * clock), rtol=1e-12)
+
+
+@pytest.mark.parametrize("curvature", [0.2, 0.4, 0.8])
+def test_steps_for_another_curvature_end_with_the_variance_that_is_expected(curvature):
+    """By the recursion e ← (1 - ηh*)e + η·noise of many small steps, v* = 3 and h* = 0.4, at r = 1 too."""
+    v, true_v, true_h, steps, clock = 1.0, 3.0, 0.4, 20_000, 200.0
+    variance, p = true_v, clock / steps
+    for t in range(1, steps + 1):
+        eta = theorem_d_steps(v, curvature, p, t * p)
+        variance = (1 - eta * true_h) ** 2 * variance + eta**2 / p
+    assert theorem_d_mismatch(v, curvature, clock, true_v, true_h) == pytest.approx(variance, rel=1e-2)
 
 
 @pytest.fixture(scope="module")
