@@ -61,7 +61,7 @@ def theorem_d_mismatch(variance: Any, curvature: Any, clock: Any, true_variance:
 
         v*(a/b)^r + (1/b)·(1 - (a/b)^{r-1})/(h(r-1)).
 
-    >>> theorem_d_mismatch(1.0, 0.5, 12.0, 1.0, 0.5)  # 1/(1/v + h²τ)
+    >>> float(theorem_d_mismatch(1.0, 0.5, 12.0, 1.0, 0.5))  # 1/(1/v + h²τ)
     0.25
     """
     ratio = 1.0 / (1.0 + variance * curvature**2 * clock)  # a/b
