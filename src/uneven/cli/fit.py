@@ -40,6 +40,7 @@ def command(
 
     Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
+    Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
@@ -118,6 +119,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
@@ -135,13 +137,14 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
+        *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private."
+            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")

@@ -80,7 +80,7 @@ def complete_from_public(
     unstated = [column for column in columns if not column.complete]
     if not unstated:
         return tuple(columns)
-    public = [entry for entry in entries if not entry.private]
+    public = [entry for entry in entries if not entry.hidden]
     if not any(shared is not None or entry.table is not None for entry in public):
         what = "range" if unstated[0].kind == "number" else "values"
         raise ValueError(

@@ -30,6 +30,7 @@ NOTE = """\
 # How good are these rows? If the line above does not say so, put one of these in its place:
 # noise = { kind = "exact" }  # they are right, and need no protection
 # noise = { kind = "local-privacy", epsilon = 1.0 }  # each row releases gradients with this epsilon only
+# noise = { kind = "label-privacy", epsilon = 1.0 }  # the label is private; FEATURES ARE NOT PROTECTED
 # noise = { kind = "flipped-labels", rate = 0.2 }  # this share of the labels is wrong
 # price = 0.05  # of one more row, for 'uneven value'
 """
@@ -103,7 +104,7 @@ def start(
     if not columns:
         raise ValueError(f"{tables[0].path} must have a column to learn from besides the label {chosen!r}, got none")
     left_out = _left_out(tables, [chosen, *(column.name for column in columns)])
-    plain = all(column.plain for column in columns) and not _any_private(entries)
+    plain = all(column.plain for column in columns) and not _any_hidden(entries)
     write_sources(
         path,
         entries,
@@ -113,7 +114,7 @@ def start(
         delimiter=delimiter,
         note=NOTE,
     )
-    proposed = all(entry.private for entry in entries)
+    proposed = all(entry.hidden for entry in entries)
     if not proposed:
         read_sources(path)
     headless = tuple(str(table.path) for table in tables if isinstance(table.reader, CsvFile) and table.reader.numbered)
@@ -125,8 +126,8 @@ def _left_out(tables: Sequence[Table], used: Sequence[str | None]) -> tuple[str,
     return tuple(dict.fromkeys(name for table in tables for name in table.columns if name not in used))
 
 
-def _any_private(entries: Iterable[SourceEntry]) -> bool:
-    return any(entry.private for entry in entries)
+def _any_hidden(entries: Iterable[SourceEntry]) -> bool:
+    return any(entry.hidden for entry in entries)
 
 
 def _refuse_twice(tables: Sequence[Table]) -> None:
@@ -186,7 +187,7 @@ def _names(tables: Iterable[Table]) -> Iterator[str]:
 
 def _looked_at(entries: Sequence[SourceEntry]) -> list[SourceEntry]:
     """Sources whose rows may be looked at; where all are private, all of them: for proposals to their owner only."""
-    return [entry for entry in entries if not entry.private] or list(entries)
+    return [entry for entry in entries if not entry.hidden] or list(entries)
 
 
 def _describe(entries: Sequence[SourceEntry], candidates: Sequence[str]) -> tuple[Column, ...]:
@@ -206,7 +207,7 @@ def _describe(entries: Sequence[SourceEntry], candidates: Sequence[str]) -> tupl
 
 def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry]) -> str:
     """The table ``[columns]``: as found in sources without privacy, or commented out where all are private."""
-    if all(entry.private for entry in entries):
+    if all(entry.hidden for entry in entries):
         return columns_text(plain_columns(columns), PROPOSED, "# ")
     sources = " and ".join(repr(entry.name) for entry in _looked_at(entries))
     return columns_text(plain_columns(columns), FOUND.format(sources=sources))

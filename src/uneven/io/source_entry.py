@@ -52,9 +52,9 @@ class SourceEntry:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def private(self) -> bool:
-        """Whether rows are protected: by their source's noise, or perhaps by their own."""
-        return self.noise.private if self.noise is not None else "flip_rate" not in self.columns
+    def hidden(self) -> bool:
+        """Whether features are protected, by the source's noise or perhaps by a row's own: nothing may be taken from them."""
+        return self.noise.protects_features if self.noise is not None else "flip_rate" not in self.columns
 
     @classmethod
     def of(cls, source: Source, data: Path | None = None, **rest: Any) -> SourceEntry:

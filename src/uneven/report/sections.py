@@ -94,7 +94,7 @@ def learning(trained: FileFit) -> str:
     else:
         why = "the default, since no rows without privacy could choose it"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
-    return markup.section("How it was learned", markup.bullets([strength, *notes]))
+    return markup.section("How it was learned", markup.bullets([strength, *notes, *trained.describe_activity()]))
 
 
 def the_plan(plan: Plan) -> str:
