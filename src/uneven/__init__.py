@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import UnevenClassifier
+    from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
     from uneven.planner import Plan, Source, plan, rate_interval
@@ -23,6 +24,7 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
     "estimator": ("UnevenClassifier",),
+    "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
@@ -49,6 +51,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Evaluation",
     "Exact",
     "Fit",
     "FlippedLabels",
@@ -65,6 +68,7 @@ __all__ = [
     "UnevenClassifier",
     "Valuation",
     "__version__",
+    "evaluate",
     "fit",
     "from_record_batches",
     "objective",

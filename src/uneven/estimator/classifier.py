@@ -134,6 +134,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
 
+    Notes
+    -----
+    `score` is exact: on private rows it is a release that nobody is charged for, and so are `GridSearchCV`,
+    `cross_val_score` and `CalibratedClassifierCV`. Use rows without privacy, or `uneven.evaluate`.
+
     Examples
     --------
     >>> import numpy as np, uneven
