@@ -53,7 +53,7 @@ class SourceEntry:
 
     @property
     def hidden(self) -> bool:
-        """Whether features are protected, by the noise of the source or perhaps of a row: nothing is taken from them."""
+        """Whether features are protected, by the noise of the source or perhaps of a row: none is looked at."""
         return self.noise.protects_features if self.noise is not None else "flip_rate" not in self.columns
 
     @classmethod
