@@ -24,7 +24,8 @@ PROMISE = (
     "**What ε promises.** Take any private row, and replace it by any other. The probability of anything that this run "
     "released changes by a factor of at most e^ε. So whoever sees the model, and knows all other rows, can change the "
     "odds of any guess about the row by at most that factor. It is a promise for each row: "
-    "somebody with five rows has five times the ε. For labels-only protection read *label* for *row*: the features are not protected."
+    "somebody with five rows has five times the ε. For labels-only protection read "
+    "*label* for *row*: the features are not protected."
 )
 
 OPEN = (
