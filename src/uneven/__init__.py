@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
-    from uneven.engine.objective import objective
+    from uneven.engine.objective import objective, surrogate_objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
-    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
+    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -75,6 +75,7 @@ __all__ = [
     "objective",
     "plan",
     "rate_interval",
+    "surrogate_objective",
     "sweep",
     "value",
 ]
