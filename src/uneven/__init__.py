@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
+    "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
     "estimator": ("UnevenClassifier",),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -49,6 +51,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Crowd",
     "Exact",
     "Fit",
     "FlippedLabels",
@@ -65,6 +68,7 @@ __all__ = [
     "Valuation",
     "__version__",
     "fit",
+    "from_answers",
     "from_record_batches",
     "objective",
     "plan",

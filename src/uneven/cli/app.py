@@ -15,6 +15,7 @@ import typer
 from uneven.cli import (
     audit,
     beyond,
+    crowd,
     demo,
     fit,
     init,
@@ -52,6 +53,7 @@ app.command("demo")(demo.command)
 app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
+app.command("crowd")(crowd.command)
 app.command("predict")(predict.command)
 app.command("value")(value.command)
 app.command("studio")(studio.command)

@@ -42,10 +42,10 @@ def command(
     from uneven.report import demo_report
 
     refuse_folder(output)
-    for name in WRITTEN if output.exists() else ():
-        terminal.refuse_output(output / name)
+    for path in [output / name for name in WRITTEN] if output.exists() else [output]:
+        terminal.refuse_output(path)
     demo = run_demo(runs, seed, progress=terminal.bar)
-    output.mkdir(exist_ok=True, parents=True)
+    output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
     write_text_atomically(output / "report.html", demo_report(demo, again, sources.read_text(encoding="utf-8")))

@@ -154,7 +154,7 @@ class Table:
         name, chosen = self.select(label, features)
         as_written = list(dict.fromkeys([*([] if name is None else [name]), *columns]))
         for column in columns:
-            self._refuse_unknown(column)
+            self.refuse_unknown(column)
         first = 0
         for part, said in self.reader.pieces(as_written, chosen):
             X, y = _as_rows(part), None if name is None else said[name]
@@ -165,7 +165,8 @@ class Table:
             first += X.shape[0]
             yield X, y, {column: said[column] for column in columns}
 
-    def _refuse_unknown(self, column: str) -> None:
+    def refuse_unknown(self, column: str) -> None:
+        """Refuse a name that no column has."""
         if column not in self.columns:
             names = refusals.shortened(self.columns)
             raise ValueError(f"{self.path} must have a column {column!r}; there are {names}")
