@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
-    from uneven.estimator import UnevenClassifier
+    from uneven.estimator import PublicColumns, UnevenClassifier
+    from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
+    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -24,9 +25,10 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
-    "estimator": ("UnevenClassifier",),
+    "estimator": ("PublicColumns", "UnevenClassifier"),
+    "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
+    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -52,21 +54,25 @@ __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
     "Crowd",
+    "Evaluation",
     "Exact",
     "Fit",
     "FlippedLabels",
+    "LabelPrivacy",
     "Ledger",
     "LocalPrivacy",
     "Moment",
     "Noise",
     "Plan",
     "Problem",
+    "PublicColumns",
     "Source",
     "Stream",
     "Sweep",
     "UnevenClassifier",
     "Valuation",
     "__version__",
+    "evaluate",
     "fit",
     "from_answers",
     "from_record_batches",

@@ -236,9 +236,12 @@ class _Objective:
                 rows = slice(first, first := first + len(y))
                 weight, tilt = part.weight[rows], part.tilt[rows]
                 margins = y * (X @ w)
-                losses, slopes, bends = _terms(self.loss, margins, self.width)
+                losses, slopes, bends = self.loss.terms(margins, self.width)
                 total += float(weight.sum())
-                value += float(weight @ (losses - tilt * margins))
+                if part.joined:
+                    value += float(weight @ (self.loss.value(margins) - tilt * margins))
+                else:
+                    value += float(weight[0] * (losses - tilt[0] * margins.sum()))
                 gradient += X.T @ (weight * y * (slopes - tilt))
                 if hessian is not None:
                     _add_curvature(hessian, X, weight * bends)
@@ -258,12 +261,13 @@ class _Part:
     rows: PublicRows
     weight: Array
     tilt: Array
+    joined: bool = False
 
 
 def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> tuple[_Part, ...]:
     """Parts to read: small sources as one, in memory, if they are many and small together."""
     small = [one for one in sources if one[0].count <= SMALL_ROWS]
-    if len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
+    if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
         return tuple(_part([one], loss) for one in sources)
     return (*(_part([one], loss) for one in sources if one[0].count > SMALL_ROWS), _part(small, loss))
 
@@ -278,20 +282,7 @@ def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> _Part:
     rows = join_sources([source for source, _ in sources])
     if rows.count != sum(counts):
         _refuse_count(rows.count, sum(counts))
-    return _Part(rows, np.repeat([weight for _, weight in sources], counts), np.repeat(tilts, counts))
-
-
-def _terms(loss: Loss, m: Array, width: float) -> tuple[Array, Array, Array]:
-    """Loss, slope and second derivative at each margin."""
-    if loss.name == "logistic":
-        e = np.exp(-np.abs(m))
-        q = np.where(m > 0.0, e, 1.0) / (1.0 + e)
-        return np.log1p(e) - np.minimum(m, 0.0), -q, q * (1.0 - q)
-    if loss.name == "hinge":
-        gap = np.maximum(1.0 - m, 0.0)
-        bent = np.minimum(gap, width)
-        return bent * (gap - bent / 2.0) / width, -bent / width, ((gap > 0) & (gap <= width)) / width
-    return loss.value(m), loss.slope(m), np.zeros_like(m)
+    return _Part(rows, np.repeat([weight for _, weight in sources], counts), np.repeat(tilts, counts), True)
 
 
 def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:

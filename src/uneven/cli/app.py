@@ -17,6 +17,7 @@ from uneven.cli import (
     beyond,
     crowd,
     demo,
+    evaluate,
     fit,
     init,
     plan,
@@ -55,6 +56,7 @@ app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("crowd")(crowd.command)
 app.command("predict")(predict.command)
+app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)

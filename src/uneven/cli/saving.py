@@ -20,12 +20,12 @@ MODEL_BYTES, BYTES_A_FEATURE, REPORT_BYTES = 1 << 18, 256, 1 << 19
 """Room that is reserved on the disk; what needs more asks for it when it is written."""
 
 
-def opened(model: Path, n_features: int, report: Path | None) -> AbstractContextManager[dict[Path, Output]]:
-    """Files for a model and perhaps a report, opened with room for both."""
+def opened(model: Path, n_features: int, *reports: Path | None) -> AbstractContextManager[dict[Path, Output]]:
+    """Files for a model and perhaps reports, opened with room for all."""
     from uneven.io import opened_outputs
 
-    sizes = {model: MODEL_BYTES + BYTES_A_FEATURE * n_features}
-    return opened_outputs(sizes if report is None else {**sizes, report: REPORT_BYTES})
+    sizes = {path: REPORT_BYTES for path in reports if path is not None}
+    return opened_outputs({model: MODEL_BYTES + BYTES_A_FEATURE * n_features, **sizes})
 
 
 def write_model(output: Output, model: Model) -> None:

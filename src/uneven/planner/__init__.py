@@ -13,7 +13,9 @@ rates        a plan at other learning rates, and the interval to search for them
 """
 
 from uneven.planner.anchored import Anchored, Verdict
-from uneven.planner.planning import Plan, make_anchored_plan, make_plan, mark_converged, plan
+from uneven.planner.guarantees import warn_unprotected
+from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
+from uneven.planner.planning import Plan, make_anchored_plan, make_plan, plan
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source, checked_sources
@@ -30,6 +32,7 @@ __all__ = [
     "Verdict",
     "at_rates",
     "checked_sources",
+    "declare_noises",
     "find_rate_intervals",
     "get_strategy",
     "make_anchored_plan",
@@ -37,4 +40,6 @@ __all__ = [
     "mark_converged",
     "plan",
     "rate_interval",
+    "void_bound",
+    "warn_unprotected",
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
+from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
 from uneven.report.words import QUESTION
 from uneven.schedules import LATE_AVERAGE
@@ -29,7 +30,7 @@ INDEPENDENT = (
     "labels are wrong more often than stated here."
 )
 WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 says nothing."
-LATE = f"The bound is of the last iterate; the answer of a fit is {LATE_AVERAGE}, for which nothing is proved here."
+LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
@@ -143,7 +144,8 @@ def _write_page(
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
     stepped = not plan.converged
-    average = [LATE] if plan.average == "late" and stepped else []
+    late = plan.answer_bound if plan.average == "late" and stepped else None
+    average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
         sections.answer(plan),
