@@ -48,7 +48,7 @@ def command(
 
     said = _columns(answers, {"task": task, "worker": worker, "label": label})
     known = {} if gold is None else _columns(gold, {"task": task, "label": label})
-    X, names, tasks = _features(features, task)
+    X, names, tasks = _features(features, task, label)
     with saving.opened(output, len(names), report) as outputs:
         truth = dict(zip(known["task"].tolist(), known["label"].tolist(), strict=True)) if known else None
         crowd = from_answers(said, X, tasks=tasks, gold=truth, bar=terminal.bar)
@@ -77,16 +77,17 @@ def _columns(path: Path, names: dict[str, str]) -> dict[str, NDArray[Any]]:
     return {what: np.concatenate([said[name] for said in parts]) for what, name in names.items()}
 
 
-def _features(path: Path, task: str) -> tuple[Any, tuple[str, ...], NDArray[Any]]:
-    """Features of each task, their names, and the tasks."""
+def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], NDArray[Any]]:
+    """Features of each task, their names, and the tasks; a column of labels is no feature."""
     import numpy as np
 
     from uneven.io import open_table
 
     table = open_table(path)
     table.refuse_unknown(task)
-    X, tasks = table.arrays(task)
-    return X, table.select(task)[1], np.asarray(tasks)
+    names = tuple(name for name in table.columns if name not in (task, label))
+    X, tasks = table.arrays(task, names)
+    return X, names, np.asarray(tasks)
 
 
 def _measure(model: Model, path: Path, label: str, names: tuple[str, ...]) -> float:
