@@ -15,11 +15,13 @@ from uneven.cli import (
     audit,
     beyond,
     demo,
+    federate,
     fit,
     init,
     plan,
     predict,
     reproduce,
+    site,
     studio,
     terminal,
     value,
@@ -50,6 +52,8 @@ app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("value")(value.command)
+app.command("federate")(federate.command)
+app.add_typer(site.app, name="site")
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
