@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
-    from uneven.estimator import UnevenClassifier
+    from uneven.estimator import PublicColumns, UnevenClassifier
+    from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
     from uneven.planner import Plan, Source, plan, rate_interval
@@ -22,7 +23,8 @@ __version__ = "0.1.0.dev0"
 
 _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
-    "estimator": ("UnevenClassifier",),
+    "estimator": ("PublicColumns", "UnevenClassifier"),
+    "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
@@ -49,6 +51,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Evaluation",
     "Exact",
     "Fit",
     "FlippedLabels",
@@ -59,12 +62,14 @@ __all__ = [
     "Noise",
     "Plan",
     "Problem",
+    "PublicColumns",
     "Source",
     "Stream",
     "Sweep",
     "UnevenClassifier",
     "Valuation",
     "__version__",
+    "evaluate",
     "fit",
     "from_record_batches",
     "objective",

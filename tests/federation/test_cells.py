@@ -131,7 +131,8 @@ def test_a_site_that_is_killed_goes_on(federation, call):
     assert set(Ledger(federation.root / "north" / "ledger.db").spent("north").values()) == {12.0}  # three jobs of 4
 
 
-def test_only_the_loopback_address_listens(federation, call):
+@pytest.mark.usefixtures("call")
+def test_only_the_loopback_address_listens(federation):
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     addresses = {
         line[1].split(":")[0] for line in lines if line[3] == "0A" and line[1].endswith(f":{federation.port:04X}")
@@ -139,19 +140,25 @@ def test_only_the_loopback_address_listens(federation, call):
     assert addresses == {"0100007F"}
 
 
+@pytest.mark.usefixtures("call")
 @pytest.mark.parametrize("kind", ["none", "of another authority"])
-def test_a_client_without_a_valid_certificate_is_turned_away(federation, call, tmp_path, kind):
+def test_a_client_without_a_valid_certificate_is_turned_away(federation, tmp_path, kind):
     context = ssl.create_default_context(cafile=str(federation.root / "east" / "authority.pem"))
     context.check_hostname = False
     if kind != "none":
         make_kits(tmp_path, ["east"], "127.0.0.1:8102")
         context.load_cert_chain(tmp_path / "east" / "certificate.pem", tmp_path / "east" / "key.pem")
-    with socket.create_connection(("127.0.0.1", federation.port)) as plain, pytest.raises(OSError):  # noqa: PT011, PT012
-        with context.wrap_socket(plain) as wrapped:
-            wrapped.settimeout(5.0)
-            wrapped.sendall(b"hello")
-            if not wrapped.recv(1):
-                raise ConnectionResetError("closed")
+    plain = socket.create_connection(("127.0.0.1", federation.port))
+    with plain, pytest.raises(OSError):  # noqa: PT011 (with TLS 1.3 it comes with the first reading, or as a reset)
+        _exchange(context, plain)
+
+
+def _exchange(context, plain):
+    with context.wrap_socket(plain) as wrapped:
+        wrapped.settimeout(5.0)
+        wrapped.sendall(b"hello")
+        if not wrapped.recv(1):
+            raise ConnectionResetError("closed")
 
 
 def test_a_site_cannot_speak_for_another(federation, call):

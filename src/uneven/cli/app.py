@@ -15,6 +15,7 @@ from uneven.cli import (
     audit,
     beyond,
     demo,
+    evaluate,
     federate,
     fit,
     init,
@@ -51,6 +52,7 @@ app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
+app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
 app.command("federate")(federate.command)
 app.add_typer(site.app, name="site")

@@ -114,7 +114,8 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "order": plan.order,
         "rows": {source.name: source.rows for source in plan.sources},
         "steps": plan.steps,
-        "bound": plan.bound,
+        "bound": plan.answer_bound,
+        "void": plan.void,
         "alpha": model.alpha,
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
@@ -144,7 +145,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private."
+            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")

@@ -210,6 +210,8 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
 
 def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> None:
     """Refuse sites with other columns, classes or row norm than the rest, before any row is spent."""
+    if file.columns is not None:
+        raise ValueError("[columns] must be left out where rows stay at their sites: they hold features as they are")
     first, held = next(iter(sites.items()))
     private = any(entry.noise is not None and entry.noise.private for entry in file.sources)
     stated = file.settings.row_norm
