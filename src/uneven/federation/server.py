@@ -28,10 +28,11 @@ from uneven.federation.messages import (
 from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer
 from uneven.io import SourcesFile, write_text_atomically
-from uneven.planner import Plan
+from uneven.planner import Plan, void_bound
 from uneven.settings import Settings
 from uneven.training.model import Model
 from uneven.training.planning import describe_sources, plan_fit, scaled_problem
+from uneven.training.running import find_void
 from uneven.training.scaling import Scale, stated_scale
 
 Call = Callable[[str, str], str]
@@ -248,7 +249,8 @@ class _Job:
         self.scale: Scale = scale
         problem = scaled_problem(settings, scale, len(self.features), self.private)
         counts = [int(progress.sites[key]["rows"]) for key in self.noises]
-        self.plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
+        plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
+        self.plan = void_bound(plan, why) if (why := find_void(plan, settings)) else plan
         if self.plan.shuffled:
             raise ValueError(f"strategy must use one source after the other, got {self.plan.strategy!r}")
         self.tasks: Sequence[Task] = tasks_of(self.plan, settings.average, settings.estimate)
