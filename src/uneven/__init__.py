@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
-    from uneven.estimator import UnevenClassifier
+    from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
@@ -23,7 +23,7 @@ __version__ = "0.1.0.dev0"
 
 _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
-    "estimator": ("UnevenClassifier",),
+    "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
@@ -62,6 +62,7 @@ __all__ = [
     "Noise",
     "Plan",
     "Problem",
+    "PublicColumns",
     "Source",
     "Stream",
     "Sweep",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -15,7 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns
 from uneven.estimator.prediction import LinearPrediction
+from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.settings import NAMES, Settings
@@ -159,6 +162,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     _account: Account
     _progress: Progress | str
+    _columns: tuple[Column, ...] | None
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -233,7 +237,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
-        settings = self._settings()
+        settings, self._columns = self._settings(), None
         X, y = self._checked(X, y, reset=True)
         check_classification_targets(y)
         account = self._opened_account()
@@ -291,10 +295,24 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a readable JSON file: whole or not at all."""
+    def save(self, path: str | os.PathLike[str], columns: PublicColumns | None = None) -> None:
+        """Write the fitted model to a readable JSON file: whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        columns : PublicColumns or None
+            What made the rows that it was fitted to, if they were described publicly: then ``uneven predict`` takes
+            rows as they were before.
+        """
         check_is_fitted(self, "coef_")
-        model_file.save(self._model(), path)
+        model = self._model()
+        if columns is not None:
+            names = tuple(map(str, columns.get_feature_names_out()))
+            if len(names) != model.n_features:
+                raise ValueError(f"columns must make the {model.n_features} features of the model, got {len(names)}")
+            model = replace(model, feature_names=names, columns=describe_columns(columns.columns_))
+        model_file.save(model, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
@@ -303,8 +321,9 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features
-        if model.feature_names is not None:
+        if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        made._columns = model.columns
         made._progress = READ_ONLY
         return made
 
@@ -341,6 +360,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         return self._account
 
     def _names(self) -> tuple[str, ...] | None:
+        if (columns := getattr(self, "_columns", None)) is not None:
+            return Encoder(columns).names
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
 
@@ -369,4 +390,5 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.privacy_spent_,
             getattr(self, "flip_rates_", {}),
             self._names(),
+            getattr(self, "_columns", None),
         )
