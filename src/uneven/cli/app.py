@@ -18,11 +18,13 @@ from uneven.cli import (
     crowd,
     demo,
     evaluate,
+    federate,
     fit,
     init,
     plan,
     predict,
     reproduce,
+    site,
     studio,
     terminal,
     value,
@@ -58,6 +60,8 @@ app.command("crowd")(crowd.command)
 app.command("predict")(predict.command)
 app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
+app.command("federate")(federate.command)
+app.add_typer(site.app, name="site")
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
