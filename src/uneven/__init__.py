@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
-    from uneven.engine.objective import objective
+    from uneven.engine.objective import objective, surrogate_objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
@@ -24,7 +24,7 @@ __version__ = "0.1.0.dev0"
 
 _ROOMS = {
     "crowd": ("Crowd", "from_answers"),
-    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
+    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -79,6 +79,7 @@ __all__ = [
     "objective",
     "plan",
     "rate_interval",
+    "surrogate_objective",
     "sweep",
     "value",
 ]
