@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
@@ -23,6 +24,7 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
     "estimator": ("UnevenClassifier",),
+    "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
@@ -55,9 +57,12 @@ __all__ = [
     "Ledger",
     "LocalPrivacy",
     "Moment",
+    "NoBudgetWarning",
     "Noise",
     "Plan",
+    "PrivacyWarning",
     "Problem",
+    "SimulationWarning",
     "Source",
     "Stream",
     "Sweep",

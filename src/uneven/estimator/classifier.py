@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
             account = self.__dict__.get("_account")
             self.__dict__ = before
             if account is not None and account.spent:
-                self._account, self.privacy_spent_ = account, dict(account.spent)
+                self._account, self.privacy_spent_ = account, account.spent
             raise
 
     return guarded
@@ -110,7 +111,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     mechanism : str
         Private mechanism for ``fit(..., epsilon=...)``.
     random_state : int or None
-        None draws noise from a cryptographic generator; a seed is for simulations and promises no privacy.
+        None draws noise from a cryptographic generator. A seed is for simulations: with private rows it warns
+        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same.
 
     Attributes
     ----------
@@ -126,7 +128,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         source was expected to add.
     privacy_spent_ : dict
         ε that each row of each private source has spent, by this fit and the partial fits after it; the most that one
-        has spent, where rows come again under their `row_id`. With a ledger, by all that it knows.
+        has spent, where rows come again under their `row_id`. With a ledger, by all that it knows. Infinite where
+        the noise came from a seed.
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
 
@@ -267,12 +270,14 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if before is None:
             account.start(self.ledger)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
-        progress, groups, too_long = continue_training(before, rows, self.noise, settings, account, classes)
+        progress, groups, too_long = continue_training(
+            before, rows, self.noise, settings, account, classes, self._names()
+        )
         _warn_long(too_long, groups, progress.scale.row_norm)
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
-        self.privacy_spent_ = dict(account.spent)
+        self.privacy_spent_ = account.spent
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -353,4 +358,5 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.privacy_spent_,
             getattr(self, "flip_rates_", {}),
             self._names(),
+            any(map(math.isinf, self.privacy_spent_.values())),
         )

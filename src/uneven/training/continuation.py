@@ -19,7 +19,7 @@ from uneven.problem import Problem
 from uneven.schedules import Schedule
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account
+from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.labels import as_signs, classes_of, positive_classes
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
@@ -109,7 +109,13 @@ def extend_average(state: State, kind: str) -> State:
 
 
 def continue_training(
-    before: Progress | None, rows: ArrayRows, noise: Any, settings: Settings, account: Account, classes: Any = None
+    before: Progress | None,
+    rows: ArrayRows,
+    noise: Any,
+    settings: Settings,
+    account: Account,
+    classes: Any = None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> tuple[Progress, Grouped, Mapping[str, int]]:
     """Learn from more rows: the step count and the precision clock continue.
 
@@ -124,6 +130,7 @@ def continue_training(
         What private rows are charged to before they are used.
     classes : array or None
         All classes that will come, at the first call; None takes those of its rows.
+    feature_names : tuple of str or None
 
     Returns
     -------
@@ -141,16 +148,21 @@ def continue_training(
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
     found = before.classes if before is not None else classes_of(np.asarray(piece.y if classes is None else classes))
     refuse_unfit(groups, len(positive_classes(found)), is_sparse(piece.X))
-    scan = scan_rows(rows, bound, classes=found)
+    scan = scan_rows(rows, bound, classes=found, hasher=make_hasher(account, noise, feature_names, row_id=False))
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
+    refuse_unknown_rows(account, groups.any_private, piece.row_id)
     if groups.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
         )
     too_long = count_long(scan, groups, now.scale.row_norm) if now.scale.norms == "largest" else {}
     unit = now.scale.rows(_shorten(piece.X, scan, groups, now.scale, settings))
-    account.charge(groups, piece.row_id, settings.budget, settings.pass_count, groups.names, again=False)
+    simulated = settings.random_state is not None and groups.any_private
+    if simulated and not account.simulated:  # once, not at every call
+        warn_simulated(settings, groups)
+    bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
+    account.charge(bill)
     signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
     states = [_advance(s, now, groups, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long

@@ -40,6 +40,8 @@ class Model:
     flip_rates : dict
         Flip rate of each source with flipped labels.
     feature_names : tuple of str or None
+    simulated : bool
+        Whether noise of private rows came from a seed: then nothing is promised about privacy.
     """
 
     classes: NDArray[Any]
@@ -53,6 +55,7 @@ class Model:
     privacy_spent: Mapping[str, float] = field(default_factory=dict)
     flip_rates: Mapping[str, float] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
+    simulated: bool = False
 
     @property
     def n_features(self) -> int:

@@ -19,7 +19,7 @@ from uneven.noise import FlippedLabels
 from uneven.planner import Plan
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account
+from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.labels import as_signs, positive_classes
@@ -128,16 +128,19 @@ def train(
     Trained
     """
     account = Account() if account is None else account
+    hasher = make_hasher(account, noise, feature_names, row_id=False)
     bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
     with bar("Reading the rows", 0) as tick:
-        scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
+        scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick, hasher)
     followed, groups = follow(scan.classes), _group(scan, noise, settings)
     positives, job = positive_classes(scan.classes), begin(rows, scan, groups, settings)
     too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, positives)
     decided = decide(job, positives, validation)
-    account.charge(groups, scan.row_id, settings.budget, decided.times, decided.plan.order, again=True)
+    simulated = warn_simulated(settings, groups)
+    bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
+    account.charge(bill)
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(positives) * len(decided.plans)) as tick:
@@ -226,7 +229,8 @@ def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_n
         scale=job.scale,
         plan=result.plan,
         alpha=job.settings.stated_alpha if job.alpha is None else job.alpha,
-        privacy_spent=dict(account.spent),
+        privacy_spent=account.spent,
+        simulated=bool(account.simulated),
         flip_rates=rates,  # type: ignore[arg-type]
         feature_names=feature_names,
     )
