@@ -4,18 +4,13 @@ import copy
 import json
 import os
 import pickle
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -448,7 +443,7 @@ def test_several_sources_are_charged_together_or_not_at_all(where, tmp_path):
     assert book.sources() == {"b": 1}
     book.charge_all([("a", [0, 1], 1.0), ("b", [10, 11], [1.0, 0.5])])
     assert (book.spent("a"), book.spent("b")) == ({0: 1.0, 1: 1.0}, {10: 1.0, 11: 1.0})
-    with pytest.raises(BudgetExceeded, match="1 of 1 rows of source 'd' .* row 30 has spent 0 and was asked for 1.5"):
+    with pytest.raises(BudgetExceeded, match=r"1 of 1 rows of source 'd' .* row 30 has spent 0 and was asked for 1.5"):
         book.charge_all([("d", [30], 0.75), ("e", [30], 0.75)])  # one row under two names is one row
 
 
@@ -511,3 +506,19 @@ def test_a_thousand_kills_and_copies_at_random_moments(tmp_path):
 def test_the_public_names():
     assert uneven.Ledger is Ledger
     assert issubclass(BudgetExceeded, ValueError)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_claim_is_charged_once(tmp_path, kept):
+    """A refused claim is not written down; one that was charged is not charged again, in another process either."""
+    path = tmp_path / "book.db" if kept else None
+    ledger = Ledger(path, budget=1.0)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_all([("site", [1], 2.0)], claim="job/0")
+    assert not ledger.claimed("job/0")
+    assert ledger.charge_all([("site", [1, 2], 1.0)], claim="job/0")
+    again = Ledger(path) if kept else ledger
+    assert not again.charge_all([("site", [1, 2], 1.0)], claim="job/0")
+    assert again.claimed("job/0")
+    assert not again.claimed("job/1")
+    assert again.spent("site") == {1: 1.0, 2: 1.0}

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import UnevenClassifier
+    from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
+    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -25,8 +26,9 @@ _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
     "estimator": ("UnevenClassifier",),
     "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
+    "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
+    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -51,9 +53,11 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Evaluation",
     "Exact",
     "Fit",
     "FlippedLabels",
+    "LabelPrivacy",
     "Ledger",
     "LocalPrivacy",
     "Moment",
@@ -69,6 +73,7 @@ __all__ = [
     "UnevenClassifier",
     "Valuation",
     "__version__",
+    "evaluate",
     "fit",
     "from_record_batches",
     "objective",

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem
+from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Problem
 from uneven.noise import noise_from_dict
 from uneven.problem import RADII
 
@@ -22,6 +22,8 @@ NOISES = [
     LocalPrivacy(epsilon=0.7, mechanism="quiet"),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
+    LabelPrivacy(epsilon=0.8),
+    LabelPrivacy(epsilon=4.0),
     AdditiveNoise(variance=3.0),
 ]
 PROBLEMS = [
@@ -97,7 +99,7 @@ def worst_case(problem):
     return np.repeat(x, 3, axis=0), np.ones(3), -problem.ball * x[0]
 
 
-@pytest.mark.parametrize("noise", [n for n in NOISES if not isinstance(n, FlippedLabels)], ids=repr)
+@pytest.mark.parametrize("noise", [n for n in NOISES if not isinstance(n, FlippedLabels | LabelPrivacy)], ids=repr)
 @every_problem
 def test_upper_moment_is_attained(noise, problem):
     """So the bound is not loose, and a noise drawn 10% too large or too small would be noticed."""
@@ -147,7 +149,7 @@ def test_round_trip_through_json(noise):
 
 @every_noise
 def test_privacy_is_stated_by_private_noises_only(noise):
-    assert noise.epsilon_per_row == (noise.epsilon if isinstance(noise, LocalPrivacy) else None)
+    assert noise.epsilon_per_row == (noise.epsilon if isinstance(noise, LocalPrivacy | LabelPrivacy) else None)
 
 
 @every_noise

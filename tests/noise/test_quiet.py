@@ -212,7 +212,10 @@ def test_silence_tells_the_activity():
     for rho in (0.0, 0.3, 1.0):
         ways = np.array([directions.choose(rho, how.base, how.own, how.fill, rng) for _ in range(n)])
         found = noise.find_activity(25, int((ways == directions.SILENT).sum()), n)
-        assert abs(found - rho) < 4 * 0.5 / math.sqrt(n) / how.own
+        spoken = how.base + rho * how.own
+        assert found.planned == 0.5
+        assert found.error == pytest.approx(math.sqrt(spoken * (1 - spoken) / n) / how.own, rel=0.1)
+        assert abs(found.found - rho) < 4 * found.error
     assert LocalPrivacy(0.5).find_activity(25, 0, 10) is None
     assert LocalPrivacy(3.0, "l2-laplace").find_activity(25, 0, 10) is None
     assert noise.find_activity(25, 0, 0) is None

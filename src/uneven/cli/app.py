@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +15,10 @@ from uneven.cli import (
     audit,
     beyond,
     demo,
+    evaluate,
     fit,
     init,
+    ledger,
     plan,
     predict,
     reproduce,
@@ -49,11 +51,13 @@ app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
+app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
 app.command("beyond")(beyond.command)
+app.add_typer(ledger.app, name="ledger")
 
 
 def _print_version(asked: bool) -> None:
@@ -76,6 +80,7 @@ def _top(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; errors are one line on standard error, and the exit code says which kind."""
+    _say_warnings()
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -87,6 +92,23 @@ def main(arguments: list[str] | None = None) -> None:
         terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_warnings() -> None:
+    """Warnings about privacy as one line each, like every other note."""
+    import warnings
+
+    from uneven.cautions import PrivacyWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, PrivacyWarning):
+            terminal.note(str(message))
+        else:
+            usual(message, category, *rest, **more)
+
+    warnings.showwarning = show
 
 
 def _report(error: Exception) -> int:

@@ -12,6 +12,7 @@ from uneven.cli import terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
+    from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.scaling import Scale
 
@@ -40,6 +41,7 @@ def command(
 
     Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
+    Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
@@ -55,7 +57,6 @@ def command(
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
-    from uneven.ledger import Ledger
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
     from uneven.training.model_file import save
 
@@ -65,7 +66,7 @@ def command(
     trained = train_files(
         file,
         seed=seed,
-        ledger=None if ledger is None else Ledger(ledger),
+        ledger=_opened_ledger(ledger, file.settings.budget if budget is None else budget),
         budget=budget,
         test=opened(test),
         validation=opened(validation),
@@ -81,6 +82,13 @@ def command(
         terminal.print_json({**_facts(trained), **written})
     else:
         typer.echo("\n".join(_words(trained, written)))
+
+
+def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
+    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    from uneven.ledger import Ledger
+
+    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
 def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
@@ -118,6 +126,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
@@ -135,13 +144,14 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
+        *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private."
+            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
@@ -184,7 +194,8 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     spent = trained.model.privacy_spent
     if not spent:
         return []
-    each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+    shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
+    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     if trained.simulated:

@@ -27,11 +27,11 @@ from uneven.engine.norms import squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
-from uneven.engine.randomness import checked_seed, generator
+from uneven.engine.randomness import checked_seed, generator, repeated
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
-from uneven.engine.streams import Stream, checked_rows, from_record_batches
+from uneven.engine.streams import Selected, Stream, checked_rows, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Chunk",
     "Fit",
     "Path",
+    "Selected",
     "State",
     "Stream",
     "Sweep",
@@ -61,6 +62,7 @@ __all__ = [
     "measure_gradient",
     "objective",
     "optimum",
+    "repeated",
     "squared_norms",
     "sweep",
     "tasks_of",

@@ -123,6 +123,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         L2 strength that was used.
     notes_ : tuple of str
         What the fit found on its way, such as whether private sources agree with the public ones.
+    activity_ : dict
+        For each private source that can be silent, the mean of ‖g‖/C over its rows: `planned`, as `found` from the
+        share of silent rows, and the standard `error` of that. It is computed from what was released, so it may be
+        published, and be the `activity` of a later fit.
     plan_ : Plan
         For the rows scaled to norm 1, the intercept's feature included. ``plan_.verdicts`` says what each private
         source was expected to add.
@@ -132,6 +136,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         the noise came from a seed.
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
+
+    Notes
+    -----
+    `score` is exact: on private rows it is a release that nobody is charged for, and so are `GridSearchCV`,
+    `cross_val_score` and `CalibratedClassifierCV`. Use rows without privacy, or `uneven.evaluate`.
 
     Examples
     --------
@@ -238,7 +247,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
-        self.notes_ = trained.notes
+        self.notes_, self.activity_ = trained.notes, dict(trained.activity)
         self._progress = keep_progress(trained, self.noise)
         return self
 
@@ -278,6 +287,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
         self.privacy_spent_ = account.spent
+        self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -24,6 +24,7 @@ IDS = ("id", "row_id", "rowid", "index", "uuid")
 NOTE = """\
 # How good are these rows? The line above takes them to be exact. If they are not, put one of these in its place:
 # noise = { kind = "local-privacy", epsilon = 1.0 }  # each row releases gradients with this epsilon only
+# noise = { kind = "label-privacy", epsilon = 1.0 }  # the label is private; FEATURES ARE NOT PROTECTED
 # noise = { kind = "flipped-labels", rate = 0.2 }  # this share of the labels is wrong
 # price = 0.05  # of one more row, for 'uneven value'
 """

@@ -7,7 +7,16 @@ not released.
 
 from uneven.ledger.book import BudgetExceeded
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
-from uneven.ledger.ledger import Ledger
+from uneven.ledger.ledger import LEAST, MOST, Ledger
 from uneven.ledger.summary import SourceSummary
 
-__all__ = ["BudgetExceeded", "Fingerprints", "Ledger", "SourceSummary", "count_copies", "hash_rows"]
+__all__ = [
+    "LEAST",
+    "MOST",
+    "BudgetExceeded",
+    "Fingerprints",
+    "Ledger",
+    "SourceSummary",
+    "count_copies",
+    "hash_rows",
+]

@@ -28,6 +28,7 @@ SCHEMA = (
     "CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, charges INTEGER NOT NULL, last TEXT)",
     "CREATE TABLE spent (row INTEGER NOT NULL, source INTEGER NOT NULL, epsilon REAL NOT NULL CHECK (epsilon > 0), "
     "PRIMARY KEY (row, source)) WITHOUT ROWID",
+    "CREATE TABLE claim (name TEXT PRIMARY KEY) WITHOUT ROWID",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,17 +21,20 @@ class Fingerprints:
     numbers: NDArray[np.int64]
 
 
-def hash_rows(key: bytes, X: ArrayLike) -> NDArray[np.int64]:
+def hash_rows(key: bytes, X: ArrayLike, names: Sequence[str] | None = None) -> NDArray[np.int64]:
     """Keyed BLAKE2b of each row's values, rounded to float32: a CSV and a Parquet file of the same rows agree.
 
-    Labels are left out, so a row with another label is still the same row. Two rows that agree by chance count as
-    one, which charges more than is needed and never less.
+    Columns are taken in the order of their `names`, where they have names: another order is the same row. Labels are
+    left out, so a row with another label is still the same row. Rows that agree by chance count as one, which charges
+    more than is needed and never less.
 
     >>> hash_rows(b"key", [[1.0, -0.0]]).tolist() == hash_rows(b"key", np.float32([[1, 0]])).tolist()
     True
     """
     with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(np.asarray(X, dtype=np.float32) + np.float32(0.0))  # -0.0 becomes 0.0
+        rows = np.asarray(X, dtype=np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
+    if names is not None:
+        rows = rows[:, np.argsort(np.array(names, dtype=str), kind="stable")]
     raw, width = rows.tobytes(), rows.shape[1] * rows.itemsize
     hashed = (_hash(raw[i : i + width], key) for i in range(0, len(raw), width))
     return np.frombuffer(b"".join(hashed), dtype=np.int64) | SIGN

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,11 @@ class Ledger:
         self.charge_all([(source, rows, epsilon)], budget)
 
     def charge_all(
-        self, charges: Iterable[tuple[str, ArrayLike | Fingerprints, ArrayLike]], budget: float | None = None
-    ) -> None:
+        self,
+        charges: Iterable[tuple[str, ArrayLike | Fingerprints, ArrayLike]],
+        budget: float | None = None,
+        claim: str | None = None,
+    ) -> bool:
         """Charge rows of several sources in one transaction: all of them, or none and `BudgetExceeded`.
 
         Parameters
@@ -115,6 +118,14 @@ class Ledger:
             for each of them.
         budget : float, optional
             As in `charge`, for every row of every source.
+        claim : str, optional
+            Name of the release that this pays for, written down with the charge. A claim is charged once: called again
+            by the same name, nothing is charged.
+
+        Returns
+        -------
+        bool
+            False if the claim was charged before.
 
         Examples
         --------
@@ -133,22 +144,32 @@ class Ledger:
         with self._opened() as book, book:  # the second `with` commits, or takes everything back
             # The lock is taken before the first look: between the check and the charge nobody else may charge.
             book.execute("BEGIN IMMEDIATE")
+            if claim is not None and not _claim(book, claim):
+                return False
             books.charge(book, asked, most)
         if self.stored_budget is None:
             self._warn_no_budget(most)
+        return True
+
+    def claimed(self, claim: str) -> bool:
+        """Whether a claim was charged."""
+        with self._opened() as book:
+            return book.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
 
     def _warn_no_budget(self, most: float) -> None:
         which = "the ledger in memory" if self.path is None else f"ledger {str(self.path)!r}"
         only = "" if math.isinf(most) else f" beyond the {most:g} of this charge"
         warnings.warn(f"{which} has no budget: it refuses nothing{only}", NoBudgetWarning, stacklevel=4)
 
-    def fingerprint(self, X: ArrayLike) -> Fingerprints:
+    def fingerprint(self, X: ArrayLike, names: Sequence[str] | None = None) -> Fingerprints:
         """Rows of one source by their content, to be charged: the n-th copy of a row is a row of its own.
 
         Parameters
         ----------
         X : array of shape (n, d)
             All rows of the source, each the values of its features.
+        names : list of str, optional
+            Names of the features; with them, columns in another order make no other row.
 
         Examples
         --------
@@ -157,7 +178,7 @@ class Ledger:
         >>> ledger.remaining(ledger.fingerprint(X[::-1])).tolist()
         [0.0, 0.0, 0.0]
         """
-        return count_copies(self._key, hash_rows(self._key, X))
+        return count_copies(self._key, hash_rows(self._key, X, names))
 
     @property
     def key(self) -> bytes:
@@ -263,6 +284,11 @@ class Ledger:
         if self.path is None:
             raise TypeError("a ledger in memory cannot be pickled: a copy could spend rows twice; use Ledger(path)")
         return _reopened, (str(self.path), self.budget)
+
+
+def _claim(book: sqlite3.Connection, claim: str) -> bool:
+    """Write the name of a release down, inside a transaction; False if it is there already."""
+    return book.execute("INSERT OR IGNORE INTO claim VALUES (?)", (checks.text("claim", claim),)).rowcount == 1
 
 
 def own_ledger() -> Ledger:

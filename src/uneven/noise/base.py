@@ -85,6 +85,16 @@ class Noise(ABC):
         """Whether rows are released with a privacy guarantee."""
         return self.epsilon_per_row is not None
 
+    @property
+    def protects_features(self) -> bool:
+        """Whether a row's features are protected, not its label alone."""
+        return self.private
+
+    @property
+    def observed(self) -> Noise:
+        """Noise of rows as the learner gets them: itself, unless labels are randomised before anything is learned."""
+        return self
+
     def describe(self) -> str:
         """Noise in a few words, for tables.
 

@@ -13,7 +13,8 @@ rates        a plan at other learning rates, and the interval to search for them
 """
 
 from uneven.planner.anchored import Anchored, Verdict
-from uneven.planner.planning import Plan, make_anchored_plan, make_plan, mark_converged, plan
+from uneven.planner.guarantees import warn_unprotected
+from uneven.planner.planning import Plan, declare_noises, make_anchored_plan, make_plan, mark_converged, plan
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source, checked_sources
@@ -30,6 +31,7 @@ __all__ = [
     "Verdict",
     "at_rates",
     "checked_sources",
+    "declare_noises",
     "find_rate_intervals",
     "get_strategy",
     "make_anchored_plan",
@@ -37,4 +39,5 @@ __all__ = [
     "mark_converged",
     "plan",
     "rate_interval",
+    "warn_unprotected",
 ]

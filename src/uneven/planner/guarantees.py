@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from uneven import theory
+from uneven.noise.label_privacy import WARNING
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
@@ -83,6 +84,11 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
             f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest "
             "norm long, at each step (its activity); with an activity of 1 it would assume nothing."
         )
+
+
+def warn_unprotected(sources: Iterable[Source]) -> list[str]:
+    """A warning for each source whose labels alone are private."""
+    return [WARNING.format(repr(s.name)) for s in sources if s.noise.private and not s.noise.protects_features]
 
 
 def _count_steps(draft: Draft) -> int:

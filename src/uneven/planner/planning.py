@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.noise import Noise
 from uneven.planner import picture, text
 from uneven.planner.anchored import Anchored, Verdict
-from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
-from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, split_into_batches
+from uneven.planner.guarantees import (
+    bound_excess,
+    complete_bound,
+    evaluate_bound,
+    find_caveats,
+    find_conditions,
+    warn_unprotected,
+)
+from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, segment_to_dict, split_into_batches
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
     ANCHORED,
@@ -25,7 +33,7 @@ from uneven.planner.strategies import (
     get_strategy,
 )
 from uneven.problem import Problem
-from uneven.schedules import Rate, schedule_to_dict
+from uneven.schedules import Rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +187,7 @@ class Plan:
             "sources": [source.to_dict() for source in self.sources],
             "strategy": self.strategy,
             "moments": self.moments,
-            "segments": [_segment_to_dict(segment) for segment in self.segments],
+            "segments": [segment_to_dict(segment) for segment in self.segments],
             "order": self.order,
             "rates": self.rates,
             "bound": self.bound,
@@ -212,7 +220,7 @@ class Plan:
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))
         figures = [key for key in expected if key != "caveats"]  # words, which another version may choose otherwise
-        if different := [key for key in figures if not _almost_equal(values[key], expected[key])]:
+        if different := [key for key in figures if not checks.almost_equal(values[key], expected[key])]:
             got = checks.shown(values[different[0]])
             raise ValueError(f"{different[0]} of a plan must follow from its sources and problem, got {got}")
         return again
@@ -260,6 +268,7 @@ def finish_plan(sources: Sequence[Source], problem: Problem, strategy: Strategy,
         guarantee=draft.theorem,
         worths=tuple(exchange_rates(batches).items()),
         caveats=(
+            *warn_unprotected(sources),
             *find_caveats(problem, strategy, batches, draft, moments),
             *find_conditions(sources, problem, moments),
         ),
@@ -282,7 +291,8 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
     """
     described = checked_sources(sources)
     left_out = [name for name, one in decided.verdicts if name not in decided.order]
-    caveats = ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
+    caveats = warn_unprotected(described)
+    caveats += ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
     caveats += [f"{name!r} is left out and not charged: it is not expected to help." for name in left_out]
     return Plan(
         problem=problem,
@@ -303,11 +313,20 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
 def mark_converged(planned: Plan) -> Plan:
     """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
     note = (
-        "Learned to convergence, since no source is private: the step sizes and bounds are those of a single pass, "
-        "which was not needed."
+        "Learned to convergence, since all rows may be read again: the step sizes and bounds are those of a single "
+        "pass, which was not needed."
     )
     names = tuple(source.name for source in planned.sources)
     return replace(planned, converged=names, caveats=(note, *planned.caveats))
+
+
+def declare_noises(planned: Plan, noises: Mapping[str, Noise]) -> Plan:
+    """The plan with each source's noise as declared, where private labels were randomised before it was made."""
+    labels = {name: noise for name, noise in noises.items() if noise.observed is not noise}
+    sources = tuple(replace(source, noise=labels.get(source.name, source.noise)) for source in planned.sources)
+    if sources == planned.sources:
+        return planned
+    return replace(planned, sources=sources, caveats=(*warn_unprotected(sources), *planned.caveats))
 
 
 def plan(
@@ -371,30 +390,9 @@ def plan(
 
 
 def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
-    private = [source.name for source in sources if source.noise.private]
+    private = [source.name for source in sources if source.noise.protects_features]
     if private and problem.norms != "largest":
         raise ValueError(
             f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
             f"{problem.norms!r} and {private[0]!r}"
         )
-
-
-def _segment_to_dict(segment: Segment) -> dict[str, Any]:
-    return {
-        "sources": list(segment.sources),
-        "rows": segment.rows,
-        "batch_size": segment.batch_size,
-        "moment": vars(segment.moment).copy(),
-        "schedule": schedule_to_dict(segment.schedule),
-    }
-
-
-def _almost_equal(a: Any, b: Any) -> bool:
-    """Equal, but for rounding of numbers."""
-    if isinstance(b, Mapping):
-        return isinstance(a, Mapping) and a.keys() == b.keys() and all(_almost_equal(a[key], b[key]) for key in b)
-    if isinstance(b, list | tuple):
-        return isinstance(a, list | tuple) and len(a) == len(b) and all(map(_almost_equal, a, b))
-    if isinstance(b, float):
-        return isinstance(a, float | int) and abs(a - b) <= 1e-6 * abs(b)
-    return bool(a == b)

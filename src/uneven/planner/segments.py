@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from uneven.noise import Moment
 from uneven.planner.source import Source
 from uneven.problem import Problem
-from uneven.schedules import Schedule
+from uneven.schedules import Schedule, schedule_to_dict
 
 
 @dataclass(frozen=True)
@@ -122,3 +123,14 @@ def compute_step_sizes(segments: Sequence[Segment]) -> list[NDArray[np.float64]]
         sizes.append(segment.schedule(np.arange(start + 1, stop + 1), own, clock[start:stop]))
         start = stop
     return sizes
+
+
+def segment_to_dict(segment: Segment) -> dict[str, Any]:
+    """Segment as plain values."""
+    return {
+        "sources": list(segment.sources),
+        "rows": segment.rows,
+        "batch_size": segment.batch_size,
+        "moment": vars(segment.moment).copy(),
+        "schedule": schedule_to_dict(segment.schedule),
+    }

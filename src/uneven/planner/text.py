@@ -71,7 +71,7 @@ def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
     lines = []
     if plan.converged:
-        lines.append(f"Learn {_join(plan.converged)} to convergence: rows without privacy may be read again.")
+        lines.append(f"Learn {_join(plan.converged)} to convergence: these rows may be read again.")
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
         lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []

@@ -94,7 +94,7 @@ def learning(trained: FileFit) -> str:
     else:
         why = "the default, since no rows without privacy could choose it"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
-    return markup.section("How it was learned", markup.bullets([strength, *notes]))
+    return markup.section("How it was learned", markup.bullets([strength, *notes, *trained.describe_activity()]))
 
 
 def the_plan(plan: Plan) -> str:
@@ -307,6 +307,11 @@ def measures(found: Sequence[Measure]) -> str:
     ]
     header = ["on", "rows", "accuracy", "objective"]
     return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
+
+
+def simulated(was: bool) -> str:
+    """Said before anything else: noise from a seed protects nobody."""
+    return markup.paragraph(words.SIMULATED, "warning") if was else ""
 
 
 def privacy(spent: Mapping[str, float], simulated: bool) -> str:

@@ -60,8 +60,12 @@ class Bill:
     def costs(self) -> dict[str, float]:
         """ε that a row of each source costs; those that are not private, or not used, are left out."""
         noises = self.groups.noises
-        each = {name: self.times * (noises[name].epsilon_per_row or 0.0) for name in self.used if name in noises}
+        each = {name: self._releases(name) * (noises[name].epsilon_per_row or 0.0) for name in self.used}
         return {name: cost for name, cost in each.items() if cost}
+
+    def _releases(self, name: str) -> int:
+        """Releases of a row: private labels are randomised once, however often they are used."""
+        return self.times if self.groups.noises[name].protects_features else 1
 
 
 @dataclass
@@ -84,6 +88,8 @@ class Account:
     counted: dict[str, float] = field(default_factory=dict)
     unnamed: dict[str, tuple[int, float]] = field(default_factory=dict)
     simulated: set[str] = field(default_factory=set)
+    earlier: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """`unnamed` as it was when this fit began: one fit may charge twice, but different sources."""
 
     @property
     def spent(self) -> dict[str, float]:
@@ -94,6 +100,7 @@ class Account:
         """Begin a fit; what was spent stays."""
         if ledger is not None:
             self.ledger = ledger
+        self.earlier = dict(self.unnamed)
 
     def charge(self, bill: Bill) -> None:
         """Charge every private row of the sources in use, or refuse and charge none."""
@@ -121,8 +128,8 @@ class Account:
 
         A source with the same name and number of rows is taken to be the same; any other may have rows of all.
         """
-        size, epsilon = self.unnamed.get(name, (0, 0.0))
-        return epsilon if size == rows else max((most for _, most in self.unnamed.values()), default=0.0)
+        size, epsilon = self.earlier.get(name, (0, 0.0))
+        return epsilon if size == rows else max((most for _, most in self.earlier.values()), default=0.0)
 
     def __getstate__(self) -> dict[str, Any]:
         in_memory = self.ledger is not None and self.ledger.path is None
@@ -139,8 +146,6 @@ class Account:
 def make_hasher(account: Account, noise: Any, feature_names: tuple[str, ...] | None, row_id: bool) -> Hasher | None:
     """What hashes the content of private rows as they are read; None where nobody needs it.
 
-    Columns are taken in the order of their names, where they have names: another order is the same row.
-
     Parameters
     ----------
     account : Account
@@ -152,7 +157,6 @@ def make_hasher(account: Account, noise: Any, feature_names: tuple[str, ...] | N
     if account.ledger is None and not row_id:
         return None
     key = secrets.token_bytes(32) if account.ledger is None else account.ledger.key
-    order = None if feature_names is None else np.argsort(np.array(feature_names, dtype=str), kind="stable")
 
     def hash_piece(piece: Piece) -> NDArray[np.int64]:
         mine = find_private(piece, noise)
@@ -160,15 +164,11 @@ def make_hasher(account: Account, noise: Any, feature_names: tuple[str, ...] | N
             mine &= np.asarray(piece.row_id) == -1
         numbers, rows = np.zeros(len(piece.y), dtype=np.int64), np.flatnonzero(mine)
         for some in np.split(rows, range(HASHED_ROWS, len(rows), HASHED_ROWS)):
-            numbers[some] = hash_rows(key, _dense(piece.X[some], order))
+            X = piece.X[some]
+            numbers[some] = hash_rows(key, X.toarray() if is_sparse(X) else X, feature_names)
         return numbers
 
     return hash_piece
-
-
-def _dense(X: Any, order: NDArray[np.int64] | None) -> NDArray[Any]:
-    rows = X.toarray() if is_sparse(X) else X
-    return np.asarray(rows if order is None else rows[:, order])
 
 
 def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before: float) -> None:

@@ -129,6 +129,13 @@ class FileFit:
         """What the rows were scaled by."""
         return self.trained.scale
 
+    def describe_activity(self) -> list[str]:
+        """A sentence on how active private rows were, if any could be silent."""
+        if not self.trained.activity:
+            return []
+        each = ", ".join(f"{name!r} {one}" for name, one in self.trained.activity.items())
+        return [f"Activity (mean norm of a gradient over its bound), told by silent rows at no cost in ε: {each}."]
+
 
 def train_files(
     file: SourcesFile,

@@ -50,7 +50,7 @@ def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) ->
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
     settings = file.settings
-    private = any(entry.noise is None or entry.noise.private for entry in file.sources)
+    private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         return file.problem, UNKNOWN

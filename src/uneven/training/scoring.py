@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
+from uneven.losses import get_loss
 from uneven.training.model import Model, choose_classes, class_probabilities
 from uneven.training.model_file import load
 
@@ -59,12 +60,18 @@ def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterat
 
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
-    if model.settings.loss == "logistic":
+    if get_loss(model.settings.loss).probabilistic:
         probabilities = class_probabilities(scores)
         return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes.tolist())}
     if scores.ndim == 1:
         return {"score": scores}
     return {f"score_{one}": scores[:, k] for k, one in enumerate(model.classes.tolist())}
+
+
+def mark_simulated(pieces: Iterator[Columns]) -> Iterator[Columns]:
+    """Pieces whose every row says that the model was made with noise from a seed, which protects nobody."""
+    for piece in pieces:
+        yield {**piece, "simulated": np.full(len(piece["label"]), True)}
 
 
 def count_labels(pieces: Iterator[Columns], counts: dict[Any, int]) -> Iterator[Columns]:
