@@ -81,7 +81,7 @@ def test_more_than_two_classes():
     assert clf.score(X, names) > 0.95
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
     with pytest.raises(ValueError, match="labels must be of two classes where a source is private, got 3"):
-        UnevenClassifier(LocalPrivacy(1.0)).fit(X, names)
+        UnevenClassifier(LocalPrivacy(1.0), classes=np.unique(names)).fit(X, names)
 
 
 def test_probabilities_are_for_the_logistic_loss():
@@ -496,7 +496,7 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with():
     with pytest.raises(ValueError, match=r"y must hold the classes .*, got"):
         clf.partial_fit(X, y + 5)
     with pytest.warns(
-        UserWarning, match="rows were shrunk to .*, twice the root-mean-square norm of earlier ones; got"
+        UserWarning, match="rows were shrunk to .*, twice the root-mean-square norm of earlier ones, in source .data.; got"
     ):
         clf.partial_fit(X * 100, y)
     with pytest.raises(ValueError, match="rows of source 'data' must have a root-mean-square norm of at most"):

@@ -102,9 +102,11 @@ def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
 def _warn(trained: FileFit) -> None:
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    some = "some" if trained.model.settings.redact else ""
     for name, count in trained.trained.too_long.items():
         terminal.note(
-            f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
+            f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r} are longer than row_norm = "
+            f"{trained.scale.row_norm:g} and "
             "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
         )
 

@@ -19,6 +19,7 @@ from uneven import checks
 from uneven.estimator.prediction import LinearPrediction
 from uneven.ledger import Ledger
 from uneven.noise import Noise
+from uneven.redaction import owner_only, redacted
 from uneven.settings import NAMES, Settings
 from uneven.training import model_file
 from uneven.training.charging import Account
@@ -40,7 +41,8 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(self: UnevenClassifier, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return method(self, *args, **kwargs)
+            with redacted(self.redact is True):
+                return method(self, *args, **kwargs)
         except BaseException:
             account = self.__dict__.get("_account")
             self.__dict__ = before
@@ -55,9 +57,9 @@ def _warn_long(too_long: Mapping[str, int], groups: Grouped, bound: float) -> No
     """Tell the rows' owner that some were shrunk."""
     if too_long:
         whose = " (private rows among them)" if any(groups.noises[name].private for name in too_long) else ""
+        many = owner_only(f"{sum(too_long.values()):,} of {groups.rows:,}", "some")
         warnings.warn(
-            f"{sum(too_long.values()):,} of {groups.rows:,} rows{whose} are longer than row_norm = {bound:.6g} and "
-            "were shrunk to it",
+            f"{many} rows{whose} are longer than row_norm = {bound:.6g} and were shrunk to it",
             UserWarning,
             stacklevel=4,
         )
@@ -101,6 +103,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         and once with it.
     use : {"auto", "all"}
         Whether a private source that is not expected to help is left out, uncharged.
+    redact : bool
+        Whether messages leave out what is for the rows' owner alone: counts, norms, values and numbers of rows.
+    classes : list or None
+        All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
+        boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
@@ -177,6 +184,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         long_rows: str = "shrink",
         passes: Any = "auto",
         use: str = "auto",
+        redact: bool = False,
+        classes: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
@@ -197,6 +206,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.long_rows = long_rows
         self.passes = passes
         self.use = use
+        self.redact = redact
+        self.classes = classes
         self.budget = budget
         self.ledger = ledger
         self.line_search = line_search

@@ -13,6 +13,7 @@ from uneven import checks
 from uneven.io import refusals
 from uneven.io.arrow import ArrowFile, at_most
 from uneven.matrices import BLOCK_ROWS
+from uneven.redaction import owner_only
 
 BLOCK_BYTES = 1 << 22
 """Text parsed at a time. A line must fit, and the type of the first block's labels holds for all."""
@@ -110,4 +111,5 @@ def _refused_value(path: Path, columns: Sequence[str], column: str, row: str, ki
     value = re.fullmatch(r"invalid value '(.*)'", reason, re.DOTALL)
     got = checks.shown(value[1]) if value else reason
     accepted = ACCEPTED.get(kind, kind)
-    return f"{path}: column {columns[int(column)]!r} must hold {accepted}, got {got} in row {int(row) - 2}"
+    which = owner_only(f", got {got} in row {int(row) - 2}")
+    return f"{path}: column {columns[int(column)]!r} must hold {accepted}{which}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from uneven import checks
+from uneven.redaction import owner_only
 
 SHOWN_COLUMNS = 6
 DAMAGE = (ValueError, OSError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
@@ -53,14 +54,14 @@ def no_rows(path: Path) -> NoReturn:
 
 def not_numeric(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
     """Refuse a feature that is no number."""
-    raise ValueError(
-        f"{path}: column {column!r} must hold numbers to be a feature, got {kind} ({checks.shown(value)} in row {row})"
-    )
+    which = owner_only(f" ({checks.shown(value)} in row {row})")
+    raise ValueError(f"{path}: column {column!r} must hold numbers to be a feature, got {kind}{which}")
 
 
 def no_value(path: Path, column: str, row: int) -> NoReturn:
     """Refuse a missing value."""
-    raise ValueError(f"{path}: column {column!r} has no value in row {row}; impute missing values or drop such rows")
+    where = owner_only(f"row {row}", "some row")
+    raise ValueError(f"{path}: column {column!r} has no value in {where}; impute missing values or drop such rows")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,6 @@ from uneven.training.rows import Piece, find_private
 
 HASHED_ROWS = 4096
 """Rows that are hashed at a time, so that memory stays bounded."""
-
-Hasher = Callable[[Piece], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -143,32 +141,48 @@ class Account:
             self.ledger = load_memory(dumped)
 
 
-def make_hasher(account: Account, noise: Any, feature_names: tuple[str, ...] | None, row_id: bool) -> Hasher | None:
-    """What hashes the content of private rows as they are read; None where nobody needs it.
+@dataclass(frozen=True)
+class Hasher:
+    """Hashes the content of rows as they are read.
 
-    Parameters
+    Attributes
     ----------
-    account : Account
+    key : bytes
     noise : Noise, dict of str to Noise, or None
-    feature_names : tuple of str or None
-    row_id : bool
-        Whether to hash rows that have an id too.
+    names : tuple of str or None
+        Names of the features.
+    every : bool
+        Whether to hash all rows, not only the private ones without an id.
     """
-    if account.ledger is None and not row_id:
-        return None
-    key = secrets.token_bytes(32) if account.ledger is None else account.ledger.key
 
-    def hash_piece(piece: Piece) -> NDArray[np.int64]:
-        mine = find_private(piece, noise)
-        if not row_id and np.shape(piece.row_id) == mine.shape:
+    key: bytes
+    noise: Any
+    names: tuple[str, ...] | None
+    every: bool
+
+    def __call__(self, piece: Piece) -> NDArray[np.int64]:
+        """Hash of each row; 0 where nobody needs it."""
+        mine = np.full(len(piece.y), True) if self.every else find_private(piece, self.noise)
+        if not self.every and np.shape(piece.row_id) == mine.shape:
             mine &= np.asarray(piece.row_id) == -1
         numbers, rows = np.zeros(len(piece.y), dtype=np.int64), np.flatnonzero(mine)
         for some in np.split(rows, range(HASHED_ROWS, len(rows), HASHED_ROWS)):
-            X = piece.X[some]
-            numbers[some] = hash_rows(key, X.toarray() if is_sparse(X) else X, feature_names)
+            numbers[some] = self.hash(piece.X[some])
         return numbers
 
-    return hash_piece
+    def hash(self, X: Any) -> NDArray[np.int64]:
+        """Hash of each row of a matrix."""
+        return hash_rows(self.key, X.toarray() if is_sparse(X) else X, self.names)
+
+
+def make_hasher(
+    account: Account, noise: Any, feature_names: tuple[str, ...] | None, every: bool = False
+) -> Hasher | None:
+    """What hashes the content of rows as they are read; None where nobody needs it."""
+    if account.ledger is None and not every:
+        return None
+    key = secrets.token_bytes(32) if account.ledger is None else account.ledger.key
+    return Hasher(key, noise, feature_names, every)
 
 
 def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before: float) -> None:

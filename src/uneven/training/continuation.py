@@ -16,13 +16,14 @@ from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
 from uneven.problem import Problem
+from uneven.redaction import owner_only
 from uneven.schedules import Schedule
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
-from uneven.training.labels import as_signs, classes_of, positive_classes
+from uneven.training.labels import ClassFinder, as_signs, classes_of, positive_classes
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import ArrayRows
@@ -147,9 +148,11 @@ def continue_training(
         bound = before.scale.row_norm
     groups = group_rows(len(piece.y), noise, piece.source)
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
-    found = before.classes if before is not None else classes_of(np.asarray(piece.y if classes is None else classes))
+    stated = settings.classes if classes is None else classes
+    found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     refuse_unfit(groups, len(positive_classes(found)), is_sparse(piece.X))
-    scan = scan_rows(rows, bound, classes=found, hasher=make_hasher(account, noise, feature_names, row_id=False))
+    hasher = make_hasher(account, noise, feature_names)
+    scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups.any_private, piece.row_id)
@@ -169,6 +172,15 @@ def continue_training(
     signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
+
+
+def _first_classes(y: NDArray[Any], stated: Any, private: bool) -> NDArray[Any]:
+    """Classes of all rows that will come: as stated, or those of the first rows."""
+    if stated is not None:
+        return classes_of(np.asarray(stated))
+    finder = ClassFinder()
+    finder.see(y, "y", private)
+    return finder.classes()
 
 
 def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings, noise: Any) -> Progress:
@@ -235,11 +247,11 @@ def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settin
     if settings.long_rows == "refuse":
         raise ValueError(
             f"rows of source {name!r} must have a root-mean-square norm of at most {most:.6g}, twice that of earlier "
-            f"ones, with long_rows='refuse'; got {norm:.6g}"
+            f"ones, with long_rows='refuse'{owner_only(f'; got {norm:.6g}')}"
         )
     warnings.warn(
-        f"rows were shrunk to {most:.6g}, twice the root-mean-square norm of earlier ones; got {norm:.6g} in source "
-        f"{name!r}",
+        f"rows were shrunk to {most:.6g}, twice the root-mean-square norm of earlier ones, in source {name!r}"
+        + owner_only(f"; got {norm:.6g}"),
         UserWarning,
         stacklevel=5,
     )

@@ -83,8 +83,8 @@ def find_private(piece: Piece, noise: Any) -> NDArray[np.bool_]:
     elif isinstance(source, str):
         mine = np.full(n, source in private)
     else:
-        names = np.asarray(source, dtype=object)
-        mine = np.array([str(name) in private for name in names]) if names.shape == (n,) else np.full(n, True)
+        names = np.asarray(source)
+        mine = np.isin(names.astype(str), sorted(private)) if names.shape == (n,) else np.full(n, True)
     return mine if piece.epsilon is None else mine | _told(piece.epsilon, n)
 
 

@@ -90,6 +90,7 @@ def scan_rows(
     held_bytes: int = HELD_BYTES,
     tick: Tick = lambda _: None,
     hasher: Callable[[Piece], NDArray[np.int64]] | None = None,
+    private: Callable[[Piece], bool] = lambda _: False,
 ) -> Scan:
     """Read all rows once: classes, counts, norms, a sample, and the rows themselves if they are few.
 
@@ -108,6 +109,8 @@ def scan_rows(
         Told how many rows were read.
     hasher : callable or None
         Hashes the content of a piece's rows.
+    private : callable
+        Whether a piece has private rows: then no message tells a label, and classes are not taken from them.
     """
     found, held, sample = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features)
     said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
@@ -118,7 +121,10 @@ def scan_rows(
     hashes: list[NDArray[np.int64]] = []
     longest, any_sparse = 0.0, False
     for piece in rows.pieces():
-        found.see(piece.y, piece.where) if classes is None else refuse_unknown(piece.y, classes, piece.where)
+        if classes is None:
+            found.see(piece.y, piece.where, private(piece))
+        else:
+            refuse_unknown(piece.y, classes, piece.where, private(piece))
         own, count = squared_norms(piece.X), len(piece.y)
         name = piece.source if isinstance(piece.source, str) else None
         for column in said.values():
