@@ -496,7 +496,8 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with():
     with pytest.raises(ValueError, match=r"y must hold the classes .*, got"):
         clf.partial_fit(X, y + 5)
     with pytest.warns(
-        UserWarning, match="rows were shrunk to .*, twice the root-mean-square norm of earlier ones, in source .data.; got"
+        UserWarning,
+        match="rows were shrunk to .*, twice the root-mean-square norm of earlier ones, in source .data.; got",
     ):
         clf.partial_fit(X * 100, y)
     with pytest.raises(ValueError, match="rows of source 'data' must have a root-mean-square norm of at most"):

@@ -238,6 +238,6 @@ def test_activity_is_found_over_all_calls():
     before = clf.activity_
     assert all(0 < one.found < 1 for one in before.values())
     mine = source == "a"
-    clf.partial_fit(X[mine], y[mine], source=source[mine])
+    clf.partial_fit(X[mine], y[mine], source=source[mine], row_id=np.flatnonzero(mine))
     assert clf.activity_["b"] == before["b"]
     assert clf.activity_["a"].error == pytest.approx(before["a"].error / np.sqrt(2), rel=0.1)

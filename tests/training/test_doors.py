@@ -36,6 +36,7 @@ def draw_case(seed):
         "row_norm": [2.5, "auto"][rng.integers(2)],
         "passes": int(rng.integers(1, 4)),
         "budget": 100.0,
+        "classes": np.unique(y).tolist(),
     }
     if settings["strategy"] == "precision":
         settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))

@@ -287,8 +287,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             return self
         check_classification_targets(y)
         account = self._opened_account()
-        if before is None:
-            account.start(self.ledger)
+        account.start(self.ledger if before is None else None)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()

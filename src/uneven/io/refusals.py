@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +11,6 @@ from uneven import checks
 from uneven.redaction import owner_only
 
 SHOWN_COLUMNS = 6
-DAMAGE = (ValueError, OSError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
-"""What libraries raise on files that are not what they claim to be; a size that is wrong may be beyond all memory."""
 
 
 def shortened(names: Sequence[str]) -> str:
@@ -36,7 +32,7 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError):  # they say it themselves
         raise
-    except DAMAGE as error:
+    except Exception as error:  # libraries raise all kinds on files that are not what they claim to be
         reason = one_line(error)
         raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short: {reason}") from None
 

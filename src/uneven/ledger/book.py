@@ -21,6 +21,7 @@ from uneven.redaction import owner_only
 
 APPLICATION, FORMAT = 0x756E6576, 2  # in the header of every ledger file; "unev"
 TOLERANCE = 1e-9  # relative: ten charges of 0.1 are within a budget of 1
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)  # a table or column that is not there is damage too
 PATIENCE = 60.0  # seconds to wait for another process to finish its charge
 
 SCHEMA = (
@@ -77,12 +78,14 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with one_at_a_time, _open(path) as book:
             yield book
-    except sqlite3.OperationalError as reason:
-        if reason.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+    except (sqlite3.Error, TypeError, OverflowError) as reason:
+        code = getattr(reason, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
             raise TimeoutError(f"ledger {str(path)!r} is held by another process: waited {PATIENCE:g} s") from None
-        raise _unusable(path, reason) from None
-    except (sqlite3.DatabaseError, OverflowError) as reason:
-        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}: {reason}") from None
+        if isinstance(reason, sqlite3.OperationalError) and code not in DAMAGED:
+            raise _unusable(path, reason) from None
+        said = " ".join(str(reason).split())[:200]
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}: {said}") from None
 
 
 @contextmanager

@@ -189,7 +189,7 @@ class Ledger:
         """What each row that was charged as one of this source has spent, under all names."""
         checks.text("source", source)
         with self._opened() as book:
-            return dict(book.execute(books.TOTALS, (source,)))
+            return {row: float(total) for row, total in book.execute(books.TOTALS, (source,))}
 
     def max_spent(self, source: str) -> float:
         """The most that any row of the source has spent; 0 if none has spent anything."""
@@ -222,7 +222,7 @@ class Ledger:
         """
         with self._opened() as book:
             found = book.execute("SELECT name, charges, last FROM source ORDER BY id").fetchall()
-            totals = [[total for _, total in book.execute(books.TOTALS, (name,))] for name, *_ in found]
+            totals = [[float(total) for _, total in book.execute(books.TOTALS, (name,))] for name, *_ in found]
         most = self._strictest(None)
         return [
             SourceSummary(name, len(own), min(own), max(own), max(0.0, most - max(own)), charges, last)

@@ -57,8 +57,10 @@ class Bill:
     @property
     def costs(self) -> dict[str, float]:
         """ε that a row of each source costs; those that are not private, or not used, are left out."""
-        noises = self.groups.noises
-        each = {name: self._releases(name) * (noises[name].epsilon_per_row or 0.0) for name in self.used}
+        noises, used = self.groups.noises, set(self.used)
+        each = {
+            name: self._releases(name) * (one.epsilon_per_row or 0.0) for name, one in noises.items() if name in used
+        }
         return {name: cost for name, cost in each.items() if cost}
 
     def _releases(self, name: str) -> int:
