@@ -6,7 +6,7 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint bench docs fuzz torture wheel-test clean
+.PHONY: demo test lint bench coverage docs fuzz torture wheel-test clean
 
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
@@ -34,6 +34,11 @@ fuzz: $(VENV)/.dev
 torture: $(VENV)/.dev
 	$(BIN)/python tests/ledger_torture.py 10000
 
+# Which lines the tests run; compiled loops are not counted: Python does not see them run.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov=uneven --cov-report=html --cov-report=term:skip-covered
+	@echo "Open htmlcov/index.html"
+
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
@@ -56,7 +61,7 @@ $(BIN)/python:
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once; about a minute)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,studio]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,federation,studio]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
+    from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
-    from uneven.estimator import UnevenClassifier
+    from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
     from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
+    "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
-    "estimator": ("UnevenClassifier",),
     "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
+    "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
@@ -53,6 +55,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Crowd",
     "Evaluation",
     "Exact",
     "Fit",
@@ -66,6 +69,7 @@ __all__ = [
     "Plan",
     "PrivacyWarning",
     "Problem",
+    "PublicColumns",
     "SimulationWarning",
     "Source",
     "Stream",
@@ -75,6 +79,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "fit",
+    "from_answers",
     "from_record_batches",
     "objective",
     "plan",

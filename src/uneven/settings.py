@@ -50,6 +50,10 @@ def _clip(name: str, value: Any) -> float | None:
     return None if value is None else checks.positive(name, value, 1e-6, 1e6)
 
 
+def _sketch(name: str, value: Any) -> int | None:
+    return None if value is None else checks.whole(name, value)
+
+
 def _budget(name: str, value: Any) -> float:
     return checks.positive(name, value, 1e-6, 1e6)
 
@@ -86,6 +90,7 @@ CHECKS: Mapping[str, Check] = {
     "use": _one_of("auto", "all"),
     "redact": _boolean,
     "classes": _or(None, "None or a list of labels", _classes),
+    "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
     "mechanism": _one_of(*MECHANISMS),
@@ -120,6 +125,7 @@ class Settings:
     use: str = "auto"
     redact: bool = False
     classes: Any = None
+    sketch: Any = None
     budget: float | None = None
     line_search: int = 0
     mechanism: str = "quiet"

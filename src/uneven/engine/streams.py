@@ -52,14 +52,14 @@ class Selected:
     y : array of shape (m,), labels -1 and 1
         Of the selected rows.
     prepare : callable
-        From some rows of X, in memory that is used again, to the same rows as the plan has them, of shape (·, d).
+        From X and the numbers of some of its rows to these rows as the plan has them, of shape (·, d).
     numbers : array of shape (m,) or None
         Which rows of X they are; None for all.
     """
 
     X: NDArray[Any]
     y: NDArray[Any]
-    prepare: Callable[[Any], Any]
+    prepare: Callable[[Any, NDArray[np.int64]], Any]
     numbers: NDArray[np.int64] | None = None
 
 
@@ -81,7 +81,7 @@ def checked_rows(name: str, data: Any, n_features: int) -> Rows:
 
 def _checked_selected(name: str, data: Selected, n_features: int) -> Arrays:
     """The same for selected rows; what `prepare` gives is checked for norms and finite values chunk by chunk."""
-    checked_arrays(name, data.prepare(data.X[:0]), np.zeros(0), n_features)
+    checked_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
     count = len(data.X) if data.numbers is None else len(data.numbers)
     if np.shape(data.y) != (count,):
         raise ValueError(f"y of source {name!r} must have shape ({count},) like its rows, got {np.shape(data.y)}")

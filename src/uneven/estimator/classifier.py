@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -16,7 +17,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns
 from uneven.estimator.prediction import LinearPrediction
+from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.redaction import owner_only, redacted
@@ -31,7 +34,7 @@ from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
-READ_ONLY = "a model that was loaded from a file: it can predict but not go on learning"
+READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,6 +111,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes : list or None
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
+    sketch : None, "auto" or int
+        Columns that private rows are projected to before anything is released, by a public random projection: noise
+        grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
+        be sketched to be private.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
@@ -165,6 +172,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     _account: Account
     _progress: Progress | str
+    _columns: tuple[Column, ...] | None
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -186,6 +194,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         use: str = "auto",
         redact: bool = False,
         classes: Any = None,
+        sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
@@ -208,6 +217,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.use = use
         self.redact = redact
         self.classes = classes
+        self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
         self.line_search = line_search
@@ -241,7 +251,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
-        settings = self._settings()
+        settings, self._columns = self._settings(), None
         X, y = self._checked(X, y, reset=True)
         check_classification_targets(y)
         account = self._opened_account()
@@ -300,20 +310,39 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a readable JSON file: whole or not at all."""
+    def save(self, path: str | os.PathLike[str], columns: PublicColumns | None = None) -> None:
+        """Write the fitted model to a readable JSON file: whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        columns : PublicColumns or None
+            What made the rows that it was fitted to, if they were described publicly: then ``uneven predict`` takes
+            rows as they were before.
+        """
         check_is_fitted(self, "coef_")
-        model_file.save(self._model(), path)
+        model = self._model()
+        if columns is not None:
+            names = tuple(map(str, columns.get_feature_names_out()))
+            if len(names) != model.n_features:
+                raise ValueError(f"columns must make the {model.n_features} features of the model, got {len(names)}")
+            model = replace(model, feature_names=names, columns=describe_columns(columns.columns_))
+        model_file.save(model, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
         """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
-        model = model_file.load(path)
+        return cls.from_model(model_file.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> UnevenClassifier:
+        """Classifier that predicts by this model."""
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features
-        if model.feature_names is not None:
+        if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        made._columns = model.columns
         made._progress = READ_ONLY
         return made
 
@@ -350,6 +379,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         return self._account
 
     def _names(self) -> tuple[str, ...] | None:
+        if (columns := getattr(self, "_columns", None)) is not None:
+            return Encoder(columns).names
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
 
@@ -378,5 +409,6 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.privacy_spent_,
             getattr(self, "flip_rates_", {}),
             self._names(),
+            getattr(self, "_columns", None),
             any(map(math.isinf, self.privacy_spent_.values())),
         )

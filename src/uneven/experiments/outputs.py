@@ -11,10 +11,20 @@ import numpy as np
 
 from uneven.experiments.claims import Claim
 from uneven.experiments.results import Results
-from uneven.io import write_text_atomically, written_atomically
+from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WRITTEN = ("claims.json", "claims.md", "targets.json", "tables.md", "figure.png", "figure.pdf")
+"""Files that a suite writes when its runs are done."""
+
+
+def refuse_outputs(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, or that has something else than a file in an output's place."""
+    refuse_folder(folder)
+    for name in WRITTEN if folder.exists() else ():
+        refuse_target(folder / name)
 
 
 def write_claims(path: Path, results: Mapping[str, Results], claims: Sequence[Claim]) -> None:
@@ -54,9 +64,9 @@ def describe_baselines(results: Results) -> str:
     """What the numbers of a panel's table are to be compared with, in words."""
     best = results.settings["optimum"]
     return (
-        f"f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows classified correctly. Predicting "
-        f"nothing has an excess of {best['nothing'] - best['objective']:.4f}; the majority class is "
-        f"{best['majority']:.2%} of test rows."
+        f"{results.runs} runs per point. f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows "
+        f"classified correctly. Predicting nothing has an excess of {best['nothing'] - best['objective']:.4f}; the "
+        f"majority class is {best['majority']:.2%} of test rows."
     )
 
 

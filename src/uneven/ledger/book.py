@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import secrets
@@ -22,6 +23,7 @@ from uneven.redaction import owner_only
 APPLICATION, FORMAT = 0x756E6576, 2  # in the header of every ledger file; "unev"
 TOLERANCE = 1e-9  # relative: ten charges of 0.1 are within a budget of 1
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)  # a table or column that is not there is damage too
+BROKEN_DISK = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}  # what SQLite says, as the system
 PATIENCE = 60.0  # seconds to wait for another process to finish its charge
 
 SCHEMA = (
@@ -82,6 +84,8 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         code = getattr(reason, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
             raise TimeoutError(f"ledger {str(path)!r} is held by another process: waited {PATIENCE:g} s") from None
+        if number := BROKEN_DISK.get(code):
+            raise OSError(number, f"ledger {str(path)!r} could not be written ({reason}): is its disk full?") from None
         if isinstance(reason, sqlite3.OperationalError) and code not in DAMAGED:
             raise _unusable(path, reason) from None
         said = " ".join(str(reason).split())[:200]

@@ -326,7 +326,8 @@ def _reopened(path: str, budget: float | None) -> Ledger:
 def _checked_path(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be a file name or None, got {checks.shown(path)}")
-    resolved = Path(path).resolve()  # another directory later, or in another process, must not mean another ledger
+    # Another directory later, or in another process, must not mean another ledger.
+    resolved = Path(os.path.realpath(path))
     if resolved.exists() and not resolved.is_file():
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
     if resolved.exists() and resolved.stat().st_size == 0:

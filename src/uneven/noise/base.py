@@ -120,7 +120,7 @@ class Noise(ABC):
         """γ² of a mini-batch of m rows, as a function of m.
 
         - ``"upper"``: bound on E‖G‖², S + (M - C²)/m. With μ = E g̃ the moment is
-          ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
+          ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, at most (λR + u)² + (M - u²)/m for u = ‖μ‖, which grows with u ≤ C.
         - ``"lower"``: lower bound on E‖G‖², the added energy over m.
         - ``"variance"``: bound on E‖G - ∇f‖², the planned energy over m.
         """

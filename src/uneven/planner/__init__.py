@@ -14,7 +14,8 @@ rates        a plan at other learning rates, and the interval to search for them
 
 from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import warn_unprotected
-from uneven.planner.planning import Plan, declare_noises, make_anchored_plan, make_plan, mark_converged, plan
+from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
+from uneven.planner.planning import Plan, make_anchored_plan, make_plan, plan
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source, checked_sources
@@ -39,5 +40,6 @@ __all__ = [
     "mark_converged",
     "plan",
     "rate_interval",
+    "void_bound",
     "warn_unprotected",
 ]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.noise import Noise
 from uneven.planner import picture, text
 from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import (
     bound_excess,
+    bound_late_average,
     complete_bound,
     evaluate_bound,
     find_caveats,
     find_conditions,
     warn_unprotected,
 )
+from uneven.planner.outcomes import mark_converged, void_bound
 from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, segment_to_dict, split_into_batches
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
@@ -71,6 +72,8 @@ class Plan:
         Sources without privacy that a fit learned to convergence before any step.
     anchored : Anchored or None
         What the strategy "anchored" decided from the rows of those.
+    void : str
+        Why there is no bound, where rows were used more than once or the like; the bound is then infinite.
     """
 
     problem: Problem
@@ -85,6 +88,7 @@ class Plan:
     caveats: tuple[str, ...]
     converged: tuple[str, ...] = ()
     anchored: Anchored | None = None
+    void: str = ""
 
     @property
     def theorem(self) -> str:
@@ -141,6 +145,15 @@ class Plan:
         """η_t of every step, shape (T,)."""
         return np.concatenate([np.empty(0), *compute_step_sizes(self.segments)])
 
+    @property
+    def answer_bound(self) -> float | None:
+        """Bound on E‖w - w*‖² of what a fit returns: of the late average where that is the answer; None for none."""
+        if self.void or (self.converged and self.anchored is None):
+            return None
+        if self.average != "late" or self.anchored is not None:
+            return self.bound
+        return bound_late_average(self.problem, self.segments, self.bound)
+
     def evaluated_bound(self) -> float | None:
         """Bound on E‖w - w*‖² with the recursion behind the theorem evaluated step by step.
 
@@ -150,7 +163,7 @@ class Plan:
         """
         return (
             None
-            if self.guarantee.iterate == "average" or self.anchored is not None
+            if self.guarantee.iterate == "average" or self.anchored is not None or self.void
             else evaluate_bound(self.problem, self.segments, self.moments)
         )
 
@@ -190,11 +203,12 @@ class Plan:
             "segments": [segment_to_dict(segment) for segment in self.segments],
             "order": self.order,
             "rates": self.rates,
-            "bound": self.bound,
+            "bound": None if self.void else self.bound,
             "excess_bound": self.excess_bound,
             "theorem": self.theorem,
             "exchange": self.exchange,
             "caveats": list(self.caveats),
+            **({"void": self.void} if self.void else {}),
             **({"converged": list(self.converged)} if self.converged else {}),
             **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
         }
@@ -216,6 +230,8 @@ class Plan:
             again = make_plan(sources, problem, values["strategy"], values["moments"])
             if values.get("converged"):
                 again = mark_converged(again)
+            if values.get("void"):
+                again = void_bound(again, checks.text("void", values["void"]))
         expected = again.to_dict()
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))
@@ -308,25 +324,6 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
         converged=decided.converged,
         anchored=decided,
     )
-
-
-def mark_converged(planned: Plan) -> Plan:
-    """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
-    note = (
-        "Learned to convergence, since all rows may be read again: the step sizes and bounds are those of a single "
-        "pass, which was not needed."
-    )
-    names = tuple(source.name for source in planned.sources)
-    return replace(planned, converged=names, caveats=(note, *planned.caveats))
-
-
-def declare_noises(planned: Plan, noises: Mapping[str, Noise]) -> Plan:
-    """The plan with each source's noise as declared, where private labels were randomised before it was made."""
-    labels = {name: noise for name, noise in noises.items() if noise.observed is not noise}
-    sources = tuple(replace(source, noise=labels.get(source.name, source.noise)) for source in planned.sources)
-    if sources == planned.sources:
-        return planned
-    return replace(planned, sources=sources, caveats=(*warn_unprotected(sources), *planned.caveats))
 
 
 def plan(

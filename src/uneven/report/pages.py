@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
+from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
 from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
+    from uneven.crowd import Crowd
     from uneven.experiments import Demo
     from uneven.training.files import FileFit
 
@@ -19,7 +22,15 @@ DESCRIBED = (
     "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
 )
 
-LATE = f"The bound is of the last iterate; the answer of a fit is {LATE_AVERAGE}, for which nothing is proved here."
+CROWD_QUESTION = (
+    "Who of the crowd is right how often, what is the true label of each task, and what is an answer worth?"
+)
+INDEPENDENT = (
+    "Errors are estimated as if workers erred independently of one another. Where some tasks are hard for everybody, "
+    "labels are wrong more often than stated here."
+)
+WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 says nothing."
+LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
@@ -110,6 +121,35 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
     return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
 
 
+def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> str:
+    """Report of what a crowd's answers came to, as one HTML file.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        What `uneven.from_answers` returned.
+    command : str
+        What to type to get it again.
+    accuracy : float or None
+        Of the model learned from it, on tasks with true labels, if that was measured.
+
+    Returns
+    -------
+    str
+    """
+    head, rows = tabulate(crowd)
+    said = summarise(crowd)
+    if accuracy is not None:
+        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly.")
+    parts = [
+        markup.section("The answer in short", markup.card(markup.bullets(said))),
+        markup.section("The workers", markup.table("Workers", head, rows, set(range(1, len(head))))),
+        sections.caveats([INDEPENDENT, WORTH]),
+        sections.repeat(command, ""),
+    ]
+    return markup.page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
+
+
 def _write_page(
     title: str,
     plan: Plan,
@@ -123,7 +163,8 @@ def _write_page(
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
     stepped = not plan.converged
-    average = [LATE] if plan.average == "late" and stepped else []
+    late = plan.answer_bound if plan.average == "late" and stepped else None
+    average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
         head,

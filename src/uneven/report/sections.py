@@ -111,6 +111,8 @@ def the_plan(plan: Plan) -> str:
         promise = (
             f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖²; with lower moments it is no promise."
         )
+    if plan.void:
+        promise = f"No bound is promised: {plan.void}"
     return markup.section(
         "The plan",
         markup.paragraph(

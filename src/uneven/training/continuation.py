@@ -150,7 +150,8 @@ def continue_training(
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
     stated = settings.classes if classes is None else classes
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
-    refuse_unfit(groups, len(positive_classes(found)), is_sparse(piece.X))
+    sparse = is_sparse(piece.X) and settings.sketch is None
+    refuse_unfit(groups, len(positive_classes(found)), sparse)
     hasher = make_hasher(account, noise, feature_names)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before

@@ -6,7 +6,7 @@ from: those held from the first reading if they are few, else from a second one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,13 @@ from uneven.training.trainer import Bar, Trained, no_bar, train
 
 SHARED = 0.1
 """Share of a test file's rows that may agree with rows learned from: in few columns, rows agree by chance."""
+
+
+def read_rows(
+    file: SourcesFile, table: Table, columns: Sequence[str] = (), checked: bool = True
+) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Rows of a table as the file describes them, in pieces, and more columns as they are written."""
+    return table.read(file.label, file.feature_names, columns, checked, file.encoder)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class FileRows:
     def _pieces(self, entry: SourceEntry, checked: bool) -> Iterator[Piece]:
         assert entry.table is not None
         columns = list(entry.columns.values())
-        for X, y, said in entry.table.read(self.file.label, self.file.feature_names, columns, checked):
+        for X, y, said in read_rows(self.file, entry.table, columns, checked):
             own = {_argument(key): said[column] for key, column in entry.columns.items()}
             yield Piece(X, y, entry.name, **own, where=str(entry.table.path))
 
@@ -71,7 +78,7 @@ class FileRows:
         column = self.file.source_column
         assert column is not None
         columns = list(dict.fromkeys([column, *(c for entry in self.file.sources for c in entry.columns.values())]))
-        for X, y, said in table.read(self.file.label, self.file.feature_names, columns, checked):
+        for X, y, said in read_rows(self.file, table, columns, checked):
             names = np.asarray(said[column]).astype(str)
             own: dict[str, Any] = {}
             for entry in self.file.sources:
@@ -184,7 +191,7 @@ def train_files(
     settings = replace(file.settings, random_state=seed, budget=budget)
     for what, table in (("test", test), ("validation", validation)):
         _refuse_learned_from(what, file, table)
-    noises = declared_noises(file)
+    noises, names = declared_noises(file), (file.label, file.feature_names)
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
 
@@ -198,18 +205,19 @@ def train_files(
             noises or None,
             settings,
             account=Account(ledger),
-            validation=None if validation is None else validation.arrays(file.label, file.feature_names),
+            validation=None if validation is None else validation.arrays(*names, file.encoder),
             open_sources=None if len(is_open) == len(file.sources) else is_open,
-            feature_names=file.feature_names,
+            feature_names=file.feature_names if file.encoder is None else file.encoder.names,
             record=record,
             follow=lambda classes: _test_sample(file, test, classes),
             compare=None if test is None and validation is None else compare,
             held_bytes=held_bytes,
             bar=bar,
         )
+    trained = replace(trained, model=replace(trained.model, columns=file.columns))
     which = _sampled_words(trained)
     measures = [] if trained.sample is None else [measure(trained, which, [trained.sample])]
-    measures += [] if test is None else [measure(trained, str(test.path), test.stream(file.label, file.feature_names))]
+    measures += [] if test is None else [measure(trained, str(test.path), test.stream(*names, file.encoder))]
     followed = which if test is None else str(test.path)
     return FileFit(trained, tuple(measures), followed, seed is not None)
 
@@ -240,7 +248,7 @@ def _refuse_known_rows(
     if table is None:
         return
     count = again = 0
-    for X, _ in table.stream(file.label, file.feature_names):
+    for X, _ in table.stream(file.label, file.feature_names, file.encoder):
         count += X.shape[0]
         again += int(np.isin(hasher.hash(X), known).sum())
     if again > SHARED * count:
@@ -268,7 +276,7 @@ class _TableRows:
         return self.file.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        for X, y, _ in self.table.read(self.file.label, self.file.feature_names, checked=checked):
+        for X, y, _ in read_rows(self.file, self.table, checked=checked):
             yield Piece(X, y, where=str(self.table.path))
 
 
@@ -283,11 +291,11 @@ def _sampled_words(trained: Trained) -> str:
 
 def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> Measure:
     """How the model does on rows in pieces."""
-    model, scale = trained.model, trained.scale
+    model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
     positives, count, right, total = positive_classes(model.classes), 0, 0, 0.0
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
-    problem = trained.plan.problem
+    problem = replace(trained.plan.problem, n_features=len(weights))
     # Learned to convergence, the intercept has no L2 term, or next to none.
     free = weights[-1] if scale.intercept and trained.plan.converged else 0.0
     for X, y in pieces:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import Selected, Stream
+from uneven.engine import Selected, Stream, scale_rows
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -48,9 +48,20 @@ class Job:
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
+        if is_sparse(X):
+            return self.scale.rows(shorten_rows(X, self._bound))
+        return self._unit_rows_at(X, np.arange(len(X)))
+
+    def _unit_rows_at(self, X: Any, places: NDArray[np.int64]) -> Any:
+        """The same for some rows of a dense X, in one reading of them."""
+        bound = np.inf if self._bound is None else self._bound
+        return scale_rows(X, places, self.scale.factor, self.scale.constant, bound)
+
+    @property
+    def _bound(self) -> float | None:
+        """Norm that longer rows are shrunk to; None where the scan has found none."""
         bound = self.scale.bound
-        none_long = bound is None or not too_long(np.array(self.scan.longest), bound)
-        return self.scale.rows(X if none_long else shorten_rows(X, bound))
+        return bound if bound is not None and too_long(np.array(self.scan.longest), bound) else None
 
     def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
         """Scaled rows and labels of one source, where all are in memory; kept while rows, sources and scale are."""
@@ -71,8 +82,8 @@ class Job:
         mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
         signs = as_signs(y[mine], positive)
         if isinstance(mine, slice):
-            return Selected(X[mine], signs, self.unit_rows)
-        return Selected(X, signs, self.unit_rows, mine)
+            return Selected(X[mine], signs, self._unit_rows_at)
+        return Selected(X, signs, self._unit_rows_at, mine)
 
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""

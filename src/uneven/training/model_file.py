@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located, one_line
 from uneven.noise import Noise, noise_from_dict
@@ -24,7 +26,7 @@ from uneven.training import line_search
 from uneven.training.model import Model
 from uneven.training.scaling import Scale
 
-KIND, VERSION = "uneven-model", 1
+KIND, VERSION = "uneven-model", 2
 KEYS = (
     "kind",
     "version",
@@ -41,6 +43,8 @@ KEYS = (
     "privacy_spent",
     "simulated",
     "flip_rates",
+    "columns",
+    "digest",
 )
 SAVED = tuple(name for name in NAMES if name != "random_state")
 """Settings in a file: never the seed, which would give away the noise of private rows."""
@@ -60,6 +64,11 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     model : Model
     path : path
     """
+    write_text_atomically(Path(path), to_text(model))
+
+
+def to_text(model: Model) -> str:
+    """What the file of a model holds."""
     plan = model.plan
     planned = None if plan is None else line_search.as_planned(plan)
     searched = plan is not None and planned is not None and planned.segments != plan.segments
@@ -80,8 +89,16 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "privacy_spent": {name: _spent_value(epsilon) for name, epsilon in model.privacy_spent.items()},
         "simulated": model.simulated,
         "flip_rates": dict(model.flip_rates),
+        "columns": None if model.columns is None else plain_columns(model.columns),
     }
-    write_text_atomically(Path(path), json.dumps(values, indent=1, allow_nan=False) + "\n")
+    values["digest"] = _digest(values)
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 of all other values, in one order and without spaces: how the file is indented does not matter."""
+    rest = {key: value for key, value in values.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _plain_classes(classes: NDArray[Any]) -> list[Any]:
@@ -121,10 +138,13 @@ def load(path: str | os.PathLike[str]) -> Model:
     _expect_keys(name, values, KEYS)
     try:
         with located(name):
-            return _model(values)
+            model = _model(values)
     except (TypeError, KeyError, AttributeError, OverflowError) as error:
         what = one_line(error)
         raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
+    if values["digest"] != _digest(values):  # the last check: those above say what is wrong
+        raise ValueError(f"{name} must be a model as it was saved, got one whose content was changed since")
+    return model
 
 
 def _model(values: Mapping[str, Any]) -> Model:
@@ -144,6 +164,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         _spent(values["privacy_spent"]),
         _numbers("flip_rates", values["flip_rates"], 0.5),
         None if names is None else _names(names, coef.shape[1]),
+        None if values["columns"] is None else _columns(values["columns"], names),
         _flag("simulated", values["simulated"]),
     )
 
@@ -204,6 +225,13 @@ def _names(values: Any, count: int) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _columns(values: Any, names: Any) -> tuple[Column, ...]:
+    columns = describe_columns(values)
+    if not all(column.complete for column in columns) or list(Encoder(columns).names) != names:
+        raise ValueError("columns must be those that the features are made of, got others")
+    return columns
+
+
 def _scale(values: Any) -> Scale:
     _expect_keys("scale", values, tuple(Scale.__dataclass_fields__))
     return Scale(
@@ -211,6 +239,8 @@ def _scale(values: Any) -> Scale:
         checks.not_negative("constant of scale", values["constant"]),
         checks.one_of("norms of scale", values["norms"], NORMS),
         checks.positive("eigenvalue of scale", values["eigenvalue"], 1e-9, 1.0),
+        checks.whole("columns of scale", values["columns"], least=0),
+        checks.whole("sketch of scale", values["sketch"], least=0),
     )
 
 
