@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uneven.engine.sweep import sweep
     from uneven.estimator import UnevenClassifier
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise
+    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise, SitePrivacy
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -24,7 +24,7 @@ _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
     "estimator": ("UnevenClassifier",),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise"),
+    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise", "SitePrivacy"),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -58,6 +58,7 @@ __all__ = [
     "Noise",
     "Plan",
     "Problem",
+    "SitePrivacy",
     "Source",
     "Stream",
     "Sweep",

@@ -37,6 +37,8 @@ class Problem:
         on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
     eigenvalue : float
         Bound on the largest eigenvalue of E xxᵀ; 1 always holds.
+    own_batches : bool
+        Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Problem:
     clip: float | None = None
     norms: str = "largest"
     eigenvalue: float = 1.0
+    own_batches: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
@@ -118,6 +121,6 @@ class Problem:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if not at their defaults."""
-        usual = {"norms": "largest", "eigenvalue": 1.0}
+        """Plain values, as keyword arguments of `Problem`; the last three only if not at their defaults."""
+        usual = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False}
         return {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}

@@ -13,7 +13,8 @@ from uneven import checks
 from uneven.planner import picture, text
 from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
-from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, split_into_batches
+from uneven.planner.segments import Segment, Sizes, compute_step_sizes, exchange_rates, split_into_batches
+from uneven.planner.sizes import choose_sizes
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
     ANCHORED,
@@ -218,7 +219,13 @@ class Plan:
         return again
 
 
-def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "precision", moments: str = "auto") -> Plan:
+def make_plan(
+    sources: Iterable[Source],
+    problem: Problem,
+    strategy: str = "precision",
+    moments: str = "auto",
+    sizes: Sizes | None = None,
+) -> Plan:
     """Plan a run on these sources for a problem; `plan` with keywords is the same.
 
     Parameters
@@ -227,6 +234,8 @@ def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "prec
     problem : Problem
     strategy, moments : str
         As in `uneven.plan`.
+    sizes : dict of str to int, or None
+        Batch sizes of sources that have one of their own; None chooses them, where the problem asks for that.
 
     Returns
     -------
@@ -241,13 +250,21 @@ def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "prec
     described, chosen = checked_sources(sources), get_strategy(strategy)
     _refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
-    draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which))
-    return finish_plan(described, problem, chosen, which, draft)
+    own = choose_sizes(described, problem, chosen, which) if sizes is None else sizes
+    draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which, own))
+    return finish_plan(described, problem, chosen, which, draft, own)
 
 
-def finish_plan(sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, draft: Draft) -> Plan:
+def finish_plan(
+    sources: Sequence[Source],
+    problem: Problem,
+    strategy: Strategy,
+    moments: str,
+    draft: Draft,
+    sizes: Sizes | None = None,
+) -> Plan:
     """Plan that a draft becomes, with its bounds completed and its caveats."""
-    batches = split_into_batches(sources, problem, moments)
+    batches = split_into_batches(sources, problem, moments, sizes)
     draft = complete_bound(problem, draft, moments)
     return Plan(
         problem=problem,
@@ -384,7 +401,7 @@ def _segment_to_dict(segment: Segment) -> dict[str, Any]:
         "sources": list(segment.sources),
         "rows": segment.rows,
         "batch_size": segment.batch_size,
-        "moment": vars(segment.moment).copy(),
+        "moment": segment.moment.to_dict(),
         "schedule": schedule_to_dict(segment.schedule),
     }
 
