@@ -13,6 +13,24 @@ from uneven.losses import Loss, get_loss
 RADII = ("tight", "paper")
 NORMS = ("largest", "rms")
 
+USUAL_BATCH = 50
+"""Batch size that "auto" stands for, where noise is not drawn once a batch."""
+
+
+def batching(batch_size: int | str, own: bool) -> dict[str, Any]:
+    """Keyword arguments of `Problem` for a batch size, a number or ``"auto"``; `own` if "auto" may be one per source.
+
+    >>> batching("auto", own=True), batching(20, own=True)
+    ({'batch_size': 50, 'own_batches': True}, {'batch_size': 20})
+    """
+    if isinstance(batch_size, str):
+        if batch_size != "auto":
+            raise ValueError(
+                f"batch_size must be 'auto' or a whole number of at least 1, got {checks.shown(batch_size)}"
+            )
+        return {"batch_size": USUAL_BATCH, "own_batches": own}
+    return {"batch_size": batch_size}
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -186,10 +186,10 @@ def moment_at(source: Any, m: int) -> float:
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def is_present(group: Any, k: int, start: int, stop: int) -> bool:
     """Whether a mini-batch has rows of source k."""
+    count = 0
     for i in range(start, stop):
-        if group[i] == k:
-            return True
-    return False
+        count += group[i] == k
+    return count > 0
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

@@ -79,10 +79,10 @@ def noisy_gradient(
     silent: Counter[str],
     released: Counter[str],
 ) -> Array:
-    """Gradient of the mini-batch as the noises release it; of several, each row adds its own variance, or each source
-    once.
+    """Gradient of the mini-batch as the noises release it.
 
-    Rows released by direction are counted in `released`, and in `silent` if nothing came.
+    Of several, each row adds its own variance, or each source once. Rows released by direction are counted in
+    `released`, and in `silent` if nothing came.
     """
     problem, d = task.problem, task.problem.n_features
     if not task.mixed and not _by_direction(task.noises[0], problem):

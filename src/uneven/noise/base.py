@@ -179,8 +179,10 @@ class Noise(ABC):
         raise NotImplementedError(f"{type(self).__name__} is no Gaussian mixture")
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Sum of the m rows that `release` gives, or something of the same law; with less noise if it is drawn once a
-        batch. Shape (m, d) in, (d,) out."""
+        """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out.
+
+        If noise is drawn once a batch, it is the sum of the rows with one draw.
+        """
         if not self.is_mixture:
             return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
         rows, d = gradients.shape

@@ -36,11 +36,11 @@ class SitePrivacy(Noise):
     from that machine too.
 
     Formal guarantee. For any two batches that differ in one row, with gradients of norm at most C, the probabilities of
-    any release differ by a factor of at most e^ε. Each row is in exactly one batch, and which one does not depend on the
-    rows, so a whole run is ε-private for each row, however later steps depend on earlier releases (parallel
+    any release differ by a factor of at most e^ε. Each row is in exactly one batch, and which one does not depend on
+    the rows, so a whole run is ε-private for each row, however later steps depend on earlier releases (parallel
     composition). It holds for floats as it does for `LocalPrivacy`: sums are rounded to a public grid, and the noise is
-    calibrated for ε less what that costs. It is pure ε: alternatives with a δ, such as Gaussian noise, would add less in
-    many dimensions, and are not offered.
+    calibrated for ε less what that costs. It is pure ε: alternatives with a δ, such as Gaussian noise, would add less
+    in many dimensions, and are not offered.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class SitePrivacy(Noise):
         )
 
     def grid(self, n_features: int, bound: float) -> float:
-        """What a row adds to the width of a cell: its errors are at most 1/`REACH` of what noise of length C may have."""
+        """What a row adds to the width of a cell: its error is at most 1/`REACH` of that of noise of length C."""
         return grid.fineness(n_features, self.epsilon, REACH) * bound / (REACH * math.sqrt(n_features))
 
     def batch_grid(self, n_features: int, bound: float) -> float:

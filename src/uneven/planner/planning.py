@@ -13,8 +13,9 @@ from uneven import checks
 from uneven.planner import picture, text
 from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
+from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import Segment, Sizes, compute_step_sizes, exchange_rates, split_into_batches
-from uneven.planner.sizes import choose_sizes
+from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
     ANCHORED,
@@ -25,7 +26,7 @@ from uneven.planner.strategies import (
     Theorem,
     get_strategy,
 )
-from uneven.problem import Problem
+from uneven.problem import Problem, batching
 from uneven.schedules import Rate, schedule_to_dict
 
 if TYPE_CHECKING:
@@ -99,6 +100,32 @@ class Plan:
     def verdicts(self) -> dict[str, Verdict]:
         """What each private source is expected to add, with and without it, and whether that is worth its ε."""
         return {} if self.anchored is None else dict(self.anchored.verdicts)
+
+    @property
+    def batch_sizes(self) -> dict[str, int]:
+        """Rows per step of each source used."""
+        return {name: segment.batch_size for segment in self.segments for name in segment.sources}
+
+    @property
+    def predicted_excess(self) -> float | None:
+        """E f(w) - f*, predicted for a typical objective (`sizes.predict_excess`); None if there is no prediction."""
+        return self.anchored.excess if self.anchored is not None else predict_excess(self.problem, self.segments)
+
+    def other_sizes(self) -> dict[str, dict[int, float]]:
+        """For each source with a batch size of its own: what this and other sizes give.
+
+        That is the predicted excess, or the bound where there is no prediction.
+        """
+        if self.anchored is not None or not self.problem.own_batches:
+            return {}
+        return list_other_sizes(self.sources, self.problem, get_strategy(self.strategy), self.moments, self.batch_sizes)
+
+    def other_promises(self) -> dict[str, OtherPromise]:
+        """For each private source in use: the other promise of privacy at the same ε, and what it would bring."""
+        if self.anchored is not None:
+            return dict(self.anchored.other_promises)
+        strategy = get_strategy(self.strategy)
+        return list_other_promises(self.sources, self.problem, strategy, self.moments, self.batch_sizes)
 
     @property
     def rates(self) -> dict[str, float] | None:
@@ -206,7 +233,8 @@ class Plan:
         if values["strategy"] == ANCHORED.name:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
-            again = make_plan(sources, problem, values["strategy"], values["moments"])
+            sizes = _stated_sizes(values.get("segments"), problem)
+            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes)
             if values.get("converged"):
                 again = mark_converged(again)
         expected = again.to_dict()
@@ -331,7 +359,7 @@ def plan(
     sources: Iterable[Source],
     n_features: int,
     alpha: float = 1e-3,
-    batch_size: int = 50,
+    batch_size: int | str = "auto",
     loss: str = "logistic",
     strategy: str = "precision",
     moments: str = "auto",
@@ -349,8 +377,9 @@ def plan(
         Dimension of the rows. Rows are assumed to lie in the unit ball (but see `norms`).
     alpha : float
         L2 strength λ.
-    batch_size : int
-        Rows per step.
+    batch_size : int or "auto"
+        Rows per step. ``"auto"`` is 50, and for sources with site privacy what is predicted to be best for each; the
+        paper's strategies have one size for all.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
         ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), or the paper's: ``"two-rates"``
@@ -383,8 +412,11 @@ def plan(
     >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
     102.9
     """
-    problem = Problem(n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue)
-    return make_plan(sources, problem, strategy, moments)
+    how = {"loss": loss, "radius": radius, "clip": clip, "norms": norms, "eigenvalue": eigenvalue}
+    described = checked_sources(sources)
+    own = any(source.noise.once_a_batch for source in described)
+    problem = Problem(n_features, alpha, **batching(batch_size, own), **how)  # type: ignore[arg-type]
+    return make_plan(described, problem, strategy, moments)
 
 
 def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
@@ -394,6 +426,16 @@ def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
             f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
             f"{problem.norms!r} and {private[0]!r}"
         )
+
+
+def _stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
+    """Batch sizes other than the problem's that the segments of a plan's `to_dict` state."""
+    sizes = {}
+    for segment in segments if isinstance(segments, list | tuple) else ():
+        checks.needed_keys("a segment", segment, ("sources", "batch_size"))
+        size = checks.whole("batch_size of a segment", segment["batch_size"])
+        sizes |= {str(name): size for name in segment["sources"] if size != problem.batch_size}
+    return sizes
 
 
 def _segment_to_dict(segment: Segment) -> dict[str, Any]:
