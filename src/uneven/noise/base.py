@@ -40,6 +40,17 @@ class Moment:
         """γ² for a mini-batch of that many rows."""
         return self.fixed + (self.per_row + self.per_batch / rows) / rows
 
+    def rows_for(self, level: float) -> float:
+        """Rows of a mini-batch whose γ² is that; infinite if none is so large.
+
+        >>> round(Moment(fixed=4.0, per_row=26.0, per_batch=100.0).rows_for(4.52), 1)
+        53.6
+        """
+        left = level - self.fixed
+        if left <= 0.0:
+            return math.inf
+        return (self.per_row + math.sqrt(self.per_row**2 + 4.0 * left * self.per_batch)) / (2.0 * left)
+
     def to_dict(self) -> dict[str, float]:
         """Plain values; the last term only where there is one, as plans from before it have it."""
         return {key: value for key, value in vars(self).items() if value or key != "per_batch"}

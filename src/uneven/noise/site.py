@@ -95,7 +95,7 @@ class SitePrivacy(Noise):
         """Sum of the rows with one draw of noise, rounded: what leaves the site of a mini-batch."""
         refuse_longer(gradients, bound)
         total = super().release_sum(gradients, bound, rng)
-        grid.round_to_grid(total, self._cell(*gradients.shape, bound), rng)
+        grid.round_to_grid(total, self._cell(len(gradients), len(total), bound), rng)
         return total
 
     @property

@@ -430,7 +430,7 @@ def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
 
 def _stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
     """Batch sizes other than the problem's that the segments of a plan's `to_dict` state."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for segment in segments if isinstance(segments, list | tuple) else ():
         checks.needed_keys("a segment", segment, ("sources", "batch_size"))
         size = checks.whole("batch_size of a segment", segment["batch_size"])

@@ -7,10 +7,12 @@ What a plan will come to is predicted for a typical objective: see `predict_exce
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 
-from uneven.planner.segments import Batches, Segment, Sizes, split_into_batches
+import numpy as np
+
+from uneven.planner.segments import Segment, Sizes, split_into_batches
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
@@ -19,11 +21,11 @@ from uneven.schedules import Precision
 LARGEST = 1 << 16
 """Largest batch that is tried: in longer sums, rounding to the public grid costs more than a larger batch gains."""
 
-DIGITS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-"""First digits of the sizes that are tried."""
+LEVELS, FEWER = 80, 20
+"""How many levels of noise are tried for steps that are all equally noisy; fewer where other sizes are given."""
 
-MOVES = (-3, -1, 1, 3)
-"""How far the search goes at a time, up and down the list of sizes."""
+MOVES = (0.7, 0.9, 1.1, 1.4)
+"""Factors by which each source's size is then changed, as long as that helps."""
 
 SHOWN = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Sizes that are shown beside the one chosen, in units of it."""
@@ -73,53 +75,41 @@ def choose_sizes(
     if not (problem.own_batches and strategy.own_batches):
         return {}
     fixed = {name: size for name, size in (kept or {}).items() if any(source.name == name for source in sources)}
-    free = {s.name: list_sizes(s.rows) for s in sources if s.noise.once_a_batch and s.name not in fixed}
-    drafter, named = strategy.drafter(moments), {source.name: source for source in sources}
-
-    @cache
-    def split(name: str, size: int) -> Batches:
-        return split_into_batches([named[name]], problem, moments, {name: size})[0]
-
-    def score(places: Mapping[str, int]) -> float:
-        sizes = {**fixed, **_sizes_at(free, places)}
-        return measure(problem, drafter(problem, [split(n, sizes.get(n, problem.batch_size)) for n in named]))
-
+    free = {s.name: min(s.rows, LARGEST) for s in sources if s.noise.once_a_batch and s.name not in fixed}
     if not free:
         return fixed
-    # Steps of equal noise first, since the cleanest step limits the size of all; then each source's size by itself.
-    batches = {name: [split(name, size) for size in sizes] for name, sizes in free.items()}
-    levels = [one.step_moment for one in max(batches.values(), key=len)]
-    starts = [{name: _first_below(level, tried) for name, tried in batches.items()} for level in levels]
+    drafter, whole = strategy.drafter(moments), split_into_batches(sources, problem, moments, {**fixed, **free})
+
+    def score(sizes: Sizes) -> float:
+        batches = [replace(one, batch_size=sizes.get(one.sources[0], one.batch_size)) for one in whole]
+        return measure(problem, drafter(problem, batches))
+
+    # Steps of equal noise first, since the cleanest step limits the length of all; then each source's size by itself.
+    own = {one.sources[0]: one.moment for one in whole if one.sources[0] in free}
+    ends = min(moment.at(free[name]) for name, moment in own.items()), max(moment.at(1) for moment in own.values())
+    starts = [
+        {name: clamp_size(moment.rows_for(level), free[name]) for name, moment in own.items()}
+        for level in np.geomspace(*ends, LEVELS if kept is None else FEWER)
+    ]
     best = min(starts, key=score)
     least, moved = score(best), True
     while moved:
         moved = False
-        for name, sizes in free.items():
-            for place in {min(max(best[name] + move, 0), len(sizes) - 1) for move in MOVES} - {best[name]}:
-                tried = {**best, name: place}
-                if (value := score(tried)) < least * (1.0 - 1e-9):
+        for name in free:
+            for factor in MOVES:
+                tried = {**best, name: clamp_size(factor * best[name], free[name])}
+                if (value := score(tried)) < least * (1.0 - 1e-6):
                     best, least, moved = tried, value, True
-    return {**fixed, **_sizes_at(free, best)}
+    return {**fixed, **best}
 
 
-def _sizes_at(free: Mapping[str, list[int]], places: Mapping[str, int]) -> dict[str, int]:
-    return {name: free[name][place] for name, place in places.items()}
+def clamp_size(size: float, most: int) -> int:
+    """Batch size as a whole number from 1 to `most`.
 
-
-def _first_below(level: float, tried: Sequence[Batches]) -> int:
-    """Place of the smallest batches whose steps are no noisier than that; of the largest, if all are."""
-    return next((place for place, one in enumerate(tried) if one.step_moment <= level * (1 + 1e-9)), len(tried) - 1)
-
-
-def list_sizes(rows: int) -> list[int]:
-    """Batch sizes to try for so many rows.
-
-    >>> list_sizes(20)
-    [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20]
+    >>> clamp_size(0.3, 50), clamp_size(12.6, 50), clamp_size(math.inf, 50)
+    (1, 13, 50)
     """
-    most = min(rows, LARGEST)
-    tried = {int(digit * 10**power) for power in range(6) for digit in DIGITS}
-    return sorted({1, *(size for size in tried if size <= most)})
+    return round(min(max(size, 1.0), most))
 
 
 def list_other_sizes(
@@ -131,5 +121,5 @@ def list_other_sizes(
     def give(name: str, size: int) -> float:
         return measure(problem, draft_with(sources, problem, strategy, moments, {**sizes, name: size}))
 
-    tried = {name: {min(max(1, int(part * sizes[name])), n) for part in SHOWN} for name, n in rows.items()}
+    tried = {name: {clamp_size(part * sizes[name], n) for part in SHOWN} for name, n in rows.items()}
     return {name: {size: give(name, size) for size in sorted(some)} for name, some in tried.items()}
