@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven.engine import optimum, reference
-from uneven.losses import LOSSES, Loss, get_loss
+from uneven.losses import HINGE, LOSSES, Loss, get_loss
 
 MARGINS = np.linspace(-30, 30, 1001) + 0.0123  # off the kinks at 0 and 1
 CAPS = (math.inf, 1.0, 0.75, 0.5, 0.1)
@@ -180,3 +180,23 @@ def test_the_page_names_every_field_and_file():
     assert [f.name for f in fields(Loss) if f"`{f.name}`" not in page and f.name != "name"] == []
     for path in re.findall(r"`(src/[^`]+)`", page):
         assert (Path(__file__).parents[1] / path).is_file(), path
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=lambda loss: loss.name)
+def test_terms_are_the_loss_and_its_derivatives_away_from_a_kink(loss):
+    margins, width = np.array([-30.0, -2.0, 0.3, 0.8, 1.5, 40.0]), 1e-9
+    total, slopes, bends = loss.terms(margins, width)
+    np.testing.assert_allclose(total, loss.value(margins).sum(), rtol=1e-9)
+    np.testing.assert_allclose(slopes, loss.slope(margins), rtol=1e-12)
+    np.testing.assert_allclose(bends, loss.curvature_at(margins), rtol=1e-12, atol=1e-300)
+
+
+def test_the_kink_is_rounded_off_smoothly():
+    """The derivative of the smoothed hinge is its slope, and that of the slope its second derivative."""
+    margins, width, h = np.array([0.2, 0.75, 0.95, 1.2]), 0.5, 1e-6
+    up, down = ([HINGE.terms(margins[i : i + 1] + s, width) for i in range(4)] for s in (h, -h))
+    _, slopes, bends = HINGE.terms(margins, width)
+    np.testing.assert_allclose([(a[0] - b[0]) / (2 * h) for a, b in zip(up, down, strict=True)], slopes, atol=1e-8)
+    np.testing.assert_allclose(
+        [(a[1] - b[1]).item() / (2 * h) for a, b in zip(up, down, strict=True)], bends, atol=1e-6
+    )

@@ -22,6 +22,9 @@ from uneven import checks
 
 Array = NDArray[np.float64]
 
+Terms = tuple[float, Array, Array]
+"""Sum of a loss over rows; its slope and its second derivative at each margin."""
+
 CLOSE = 1e-6
 """Accepted distance from w*, relative to its norm."""
 
@@ -107,6 +110,10 @@ class Loss:
         What `clipped_curvature` returns; None for `curvature` itself.
     fast_sum : callable (m) -> array, or None
         What `summed` returns, where that is faster than adding up values.
+    fast_terms : callable (m, width) -> (float, array, array), or None
+        What `terms` returns, where the loss has a kink to smooth or a faster way.
+    probabilistic : bool
+        Whether ℓ(m) = -log P(label): then the score gives the probability of a class.
     """
 
     name: str
@@ -121,6 +128,8 @@ class Loss:
     minimise: Callable[[Loss, Array, Array, Array, float], Array] = field(default=newton, repr=False, compare=False)
     curvature_below: Callable[[float], float] | None = field(default=None, repr=False, compare=False)
     fast_sum: Callable[[Array], Array] | None = field(default=None, repr=False, compare=False)
+    fast_terms: Callable[[Array, float], Terms] | None = field(default=None, repr=False, compare=False)
+    probabilistic: bool = False
 
     @property
     def smooth(self) -> bool:
@@ -172,6 +181,16 @@ class Loss:
         """
         return np.asarray(self.value(margins).sum(axis=0)) if self.fast_sum is None else self.fast_sum(margins)
 
+    def terms(self, margins: Array, width: float) -> Terms:
+        """Sum of the loss, slope and second derivative at each margin; a kink is rounded off over `width`.
+
+        >>> [part.tolist() for part in LOGISTIC.terms(np.zeros(1), width=0.1)[1:]]
+        [[-0.5], [0.25]]
+        """
+        if self.fast_terms is not None:
+            return self.fast_terms(margins, width)
+        return float(self.value(margins).sum()), self.slope(margins), self.curvature_at(margins)
+
 
 def _capped_logistic(m: Array, cap: Array) -> Array:
     """Logistic loss, and its tangent H(cap) - cap·m where the slope would be steeper than the cap.
@@ -193,6 +212,20 @@ def _summed_logistic(m: Array) -> Array:
     factors = 512  # each at most 2: a float can hold their product
     products = np.multiply.reduceat(m, np.arange(0, len(m), factors), axis=0)
     return np.asarray(np.log(products).sum(axis=0) - linear)
+
+
+def _logistic_terms(m: Array, _: float) -> Terms:
+    """With q = 1/(1 + e^m): the slope is -q and the second derivative q(1 - q), all from one exponential."""
+    e = np.exp(-np.abs(m))
+    q = np.where(m > 0.0, e, 1.0) / (1.0 + e)
+    return float(np.log1p(e).sum() - np.minimum(m, 0.0).sum()), -q, e / (1.0 + e) ** 2
+
+
+def _hinge_terms(m: Array, width: float) -> Terms:
+    """A parabola of that width joins the two straight parts, so that Newton's method has a curvature to use."""
+    gap = np.maximum(1.0 - m, 0.0)
+    bent = np.minimum(gap, width)
+    return float((bent * (gap - bent / 2.0)).sum()) / width, -bent / width, ((gap > 0) & (gap <= width)) / width
 
 
 def logistic_slope(m: float) -> float:
@@ -223,6 +256,8 @@ LOGISTIC = Loss(
     # A slope -q has the curvature q(1 - q), and q ≤ C/‖x‖, so ‖x‖²q(1 - q) is at most C(1 - C) for C < ½.
     curvature_below=lambda clip: clip * (1.0 - clip) if clip < 0.5 else 0.25,
     fast_sum=_summed_logistic,
+    fast_terms=_logistic_terms,
+    probabilistic=True,
 )
 """ℓ(m) = log(1 + e^{-m})"""
 
@@ -237,6 +272,7 @@ HINGE = Loss(
     second_derivative=np.zeros_like,
     scalar_slope=hinge_slope,
     minimise=dual_descent,
+    fast_terms=_hinge_terms,
 )
 """ℓ(m) = max(0, 1 - m)"""
 

@@ -230,7 +230,7 @@ class _Objective:
             total += weight * source.count
             for X, y in _blocks(source, d):
                 margins = y * (X @ w)
-                losses, slopes, bends = _terms(self.loss, margins, self.width)
+                losses, slopes, bends = self.loss.terms(margins, self.width)
                 value += weight * float(losses - tilt * margins.sum())
                 gradient += X.T @ (weight * y * (slopes - tilt))
                 if hessian is not None:
@@ -242,19 +242,6 @@ class _Objective:
         value = value / total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
         return _Point(w, value, gradient / total + pull, hessian, scale)
-
-
-def _terms(loss: Loss, m: Array, width: float) -> tuple[float, Array, Array]:
-    """Sum of the losses; slope and second derivative at each margin."""
-    if loss.name == "logistic":
-        e = np.exp(-np.abs(m))
-        q = np.where(m > 0.0, e, 1.0) / (1.0 + e)
-        return float(np.log1p(e).sum() - np.minimum(m, 0.0).sum()), -q, q * (1.0 - q)
-    if loss.name == "hinge":
-        gap = np.maximum(1.0 - m, 0.0)
-        bent = np.minimum(gap, width)
-        return float((bent * (gap - bent / 2.0)).sum()) / width, -bent / width, ((gap > 0) & (gap <= width)) / width
-    return float(loss.value(m).sum()), loss.slope(m), np.zeros_like(m)
 
 
 def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from uneven.losses import LOSSES
 from uneven.training.model import choose_classes, class_probabilities, linear_scores
 
 Array = NDArray[np.float64]
 
 
 def _has_probabilities(self: Any) -> bool:
-    if self.loss != "logistic":
+    if not getattr(LOSSES.get(str(self.loss)), "probabilistic", False):
         raise AttributeError(f"predict_proba needs loss='logistic', got {self.loss!r}")
     return True
 

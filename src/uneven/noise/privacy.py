@@ -149,17 +149,15 @@ class LocalPrivacy(Noise):
         rows, d = gradients.shape
         cell = grid.width(self.grid(d, bound), 1)
         if not self.by_direction:
-            epsilon = self._calibrated_epsilon(d)
-            released = np.asarray(gradients + bound * draw_l2_laplace(rows, d, epsilon, rng))
-            for out in released:
-                grid.round_to_grid(out, cell, rng)
-            return released
-        released = np.zeros((rows, d))
-        for out, g in zip(released, gradients, strict=True):
-            sum_of_one = Releases(out)
+            noisy = gradients + bound * draw_l2_laplace(rows, d, self._calibrated_epsilon(d), rng)
+            return np.asarray(grid.round_rows(noisy, cell, rng))
+        released, spoke = np.zeros((rows, d)), np.zeros(rows, dtype=bool)
+        for i, g in enumerate(gradients):
+            sum_of_one = Releases(released[i])
             if sum_of_one.add(self, g, bound, rng) != SILENT:
                 sum_of_one.finish(rng)
-                grid.round_to_grid(out, cell, rng)
+                spoke[i] = True
+        released[spoke] = grid.round_rows(released[spoke], cell, rng)
         return released
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:

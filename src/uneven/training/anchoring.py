@@ -30,6 +30,7 @@ from uneven.engine import (
     measure_gradient,
 )
 from uneven.engine import compiled_advance as advance
+from uneven.losses import get_loss
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
@@ -80,7 +81,7 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
     private = [noise.private for noise in groups.noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
-    if settings.loss != "logistic" or problems > 1 or sparse:
+    if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns"

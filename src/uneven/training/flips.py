@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.engine import fit
+from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, make_plan
 from uneven.problem import Problem
@@ -52,7 +53,7 @@ def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
             f"noise must have a source with a known flip rate and without privacy, to anchor the estimate of "
             f"{missing[0]!r}; got {', '.join(map(repr, noises))}"
         )
-    if missing and loss != "logistic":
+    if missing and not get_loss(loss).probabilistic:
         raise ValueError(f"loss must be 'logistic' to estimate flip rates: they need probabilities; got {loss!r}")
 
 

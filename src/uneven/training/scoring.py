@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
+from uneven.losses import get_loss
 from uneven.training.model import Model, choose_classes, class_probabilities
 from uneven.training.model_file import load
 
@@ -59,7 +60,7 @@ def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterat
 
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
-    if model.settings.loss == "logistic":
+    if get_loss(model.settings.loss).probabilistic:
         probabilities = class_probabilities(scores)
         return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes.tolist())}
     if scores.ndim == 1:
