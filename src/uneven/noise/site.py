@@ -86,10 +86,8 @@ class SitePrivacy(Noise):
         """Each row as a batch of its own."""
         refuse_longer(gradients, bound)
         rows, d = gradients.shape
-        released = np.asarray(gradients + bound * draw_l2_laplace(rows, d, self._calibrated_epsilon(d), rng))
-        for out in released:
-            grid.round_to_grid(out, self._cell(1, d, bound), rng)
-        return released
+        noisy = gradients + bound * draw_l2_laplace(rows, d, self._calibrated_epsilon(d), rng)
+        return np.asarray(grid.round_rows(noisy, self._cell(1, d, bound), rng))
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the rows with one draw of noise, rounded: what leaves the site of a mini-batch."""

@@ -17,6 +17,7 @@ from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import Segment, Sizes, compute_step_sizes, exchange_rates, split_into_batches
 from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources
+from uneven.planner.stored import almost_equal, segment_to_dict, stated_sizes
 from uneven.planner.strategies import (
     ANCHORED,
     STRATEGIES,
@@ -26,8 +27,8 @@ from uneven.planner.strategies import (
     Theorem,
     get_strategy,
 )
-from uneven.problem import Problem, batching
-from uneven.schedules import Rate, schedule_to_dict
+from uneven.problem import Problem
+from uneven.schedules import Rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -207,7 +208,7 @@ class Plan:
             "sources": [source.to_dict() for source in self.sources],
             "strategy": self.strategy,
             "moments": self.moments,
-            "segments": [_segment_to_dict(segment) for segment in self.segments],
+            "segments": [segment_to_dict(segment) for segment in self.segments],
             "order": self.order,
             "rates": self.rates,
             "bound": self.bound,
@@ -233,7 +234,7 @@ class Plan:
         if values["strategy"] == ANCHORED.name:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
-            sizes = _stated_sizes(values.get("segments"), problem)
+            sizes = stated_sizes(values.get("segments"), problem)
             again = make_plan(sources, problem, values["strategy"], values["moments"], sizes)
             if values.get("converged"):
                 again = mark_converged(again)
@@ -241,7 +242,7 @@ class Plan:
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))
         figures = [key for key in expected if key != "caveats"]  # words, which another version may choose otherwise
-        if different := [key for key in figures if not _almost_equal(values[key], expected[key])]:
+        if different := [key for key in figures if not almost_equal(values[key], expected[key])]:
             got = checks.shown(values[different[0]])
             raise ValueError(f"{different[0]} of a plan must follow from its sources and problem, got {got}")
         return again
@@ -254,7 +255,7 @@ def make_plan(
     moments: str = "auto",
     sizes: Sizes | None = None,
 ) -> Plan:
-    """Plan a run on these sources for a problem; `plan` with keywords is the same.
+    """Plan a run on these sources for a problem; `uneven.plan` with keywords is the same.
 
     Parameters
     ----------
@@ -355,70 +356,6 @@ def mark_converged(planned: Plan) -> Plan:
     return replace(planned, converged=names, caveats=(note, *planned.caveats))
 
 
-def plan(
-    sources: Iterable[Source],
-    n_features: int,
-    alpha: float = 1e-3,
-    batch_size: int | str = "auto",
-    loss: str = "logistic",
-    strategy: str = "precision",
-    moments: str = "auto",
-    radius: str = "tight",
-    clip: float | None = None,
-    norms: str = "largest",
-    eigenvalue: float = 1.0,
-) -> Plan:
-    """Plan a run: in which order to use the sources, how far to step on each, and what that guarantees.
-
-    Parameters
-    ----------
-    sources : list of Source
-    n_features : int
-        Dimension of the rows. Rows are assumed to lie in the unit ball (but see `norms`).
-    alpha : float
-        L2 strength λ.
-    batch_size : int or "auto"
-        Rows per step. ``"auto"`` is 50, and for sources with site privacy what is predicted to be best for each; the
-        paper's strategies have one size for all.
-    loss : {"logistic", "hinge", "linear"}
-    strategy : str
-        ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), or the paper's: ``"two-rates"``
-        (Algorithm 2), ``"same-rate-clean-first"``, ``"same-rate-noisy-first"``, ``"clean-only"``, ``"arbitrary"``
-        (all rows shuffled together).
-    moments : {"auto", "upper", "lower", "variance"}
-        Measure of a step's noise: a bound on E‖G‖² from above (the paper's Γ), from below, or on the variance.
-        ``"auto"`` is the variance for ``"precision"`` with a smooth loss, else the upper moment.
-    radius : {"tight", "paper"}
-        The ball that the weights stay in.
-    clip : float or None
-        Norm that rows' gradients are clipped to; None disables clipping.
-    norms : {"largest", "rms"}
-        Which norm of each source's rows is at most 1. ``"rms"`` lets single rows be longer; no source may be private.
-    eigenvalue : float
-        Bound on the largest eigenvalue of the rows' mean outer product, if a better one than 1 is known.
-
-    Returns
-    -------
-    Plan
-
-    Examples
-    --------
-    >>> import uneven
-    >>> clinic = uneven.Source("clinic", rows=6000, noise=uneven.LocalPrivacy(epsilon=10))
-    >>> survey = uneven.Source("survey", rows=54000, noise=uneven.LocalPrivacy(epsilon=1))
-    >>> plan = uneven.plan([clinic, survey], n_features=25)
-    >>> plan.order
-    ['survey', 'clinic']
-    >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    102.9
-    """
-    how = {"loss": loss, "radius": radius, "clip": clip, "norms": norms, "eigenvalue": eigenvalue}
-    described = checked_sources(sources)
-    own = any(source.noise.once_a_batch for source in described)
-    problem = Problem(n_features, alpha, **batching(batch_size, own), **how)  # type: ignore[arg-type]
-    return make_plan(described, problem, strategy, moments)
-
-
 def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
     private = [source.name for source in sources if source.noise.private]
     if private and problem.norms != "largest":
@@ -426,34 +363,3 @@ def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
             f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
             f"{problem.norms!r} and {private[0]!r}"
         )
-
-
-def _stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
-    """Batch sizes other than the problem's that the segments of a plan's `to_dict` state."""
-    sizes: dict[str, int] = {}
-    for segment in segments if isinstance(segments, list | tuple) else ():
-        checks.needed_keys("a segment", segment, ("sources", "batch_size"))
-        size = checks.whole("batch_size of a segment", segment["batch_size"])
-        sizes |= {str(name): size for name in segment["sources"] if size != problem.batch_size}
-    return sizes
-
-
-def _segment_to_dict(segment: Segment) -> dict[str, Any]:
-    return {
-        "sources": list(segment.sources),
-        "rows": segment.rows,
-        "batch_size": segment.batch_size,
-        "moment": segment.moment.to_dict(),
-        "schedule": schedule_to_dict(segment.schedule),
-    }
-
-
-def _almost_equal(a: Any, b: Any) -> bool:
-    """Equal, but for rounding of numbers."""
-    if isinstance(b, Mapping):
-        return isinstance(a, Mapping) and a.keys() == b.keys() and all(_almost_equal(a[key], b[key]) for key in b)
-    if isinstance(b, list | tuple):
-        return isinstance(a, list | tuple) and len(a) == len(b) and all(map(_almost_equal, a, b))
-    if isinstance(b, float):
-        return isinstance(a, float | int) and abs(a - b) <= 1e-6 * abs(b)
-    return bool(a == b)

@@ -63,6 +63,15 @@ def list_other_promises(
     return found
 
 
+def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise]) -> dict[str, dict[str, Any]]:
+    """For each private source in use, as plain values: from whom its rows are protected, and the other promise."""
+    noises = {source.name: source.noise for source in sources}
+    return {
+        name: {"kind": noises[name].kind, "promise": noises[name].promise, "other": vars(other)}
+        for name, other in others.items()
+    }
+
+
 def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise], predicted: bool) -> list[str]:
     """One sentence for each promise that was made, and one for what the other would bring to each source."""
     lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))

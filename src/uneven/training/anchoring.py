@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
 from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
@@ -31,7 +31,8 @@ from uneven.engine import (
 )
 from uneven.engine import compiled_advance as advance
 from uneven.losses import get_loss
-from uneven.noise import Exact, LocalPrivacy, Noise
+from uneven.noise import Exact, LocalPrivacy, Noise, other_promise
+from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
@@ -46,6 +47,9 @@ MOST_ROWS = 20_000
 
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
+
+STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+"""How many steps a source may be split into, where its noise is drawn once a batch."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -67,6 +71,8 @@ class Anchoring:
         Private sources to use, the cleanest first.
     left_out : tuple of str
         Private sources that are not expected to help.
+    sizes : dict of str to int
+        Batch sizes of sources whose noise is drawn once a batch.
     """
 
     anchor: Anchor
@@ -74,6 +80,7 @@ class Anchoring:
     verdicts: Mapping[str, Verdict]
     order: tuple[str, ...]
     left_out: tuple[str, ...]
+    sizes: Mapping[str, int]
 
 
 def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
@@ -97,12 +104,27 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     anchor = _fit(job, converged, positive)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    information = {name: _information(groups.noises[name], counts[name], job.problem) for name in private}
+    sizes = {name: _choose_size(job.problem, anchor, groups.noises[name], counts[name]) for name in private}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
+    information = {name: _information(groups.noises[name], counts[name], problems[name]) for name in private}
     verdicts = judge_sources(anchor, information)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
-    used.sort(key=lambda name: groups.noises[name].row_energy(job.problem))
+    used.sort(key=lambda name: _energy(groups.noises[name], problems[name], 1.0))
     left_out = tuple(name for name in private if name not in used)
-    return Anchoring(anchor, converged, verdicts, tuple(used), left_out)
+    return Anchoring(anchor, converged, verdicts, tuple(used), left_out, sizes)
+
+
+def _choose_size(problem: Problem, anchor: Anchor, noise: Noise, rows: int) -> int:
+    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    if not (noise.once_a_batch and problem.own_batches):
+        return problem.batch_size
+    coordinates = plain_coordinates(anchor)
+
+    def excess(steps: int) -> float:
+        precision = _information(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
+        return capped_excess(coordinates, precision / steps, steps)
+
+    return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
 def _information(noise: Noise, rows: int, problem: Problem) -> Information:
@@ -111,8 +133,12 @@ def _information(noise: Noise, rows: int, problem: Problem) -> Information:
 
 
 def _energy(noise: Noise, problem: Problem, activity: float) -> float:
+    """Energy of a row's release, and its share of what is added once a batch; E‖g‖² ≤ C²·activity."""
+    share, d = min(max(activity, 0.0), 1.0), problem.n_features
+    if noise.once_a_batch:
+        return problem.gradient_norm**2 * share + noise.batch_energy(problem) / problem.batch_size
     if isinstance(noise, LocalPrivacy) and noise.by_direction:
-        return problem.gradient_norm**2 * noise.calibration(problem.n_features).energy(min(max(activity, 0.0), 1.0))
+        return problem.gradient_norm**2 * noise.calibration(d).energy(share)
     return noise.row_energy(problem)
 
 
@@ -146,7 +172,8 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     anchor, noises = prepared.anchor, job.groups.noises
-    used = {name: _information(noises[name], counts[name], job.problem) for name in prepared.order}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
+    used = {name: _information(noises[name], counts[name], problems[name]) for name in prepared.order}
     possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
@@ -156,18 +183,39 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
     step = 0.01 * sum(
-        _information(noises[name], counts[name], job.problem)(coordinates.activity)
-        for name in counts
-        if noises[name].private
+        _information(noises[name], counts[name], problem)(coordinates.activity) for name, problem in problems.items()
     )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
     worths = {name: gain["public"] * _public_worth(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
         if name not in worths:
-            row = _information(noises[name], 1, job.problem)(coordinates.activity)
+            row = _information(noises[name], 1, problems[name])(coordinates.activity)
             worths[name] = max(per_clock * row, 0.0)
     most = max(worths.values()) or 1.0
     return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
+
+
+def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
+    """For each private source in use: the other promise at the same ε, and the expected excess with it."""
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    possible, found = possible_coordinates(prepared.anchor), []
+    for name in prepared.order:
+        if (other := other_promise(job.groups.noises[name])) is None:
+            continue
+        size = _choose_size(replace(job.problem, own_batches=True), prepared.anchor, other, counts[name])
+        noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
+        clocks = [
+            _information(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
+            for one in prepared.order
+        ]
+
+        def together(activity: float, clocks: list[Information] = clocks) -> float:
+            return sum(clock(activity) for clock in clocks)
+
+        coordinates = choose_coordinates(possible, together)
+        then = expected_excess(coordinates, together(coordinates.activity))
+        found.append((name, OtherPromise(other.kind, size, now, then)))
+    return tuple(found)
 
 
 def _public_worth(noise: Noise, problem: Problem) -> float:
@@ -195,7 +243,8 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
-        anchor, found[name], excess, state = _Source(job, name, counts[name], share, state).add(anchor, data)
+        size = anchoring.sizes[name]
+        anchor, found[name], excess, state = _Source(job, name, counts[name], size, share, state).add(anchor, data)
         before += counts[name]
     return Added(anchor.weights, excess, found, _state_after(state, anchor))
 
@@ -209,11 +258,12 @@ def _state_after(state: State, anchor: Anchor) -> State:
 
 @dataclass(frozen=True)
 class _Source:
-    """One private source, its share of the rows up to it, and the run so far."""
+    """One private source, its batch size and its share of the rows up to it, and the run so far."""
 
     job: Job
     name: str
     rows: int
+    size: int
     share: float
     state: State
 
@@ -221,9 +271,13 @@ class _Source:
     def noise(self) -> Noise:
         return self.job.groups.noises[self.name]
 
+    @property
+    def problem(self) -> Problem:
+        return replace(self.job.problem, batch_size=self.size)
+
     def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
         """Measure with the first rows, then step through the rest."""
-        problem, seed = self.job.problem, self.job.settings.random_state
+        problem, seed = self.problem, self.job.settings.random_state
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
         first = max(1, int(wanted) // problem.batch_size)
@@ -254,7 +308,7 @@ class _Source:
         return after, disagreement, expected_excess(coordinates, clock), state
 
     def _task(self, coordinates: Coordinates) -> Task:
-        problem = replace(self.job.problem, clip=coordinates.clip)
+        problem = replace(self.problem, clip=coordinates.clip)
         energy = _energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(

@@ -43,7 +43,7 @@ class Job:
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
-        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.any_private)
+        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.noises.values())
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""

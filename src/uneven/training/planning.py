@@ -22,17 +22,22 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
     return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
-def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
-    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+def scaled_problem(settings: Settings, scale: Scale, n_features: int, noises: Iterable[Noise | None]) -> Problem:
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
+
+    Of the noises, None is that of rows with an ε of their own.
+    """
+    known = list(noises)
+    private, own = (any(one is None or one.private for one in known), any(one and one.once_a_batch for one in known))
     return Problem(
-        n_features + scale.intercept,
-        scale.alpha(settings.stated_alpha),
-        settings.batch_size,
-        settings.loss,
-        settings.radius,
-        choose_clip(settings, private),
-        scale.norms,
-        scale.eigenvalue,
+        n_features=n_features + scale.intercept,
+        alpha=scale.alpha(settings.stated_alpha),
+        loss=settings.loss,
+        radius=settings.radius,
+        clip=choose_clip(settings, private),
+        norms=scale.norms,
+        eigenvalue=scale.eigenvalue,
+        **settings.batching(own),
     )
 
 
@@ -47,6 +52,14 @@ def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) ->
     return make_plan(sources, problem, settings.stepping, settings.planned_moments)
 
 
+def name_trusted(plan: Plan) -> tuple[str, ...]:
+    """What a fit on one machine says where a source has site privacy; nothing else."""
+    sites = [repr(s.name) for s in plan.sources if s.name in plan.order and s.noise.once_a_batch]
+    if not sites:
+        return ()
+    return (f"This machine read the rows of {', '.join(sites)}: it is the one that site privacy trusts with them",)
+
+
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
     settings = file.settings
@@ -58,4 +71,4 @@ def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     assert scale is not None
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    return scaled_problem(settings, scale, file.n_features, private), note
+    return scaled_problem(settings, scale, file.n_features, [entry.noise for entry in file.sources]), note
