@@ -68,16 +68,13 @@ class Spec(NamedTuple):
 def spec_of(task: Task) -> Spec:
     """Task as numbers, less its sources: `sources_of` has those."""
     problem = task.problem
-    code, scale, offset = _schedule_numbers(task.schedule)
     return Spec(
-        batch=problem.batch_size,
-        loss=LOSS_CODES[problem.loss],
-        limit=problem.row_limit,
-        lam=problem.alpha,
-        radius=problem.ball,
-        schedule=code,
-        scale=scale,
-        offset=offset,
+        problem.batch_size,
+        LOSS_CODES[problem.loss],
+        problem.row_limit,
+        problem.alpha,
+        problem.ball,
+        *_schedule_numbers(task.schedule),
         average=AVERAGES.index(task.average.kind),
         after=task.average.after,
         estimate=task.estimate,
@@ -184,15 +181,6 @@ def moment_at(source: Any, m: int) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def is_present(group: Any, k: int, start: int, stop: int) -> bool:
-    """Whether a mini-batch has rows of source k."""
-    count = 0
-    for i in range(start, stop):
-        count += group[i] == k
-    return count > 0
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
 def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
     """γ² of the mini-batch of rows start to stop.
 
@@ -208,7 +196,7 @@ def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, 
             fixed += sources[group[i], FIXED]
             per_row += sources[group[i], PER_ROW]
         for k in range(sources.shape[0]):
-            if sources[k, PER_BATCH] > 0.0 and is_present(group, k, start, stop):
+            if sources[k, PER_BATCH] > 0.0 and (group[start:stop] == k).any():
                 per_row += sources[k, PER_BATCH]
         return fixed / m + per_row / m / m
     stated = moment_at(sources[0], m)
@@ -241,7 +229,7 @@ def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any)
         if sources[group[i], GAMMA] > 0.0:
             variance += sources[group[i], GAMMA] * rng.standard_gamma((d + 1) / 2.0)
     for k in range(sources.shape[0]):
-        if sources[k, BATCH_GAMMA] > 0.0 and is_present(group, k, start, stop):
+        if sources[k, BATCH_GAMMA] > 0.0 and (group[start:stop] == k).any():
             variance += sources[k, BATCH_GAMMA] * rng.standard_gamma((d + 1) / 2.0)
     return variance
 

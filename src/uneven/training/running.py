@@ -147,8 +147,8 @@ def run(
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
-    notes = (*told, *name_trusted(plan))
-    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, notes)
+    found_out = (*told, *name_trusted(plan))
+    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 
 
 def _run_steps(
