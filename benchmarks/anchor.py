@@ -1,6 +1,6 @@
 """Public rows as the anchor of private ones, with the classifier as users call it.
 
-``python benchmarks/anchor.py [twelve|large|shift|hospitals|predict] [runs]`` prints tables of
+``python benchmarks/anchor.py [twelve|large|shift|hospitals|predict] [runs] [first seed]`` prints tables of
 
 - the excess objective at alpha = 1e-3 on all rows to learn from, as scikit-learn's `LogisticRegression` has it:
   exact rows alone (to convergence), private rows alone, both (anchored). Where all rows are private the intercept is
@@ -32,6 +32,13 @@ from uneven.training.scaling import stated_scale
 ALPHA = 1e-3
 SCALE = stated_scale("auto", True, True)
 """Of rows in the unit ball where some are private, with the intercept's feature."""
+
+
+def seeds(runs):
+    """Seeds of the runs: from 0, or from the second number on the command line."""
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    first = numbers[1] if len(numbers) > 1 else 0
+    return range(first, first + runs)
 
 
 def fit(X, y, public, epsilon, seed, **settings):
@@ -138,7 +145,7 @@ def cell(name, public, private, epsilon, runs):
     """Excesses of each run, exact rows alone, private alone, anchored; and test scores with alpha = "auto"."""
     X, y, best, X_test, y_test = rows_of(name)
     weights, scores = [], []
-    for seed in range(runs):
+    for seed in seeds(runs):
         one, labels = split(name, public, private, seed)
         weights += compare(one, labels, public, epsilon, seed)[0]
         auto = fit(one, labels, public, epsilon, seed)
@@ -186,7 +193,7 @@ def shift(runs):
     best = optima(X[mine], y[mine])
     for public, count, epsilon in SHIFTS:
         weights, used = [], 0
-        for seed in range(runs):
+        for seed in seeds(runs):
             rng = np.random.default_rng(seed)
             private, rest = np.split(rng.permutation(mine), [150_000])
             one = (rest if public == 2 else rng.permutation(np.flatnonzero(area == public)))[:count]
@@ -224,7 +231,7 @@ def hospitals(runs):
     noise = {name: uneven.LocalPrivacy(8.0) if k >= 2 else uneven.Exact() for k, name in enumerate(HOSPITALS)}
     measured, ill, hospital = patients()
     correct, words = [], []
-    for seed in range(runs):
+    for seed in seeds(runs):
         test = np.random.default_rng(seed).random(len(ill)) < 0.25
         public = ~test & np.isin(hospital, HOSPITALS[:2])
         prepare = preparation().fit(measured[public])
@@ -255,7 +262,7 @@ def predict(runs):
         for public in (100, 1000, 10_000):
             for epsilon in (0.3, 1.0, 3.0, 10.0):
                 predicted, weights = [], []
-                for seed in range(runs):
+                for seed in seeds(runs):
                     clf = fit(*split(name, public, private, seed), public, epsilon, seed, alpha=ALPHA, use="all")
                     verdict = clf.plan_.verdicts["private"]
                     predicted.append(verdict.excess)

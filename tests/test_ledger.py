@@ -548,3 +548,19 @@ def released(folder):
 def test_the_public_names():
     assert uneven.Ledger is Ledger
     assert issubclass(BudgetExceeded, ValueError)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_claim_is_charged_once(tmp_path, kept):
+    """A refused claim is not written down; one that was charged is not charged again, in another process either."""
+    path = tmp_path / "book.db" if kept else None
+    ledger = Ledger(path, budget=1.0)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_all([("site", [1], 2.0)], claim="job/0")
+    assert not ledger.claimed("job/0")
+    assert ledger.charge_all([("site", [1, 2], 1.0)], claim="job/0")
+    again = Ledger(path) if kept else ledger
+    assert not again.charge_all([("site", [1, 2], 1.0)], claim="job/0")
+    assert again.claimed("job/0")
+    assert not again.claimed("job/1")
+    assert again.spent("site") == {1: 1.0, 2: 1.0}

@@ -11,9 +11,19 @@ if TYPE_CHECKING:
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective
     from uneven.engine.sweep import sweep
-    from uneven.estimator import UnevenClassifier
+    from uneven.estimator import PublicColumns, UnevenClassifier
+    from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Moment, Noise, SitePrivacy
+    from uneven.noise import (
+        AdditiveNoise,
+        Exact,
+        FlippedLabels,
+        LabelPrivacy,
+        LocalPrivacy,
+        Moment,
+        Noise,
+        SitePrivacy,
+    )
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -22,9 +32,19 @@ __version__ = "0.1.0.dev0"
 
 _ROOMS = {
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
-    "estimator": ("UnevenClassifier",),
+    "estimator": ("PublicColumns", "UnevenClassifier"),
+    "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LocalPrivacy", "Moment", "Noise", "SitePrivacy"),
+    "noise": (
+        "AdditiveNoise",
+        "Exact",
+        "FlippedLabels",
+        "LabelPrivacy",
+        "LocalPrivacy",
+        "Moment",
+        "Noise",
+        "SitePrivacy",
+    ),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -49,15 +69,18 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Evaluation",
     "Exact",
     "Fit",
     "FlippedLabels",
+    "LabelPrivacy",
     "Ledger",
     "LocalPrivacy",
     "Moment",
     "Noise",
     "Plan",
     "Problem",
+    "PublicColumns",
     "SitePrivacy",
     "Source",
     "Stream",
@@ -65,6 +88,7 @@ __all__ = [
     "UnevenClassifier",
     "Valuation",
     "__version__",
+    "evaluate",
     "fit",
     "from_record_batches",
     "objective",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -93,3 +93,14 @@ def _number(value: Any) -> float | None:
         return float(value)
     except OverflowError:  # an int beyond all floats
         return math.inf
+
+
+def almost_equal(a: Any, b: Any) -> bool:
+    """Equal, but for rounding of numbers."""
+    if isinstance(b, Mapping):
+        return isinstance(a, Mapping) and a.keys() == b.keys() and all(almost_equal(a[key], b[key]) for key in b)
+    if isinstance(b, list | tuple):
+        return isinstance(a, list | tuple) and len(a) == len(b) and all(map(almost_equal, a, b))
+    if isinstance(b, float):
+        return isinstance(a, float | int) and abs(a - b) <= 1e-6 * abs(b)
+    return bool(a == b)

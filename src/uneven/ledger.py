@@ -47,6 +47,7 @@ CHARGE = """
 """
 SPENT = "SELECT row, epsilon FROM spent JOIN source ON id = source WHERE name = ? ORDER BY row"
 MOST_SPENT = "SELECT coalesce(max(epsilon), 0.0) FROM spent JOIN source ON id = source WHERE name = ?"
+CLAIMS = "CREATE TABLE IF NOT EXISTS claim (name TEXT PRIMARY KEY) WITHOUT ROWID"
 COUNTS = "SELECT name, (SELECT count(*) FROM spent WHERE source = id) FROM source ORDER BY id"
 
 # One call at a time in a process; and a fork waits for it, because SQLite's record of its own locks must not be copied
@@ -123,7 +124,12 @@ class Ledger:
         """
         self.charge_all([(source, rows, epsilon)], budget)
 
-    def charge_all(self, charges: Iterable[tuple[str, ArrayLike, ArrayLike]], budget: float | None = None) -> None:
+    def charge_all(
+        self,
+        charges: Iterable[tuple[str, ArrayLike, ArrayLike]],
+        budget: float | None = None,
+        claim: str | None = None,
+    ) -> bool:
         """Charge rows of several sources in one transaction: all of them, or none and `BudgetExceeded`.
 
         Parameters
@@ -132,6 +138,14 @@ class Ledger:
             A source, rows of it and ε, as `charge` takes them; each source once.
         budget : float, optional
             As in `charge`, for every row of every source.
+        claim : str, optional
+            Name of the release that this pays for, written down with the charge. A claim is charged once: called again
+            by the same name, nothing is charged.
+
+        Returns
+        -------
+        bool
+            False if the claim was charged before.
 
         Examples
         --------
@@ -150,8 +164,17 @@ class Ledger:
         with self._opened() as book, book:  # the second `with` commits, or takes everything back
             # The lock is taken before the first look: between the check and the charge nobody else may charge.
             book.execute("BEGIN IMMEDIATE")
+            if claim is not None and not _claim(book, claim):
+                return False
             for source, ids, epsilons in asked:
                 _charge(book, source, ids, epsilons, most)
+        return True
+
+    def claimed(self, claim: str) -> bool:
+        """Whether a claim was charged."""
+        with self._opened() as book:
+            book.execute(CLAIMS)
+            return book.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
 
     def spent(self, source: str) -> dict[int, float]:
         """What each row of the source has spent, for the rows that have spent anything."""
@@ -205,6 +228,12 @@ class Ledger:
         if self.path is None:
             raise TypeError("a ledger in memory cannot be pickled: a copy could spend rows twice; use Ledger(path)")
         return _reopened, (str(self.path), self.budget)
+
+
+def _claim(book: sqlite3.Connection, claim: str) -> bool:
+    """Write the name of a release down, inside a transaction; False if it is there already."""
+    book.execute(CLAIMS)
+    return book.execute("INSERT OR IGNORE INTO claim VALUES (?)", (checks.text("claim", claim),)).rowcount == 1
 
 
 def _charge(

@@ -20,6 +20,8 @@ def is_sparse(X: Any) -> bool:
 
 def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     """Columns of a record batch side by side as float rows; a missing value becomes a NaN, for others to refuse."""
+    if not names:
+        return np.empty((batch.num_rows, 0))
     try:
         return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
     except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one

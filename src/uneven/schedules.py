@@ -6,11 +6,14 @@ step's mini-batch, and ``clock`` is τ_t = Σ_{s≤t} 1/γ_s², this step includ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from uneven import checks
 
 AVERAGES = ("last", "late", "growing", "steps")
 """Which iterates the answer is made of.
@@ -115,3 +118,23 @@ def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
     {'kind': 'rate', 'rate': 2.0}
     """
     return {"kind": type(schedule).__name__.lower(), **asdict(schedule)}
+
+
+def schedule_from_dict(values: Mapping[str, Any]) -> Schedule:
+    """Schedule that `schedule_to_dict` described.
+
+    >>> schedule_from_dict({"kind": "rate", "rate": 2.0})
+    Rate(rate=2.0)
+    """
+    kinds: dict[str, type[Schedule]] = {one.__name__.lower(): one for one in (Rate, Precision, Averaged, MatrixClock)}
+    if not isinstance(values, Mapping):
+        raise ValueError(f"schedule must be a mapping, got {checks.shown(values)}")
+    kind = kinds[checks.one_of("kind of schedule", values.get("kind"), kinds)]
+    checks.only_keys("schedule", values, ("kind", *kind.__dataclass_fields__))
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, list | tuple):
+            given[key] = tuple(checks.not_negative(key, one) for one in value)
+        elif key != "kind":
+            given[key] = checks.not_negative(f"{key} of schedule", value, 1e18)
+    return kind(**given)

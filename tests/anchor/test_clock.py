@@ -1,4 +1,4 @@
-"""Theorem D by simulation, and the loop that carries it out."""
+"""Theorem D by simulation, and the engine's loop that carries it out."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -7,12 +7,18 @@ import numpy as np
 import pytest
 
 from uneven import LocalPrivacy
-from uneven.anchor.clock import ClockState, absorb, error_covariance, expected_excess, row_gradients, run_anchored
+from uneven.anchor.clock import absorb, error_covariance, expected_excess
 from uneven.anchor.shape import make_coordinates, plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise import Exact
 from uneven.schedules import Precision
-from uneven.theory.anchor import theorem_d_excess, theorem_d_gain, theorem_d_precision, theorem_d_steps
+from uneven.theory.anchor import (
+    theorem_d_excess,
+    theorem_d_gain,
+    theorem_d_mismatch,
+    theorem_d_precision,
+    theorem_d_steps,
+)
 
 RUNS = 20_000
 HESSIAN = np.array([[0.5, 0.2], [0.2, 0.3]])
@@ -63,6 +69,17 @@ def test_in_the_eigenbasis_a_step_is_one_number_a_coordinate():
     np.testing.assert_allclose(1 - theorem_d_gain(v, h, clock), 1 / (1 + v * h**2 * clock), rtol=1e-12)
 
 
+@pytest.mark.parametrize("curvature", [0.2, 0.4, 0.8])
+def test_steps_for_another_curvature_end_with_the_variance_that_is_expected(curvature):
+    """By the recursion e ← (1 - ηh*)e + η·noise of many small steps, v* = 3 and h* = 0.4, at r = 1 too."""
+    v, true_v, true_h, steps, clock = 1.0, 3.0, 0.4, 20_000, 200.0
+    variance, p = true_v, clock / steps
+    for t in range(1, steps + 1):
+        eta = theorem_d_steps(v, curvature, p, t * p)
+        variance = (1 - eta * true_h) ** 2 * variance + eta**2 / p
+    assert theorem_d_mismatch(v, curvature, clock, true_v, true_h) == pytest.approx(variance, rel=1e-2)
+
+
 @pytest.fixture(scope="module")
 def anchor():
     X, y = draw(120, np.random.default_rng(3))
@@ -84,41 +101,41 @@ def test_without_shape_the_expected_excess_is_theorem_d_with_the_diagonal_of_the
     np.testing.assert_allclose(error_covariance(alone, 0.0), diagonal)
 
 
-def test_margins_and_gradients_do_not_depend_on_the_coordinates(anchor):
+def test_margins_and_gradients_do_not_depend_on_the_coordinates(anchor, loop):
     """Where nothing is clipped: ∇_w = T⁻¹∇_u."""
     X, y = draw(20, np.random.default_rng(4))
     c = make_coordinates(anchor, np.diag([0.5, 0.7, 0.9]))
     np.testing.assert_allclose(c.weights(c.start), anchor.weights, rtol=1e-9)
-    gradients = row_gradients(c, c.start, X, y) @ np.linalg.inv(c.transform).T
+    gradients = loop.row_gradients(c, c.start, X, y) @ np.linalg.inv(c.transform).T
     margins = y * (X @ anchor.weights)
     np.testing.assert_allclose(gradients, (-y / (1 + np.exp(margins)))[:, None] * X, atol=1e-12)
 
 
-def test_gradients_are_never_longer_than_the_clip(anchor):
+def test_gradients_are_never_longer_than_the_clip(anchor, loop):
     X, y = draw(500, np.random.default_rng(5))
     c = make_coordinates(anchor, 9.0 * np.eye(3))
-    lengths = np.linalg.norm(row_gradients(c, -5 * c.start, X, y), axis=1)
+    lengths = np.linalg.norm(loop.row_gradients(c, -5 * c.start, X, y), axis=1)
     assert lengths.max() == pytest.approx(c.clip, rel=1e-9)
     assert (lengths <= c.clip * (1 + 1e-12)).all()
 
 
-def test_a_run_in_pieces_is_the_run_in_one(anchor):
+def test_a_run_in_pieces_is_the_run_in_one(anchor, loop):
     X, y = draw(400, np.random.default_rng(6))
     c, noise = plain_coordinates(anchor), LocalPrivacy(2.0)
-    whole = run_anchored(ClockState(c.start), c, noise, X, y, 1.0, np.random.default_rng(7))
-    rng, state = np.random.default_rng(7), ClockState(c.start)
+    whole = loop.run(c, noise, X, y, 1.0, np.random.default_rng(7))
+    rng, state = np.random.default_rng(7), None
     for piece in (slice(0, 150), slice(150, 400)):
-        state = run_anchored(state, c, noise, X[piece], y[piece], 1.0, rng)
+        state = loop.run(c, noise, X[piece], y[piece], 1.0, rng, state)
     np.testing.assert_allclose(state.weights, whole.weights, rtol=1e-12)
     assert state.clock == pytest.approx(whole.clock)
 
 
-def test_no_step_is_longer_than_the_curvature_allows(anchor):
+def test_no_step_is_longer_than_the_curvature_allows(anchor, loop):
     """A clock that knows of no curvature and trusts its rows beyond reason: each step is 2/L."""
     X, y = draw(50, np.random.default_rng(8))
     c = replace(plain_coordinates(anchor), curvature=np.full(3, 1e-6), covariance=1e9 * np.eye(3))
-    end = run_anchored(ClockState(c.start), c, Exact(), X, y, 1e9, np.random.default_rng(0)).weights
-    G = row_gradients(c, c.start, X, y).mean(axis=0) + c.gradient_of_penalty(c.start)
+    end = loop.run(c, Exact(), X, y, 1e9, np.random.default_rng(0)).weights
+    G = loop.row_gradients(c, c.start, X, y).mean(axis=0) + c.gradient_of_penalty(c.start)
     np.testing.assert_allclose(c.start - end, c.longest_step * G, rtol=1e-9)
     assert c.longest_step <= 2 / np.linalg.eigvalsh(c.hessian).max()
 
@@ -129,8 +146,8 @@ class Gaussian(Exact):
 
     kind: ClassVar[str] = "gaussian"
 
-    def release(self, gradients, bound, rng):
-        return gradients + rng.standard_normal(gradients.shape)
+    def spread(self, rows, n_features, bound, rng):
+        return float(rows)
 
 
 def test_the_measured_step_has_the_covariance_that_it_says(anchor):
@@ -144,7 +161,7 @@ def test_the_measured_step_has_the_covariance_that_it_says(anchor):
     assert (np.abs(after.T @ after / runs - expected) < 4 * spread).all()
 
 
-def test_noisy_runs_end_with_the_excess_that_is_expected():
+def test_noisy_runs_end_with_the_excess_that_is_expected(loop):
     """Many anchors of one distribution, Gaussian releases: measured and expected within a factor of 1.5."""
     rng, measured, expected, alpha = np.random.default_rng(10), [], [], 0.01
     X, y = draw(40_000, rng)
@@ -157,7 +174,7 @@ def test_noisy_runs_end_with_the_excess_that_is_expected():
         anchor = fit_anchor(*draw(60, rng), alpha)
         c = plain_coordinates(anchor)
         rows = draw(5000, rng)
-        end = run_anchored(ClockState(c.start), c, Gaussian(), *rows, 1.0, rng)
+        end = loop.run(c, Gaussian(), *rows, 1.0, rng)
         measured.append(value(c.weights(end.weights)) - value(best.weights))
-        expected.append(expected_excess(c, end.clock))
+        expected.append(expected_excess(c, len(c.start) * end.clock))
     assert 1 / 1.5 < np.mean(measured) / np.mean(expected) < 1.5

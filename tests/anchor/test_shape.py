@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 
 from uneven.anchor.clock import expected_excess
 from uneven.anchor.shape import (
+    _shape_and_lengths,
     choose_coordinates,
     make_coordinates,
     plain_coordinates,
     possible_coordinates,
-    power,
     shaping_matrix,
 )
 from uneven.anchor.uncertainty import fit_anchor
@@ -24,11 +25,13 @@ def test_no_matrix_has_a_lower_product_of_noise_and_length():
     B, D = rng.standard_normal((2, 4, 4))
     hessian, moment = B @ B.T + 0.1 * np.eye(4), D @ D.T + 0.1 * np.eye(4)
     inverse = shaping_matrix(moment, hessian)
-    M = np.linalg.inv(inverse @ inverse)
+    M = np.linalg.inv(inverse.T @ inverse)
+    np.testing.assert_allclose(M @ np.linalg.solve(hessian, M), moment, atol=1e-9)  # the geometric mean of H and Sₓ
+    root = np.real(sqrtm(M))
     least = cost(M, hessian, moment)
     for _ in range(200):
         E = 0.1 * rng.standard_normal((4, 4))
-        assert cost(power(M, 0.5) @ (np.eye(4) + E) @ (np.eye(4) + E).T @ power(M, 0.5), hessian, moment) >= least
+        assert cost(root @ (np.eye(4) + E) @ (np.eye(4) + E).T @ root, hessian, moment) >= least
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +69,15 @@ def test_hardly_more_rows_than_features_shape_nothing(anchor):
     few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
     chosen = choose_coordinates(possible_coordinates(few), lambda _: 1e6)
     np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)
+
+
+def test_rows_are_as_long_as_fresh_ones_in_a_shape_made_from_few():
+    """One-hot columns of 40 categories, 80 rows: each row is short in a shape made with it, and fresh ones are not."""
+    rng = np.random.default_rng(2)
+    X = 0.9 * np.eye(40)[rng.integers(0, 40, 4080)]
+    y = np.where(rng.random(4080) < 0.5, 1.0, -1.0)
+    few = fit_anchor(X[:80], y[:80], 1e-3)
+    shape, lengths = _shape_and_lengths(few, 0.01)
+    own, fresh = (np.linalg.norm(one @ shape.T, axis=1).mean() for one in (X[:80], X[80:]))
+    assert own < 0.9 * fresh
+    assert abs(lengths.mean() / fresh - 1) < 0.1

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from uneven import LocalPrivacy
-from uneven.anchor.clock import ClockState, run_anchored
+from uneven import Exact, LocalPrivacy
 from uneven.anchor.shape import plain_coordinates
-from uneven.anchor.shift import LEVEL, allow_shift, measure_gradient, measure_shift, react
+from uneven.anchor.shift import LEVEL, allow_shift, largest_shift, measure_shift, react
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise.privunit import calibrated
 
-H, V, CLOCK = np.geomspace(0.1, 1e-3, 30), np.full(30, 0.5), 1e4
+H, V, CLOCK, LARGEST = np.geomspace(0.1, 1e-3, 30), np.full(30, 0.5), 1e4, 1e4
 
 
 def drawn(t2, runs, seed=0):
@@ -20,20 +19,30 @@ def drawn(t2, runs, seed=0):
 
 def test_agreement_is_rejected_as_often_as_the_level_says():
     runs = 1000
-    rejected = sum(measure_shift(g, CLOCK, H, V).found for g in drawn(0.0, runs))
+    rejected = sum(measure_shift(g, CLOCK, H, V, LARGEST).p_value < LEVEL for g in drawn(0.0, runs))
     assert abs(rejected / runs - LEVEL) < 4 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
 
 
 def test_the_variance_between_sources_is_bounded_from_below():
     """84% of the bounds lie below the truth (asymptotically: allow two points more), and not far below."""
-    bounds = np.array([measure_shift(g, CLOCK, H, V).variance for g in drawn(20.0, 400)])
+    bounds = np.array([measure_shift(g, CLOCK, H, V, LARGEST).variance for g in drawn(20.0, 400)])
     assert abs(np.mean(bounds < 20.0) - 0.84) < 0.02 + 4 * np.sqrt(0.84 * 0.16 / 400)
     assert 8.0 < np.median(bounds) < 20.0
 
 
 def test_without_a_shift_its_variance_is_seldom_positive():
-    positive = [measure_shift(g, CLOCK, H, V).variance > 0.01 for g in drawn(0.0, 400, seed=1)]
+    positive = [measure_shift(g, CLOCK, H, V, LARGEST).variance > 0.01 for g in drawn(0.0, 400, seed=1)]
     assert np.mean(positive) < 0.16 + 4 * np.sqrt(0.16 * 0.84 / 400)
+
+
+def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
+    """g² is twice its variance, h² a thousandth of that: only a t² above 50 would explain it."""
+    g, flat = np.full(30, 0.014), np.full(30, 1e-3)
+    absurd, plausible = (measure_shift(g, CLOCK, flat, V, largest) for largest in (1e4, 1.0))
+    assert absurd.p_value == plausible.p_value < LEVEL
+    assert absurd.found
+    assert not plausible.found
+    assert "as far as noise lets one tell" in plausible.describe("clinic")
 
 
 def rows(n, truth, rng, balance=0.0):
@@ -52,17 +61,17 @@ ROTATED = np.array([0.0, 3.0, 5.0, 0.0])
     [(TRUTH, 0.0, False), (TRUTH, 2.0, True), (ROTATED, 0.0, True)],
     ids=["same", "label shift", "rotated"],
 )
-def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted):
+def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted, loop):
     rng, noise, alpha = np.random.default_rng(4), LocalPrivacy(4.0, mechanism="privunit"), 1e-3
     anchor = fit_anchor(*rows(500, TRUTH, rng), alpha)
     c = plain_coordinates(anchor)
     X, y = rows(8000, truth, rng, balance)
     row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
-    g = measure_gradient(c, noise, X[:1000], y[:1000], rng)
-    c, found = react(c, g, 1000 * row_precision, step=True)
+    g = loop.mean_gradient(c, noise, X[:1000], y[:1000], rng)
+    c, found = react(c, g, 1000 * row_precision, 7000 * row_precision, step=True)
     assert found.found == shifted
     assert ("more than noise explains" in found.describe("clinic")) == shifted
-    end = c.weights(run_anchored(ClockState(c.start), c, noise, X[1000:], y[1000:], row_precision, rng).weights)
+    end = c.weights(loop.run(c, noise, X[1000:], y[1000:], row_precision, rng).weights)
     X, y = rows(100_000, truth, rng, balance)
 
     def value(w):
@@ -72,24 +81,39 @@ def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balan
     assert value(end) - least < (0.2 * (value(anchor.weights) - least) if shifted else 0.02)
 
 
-def test_allowing_for_a_shift_adds_its_variance_and_lowers_the_curvature():
+def test_allowing_for_a_shift_adds_its_variance_and_lowers_the_curvature_where_noise_is_low():
     anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(5)), 1e-3)
     c = plain_coordinates(anchor)
-    found = measure_shift(np.full(4, 0.2), 1e5, c.curvature, c.variance)
-    allowed = allow_shift(c, found)
+    found = measure_shift(np.full(4, 0.2), 1e5, c.curvature, c.variance, largest_shift(c))
+    allowed, noisy = (allow_shift(c, found, clock) for clock in (1e8, 1.0))
     np.testing.assert_allclose(allowed.variance, c.variance + found.variance)
     np.testing.assert_allclose(allowed.curvature, np.sqrt(c.curvature * 1e-3), rtol=1e-9)
+    np.testing.assert_allclose(noisy.variance, c.variance + found.variance)
+    np.testing.assert_array_equal(noisy.curvature, c.curvature)
 
 
 def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
     anchor = fit_anchor(*rows(300, TRUTH, np.random.default_rng(6)), 1e-3)
     c = plain_coordinates(anchor)
-    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4, step=True)
+    near, agreed = react(c, 0.5 * np.sqrt(1e-4 + c.curvature**2 * c.variance), 1e4, 1e5, step=True)
     assert not agreed.found
     assert (near.variance < c.variance).all()
     assert (near.start != c.start).all()
-    assert react(c, np.zeros(4), 1e4, step=False)[0] is c
-    far, differed = react(c, np.full(4, 0.5), 1e4, step=True)
+    assert react(c, np.zeros(4), 1e4, 1e5, step=False)[0] is c
+    far, differed = react(c, np.full(4, 0.5), 1e4, 1e5, step=True)
     assert differed.found
     assert (far.variance > c.variance).all()
     np.testing.assert_array_equal(far.start, c.start)
+
+
+def test_what_clipping_takes_from_a_rare_class_is_no_disagreement(loop):
+    """One label in ten is positive, so slopes of those rows are near 1 and clipped to ½."""
+    rng, truth = np.random.default_rng(7), np.array([-6.0, 2.0, 1.0, 0.0])
+    X, y = rows(5000, truth, rng)
+    anchor = fit_anchor(2.0 * X, y, 1e-3)
+    c = plain_coordinates(anchor)
+    X, y = rows(20_000, truth, rng)
+    gradient = loop.mean_gradient(c, Exact(), 2.0 * X, y, rng)
+    clock = len(y) * 4 / c.clip**2
+    assert measure_shift(gradient, clock, c.curvature, c.variance, largest_shift(c)).found
+    assert not react(c, gradient, clock, clock, step=True)[1].found

@@ -103,7 +103,9 @@ def trained(tmp_path_factory, frame):
     """Text of a model: trained once."""
     place = tmp_path_factory.mktemp("trained")
     frame(400, 1).to_csv(place / "a.csv", index=False)
-    (place / "a.toml").write_text('label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\n')
+    (place / "a.toml").write_text(
+        'label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\nnoise = { kind = "exact" }\n'
+    )
     save(train_files(read_sources(place / "a.toml"), seed=0).model, place / "model.json")
     return (place / "model.json").read_text()
 
@@ -150,7 +152,7 @@ def test_test_rows_of_another_class(folder, described, uneven_in):
 
 def test_a_source_without_data(folder, described, uneven_in):
     path = described()
-    path.write_text(path.read_text() + '[[source]]\nname = "offer"\nrows = 100\n')
+    path.write_text(path.read_text() + '[[source]]\nname = "offer"\nrows = 100\nnoise = { kind = "exact" }\n')
     assert "source 'offer' must have data to learn from, got none" in refused(uneven_in, folder, FIT)
 
 

@@ -1,6 +1,7 @@
 """``uneven fit`` learns what `UnevenClassifier` learns from the same rows, charges first, and keeps secrets."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -178,6 +179,8 @@ def test_nothing_is_told_about_private_rows(folder, private, good):
     facts = json.loads(good("fit", "sources.toml", "--report", "report.html", "--json"))
     assert facts["measures"] == []
     assert facts["privacy_spent"] == {"clinic": 4.0, "crowd": 1.0}
+    assert facts["activity"].keys() == {"clinic", "crowd"}
+    assert {one["planned"] for one in facts["activity"].values()} == {0.5}
     report = (folder / "report.html").read_text()
     assert "Not measured" in report
     assert "Objective on" not in report
@@ -185,6 +188,7 @@ def test_nothing_is_told_about_private_rows(folder, private, good):
     assert "On rows.parquet: accuracy" in said
     assert "rows learned from" not in said
     assert "rows are taken to be no longer than 3." in said
+    assert re.search(r"Activity .* at no cost in ε: 'clinic' 0\.\d+ ± 0\.\d+ \(0\.5 was planned\), 'crowd' ", said)
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
     assert "protects nobody" in good("fit", "sources.toml", "--seed", 0)
 
@@ -275,3 +279,10 @@ def test_shrunk_rows_are_told_to_their_owner_only(folder, private, uneven_in):
     done = uneven_in("fit", "sources.toml", "--report", "report.html")
     assert f"{count:,} of 1,200 rows of 'crowd' are longer than row_norm = 1 and were shrunk" in done.stderr
     assert f"{count:,}" not in done.stdout + (folder / "report.html").read_text()
+
+
+def test_a_privacy_statement_is_written(folder, private, good):
+    good("fit", private(), "--ledger", "ledger.db", "--statement", "statement.md")
+    text = (folder / "statement.md").read_text()
+    assert "| clinic | 400 | features and label | quiet, ε = 4 a release | 0 | 4 |" in text
+    assert "Digest of the ledger after the run" in text

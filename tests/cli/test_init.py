@@ -27,7 +27,7 @@ def test_every_comment_can_be_uncommented(folder):
     start([folder / "clinic.parquet"], folder / "sources.toml")
     lines = (folder / "sources.toml").read_text().splitlines()
     options = [line for line in lines if line.startswith("# noise") or line.startswith("# price")]
-    assert len(options) == 3
+    assert len(options) == 5
     for option in options:
         kept = [line for line in lines if not (option.startswith("# noise") and line.startswith("noise ="))]
         text = "\n".join(line.removeprefix("# ") if line == option else line for line in kept)
@@ -72,11 +72,13 @@ def test_guesses(tmp_path, columns, label, left_out):
 @pytest.mark.parametrize(("name", "separator"), [("rows.csv", ","), ("rows.tsv", "\t")])
 def test_a_file_without_names_is_noticed(folder, uneven_in, name, separator):
     lines = [("0.5", "1.25", "ill"), ("0.25", "2", "well"), ("0.75", "3", "ill")]
+    called = "has no line of column names: its columns are called x0, x1 and so on"
     rows = [separator.join(line) + "\n" for line in lines]
     (folder / name).write_text("".join(rows))
     done = uneven_in("init", name)
-    assert f"{name} has numbers for names of columns" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == f"uneven: {name} {called}\n"
+    file = read_sources(folder / "sources.toml")
+    assert (file.label, file.feature_names, file.sources[0].table.rows) == ("x2", ("x0", "x1"), 3)
     (folder / name).write_text(separator.join(["x1", "2nd", "y"]) + "\n" + "".join(rows))
     assert uneven_in("init", name, "--force").stderr == ""
 
@@ -95,3 +97,119 @@ def test_only_shared_columns_are_learned_from(tmp_path, frame):
     guessed = start([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml")
     assert guessed.left_out == ("extra",)
     assert read_sources(tmp_path / "sources.toml").problem.n_features == 3
+
+
+# Raw files.
+
+
+def write_mixed(path, n=60, delimiter=",", header=True, encoding="utf-8"):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "age": rng.integers(20, 80, n),
+            "job": rng.choice(["clerk", "cook"], n),
+            "dose": np.where(rng.random(n) < 0.2, "?", rng.random(n).round(2).astype(str)),
+            "code": [f"c{i}" for i in range(n)],
+            "ill": rng.choice(["no", "yes"], n),
+        }
+    )
+    rows.to_csv(path, index=False, sep=delimiter, header=header, encoding=encoding)
+    return rows
+
+
+WAYS = {
+    "semicolons": ({"delimiter": ";"}, "a.csv"),
+    "tabs": ({"delimiter": "\t"}, "a.csv"),
+    "bars": ({"delimiter": "|"}, "a.txt"),
+    "spaces": ({"delimiter": " "}, "a.data"),
+    "UTF-16": ({"encoding": "utf-16", "delimiter": ";"}, "a.csv"),
+    "no header": ({"header": False}, "a.data"),
+}
+
+
+@pytest.mark.parametrize(("how", "name"), WAYS.values(), ids=WAYS)
+def test_files_of_text_are_recognised(tmp_path, how, name):
+    rows = write_mixed(tmp_path / name, **how)
+    guessed = start([tmp_path / name], tmp_path / "sources.toml")
+    file = read_sources(tmp_path / "sources.toml")
+    names = dict(zip(rows.columns, (f"x{j}" for j in range(5)) if "header" in how else rows.columns, strict=True))
+    assert (guessed.label, guessed.left_out) == (names["ill"], (names["code"],))
+    age, job, dose = file.columns
+    assert [column.name for column in file.columns] == [names[name] for name in ("age", "job", "dose")]
+    low, high = np.quantile(rows["age"], [0.01, 0.99])
+    assert age.range == pytest.approx((low, high), rel=1e-3)
+    assert (job.values, dose.missing) == (("clerk", "cook"), ("?",))
+    assert file.sources[0].table.rows == 60
+
+
+def test_what_is_not_recognised_is_refused_in_one_line(folder, uneven_in):
+    (folder / "runs.txt").write_text("1  2   3\n4 5  6\n")
+    (folder / "wide.csv").write_bytes("a;b\n1;2\n".encode("utf-16-le"))  # no mark
+    for name, message in (("runs.txt", "got runs of spaces"), ("wide.csv", "must be text in UTF-8, or in UTF-16")):
+        done = uneven_in("init", name)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_what_is_stated_is_not_guessed(folder, good, uneven_in):
+    write_mixed(folder / "a.csv", delimiter=":")
+    good("init", "a.csv", "--delimiter", ":", "--label", "job", "--id", "age", "--epsilon", "a=2.5")
+    text = (folder / "sources.toml").read_text()
+    assert 'id = "age"\n' in text
+    assert 'kind = "local-privacy", epsilon = 2.5' in text
+    file = tomllib.loads(text)
+    assert (file["label"], file["delimiter"], file["columns"]) == ("job", ":", {})
+    for arguments, message in (
+        (("--label", "jobs"), "--label must be a column of all files, got 'jobs'; there are 'age', 'job'"),
+        (("--id", "key"), "--id must be a column of all files, got 'key'"),
+        (("--epsilon", "b=1"), "--epsilon must name a source, got 'b'; there are 'a'"),
+        (("--epsilon", "a"), "--epsilon must be NAME=VALUE, such as clinic=2, got 'a'"),
+        (("--epsilon", "a=-1"), "epsilon must be a positive finite number, got -1"),
+    ):
+        done = uneven_in("init", "a.csv", "--force", "--delimiter", ":", *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_columns_are_described_by_sources_without_privacy_only(tmp_path):
+    for name in ("a", "b"):
+        write_mixed(tmp_path / f"{name}.csv")
+    secret = (tmp_path / "b.csv").read_text().replace("clerk", "spy")
+    (tmp_path / "b.csv").write_text(secret)
+    start([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml", epsilon={"b": 1.0})
+    assert "spy" not in (tmp_path / "sources.toml").read_text()
+    assert read_sources(tmp_path / "sources.toml").columns[1].values == ("clerk", "cook")
+
+
+def test_proposals_from_private_rows_do_nothing_until_they_are_confirmed(folder, good, uneven_in):
+    write_mixed(folder / "a.csv")
+    said = good("init", "a.csv", "--epsilon", "a=2")
+    assert "All sources are private: state in sources.toml what is publicly known of each column" in said
+    text = (folder / "sources.toml").read_text()
+    assert "PROPOSALS MADE FROM PRIVATE ROWS. Put public knowledge in their place" in text
+    done = uneven_in("fit", "sources.toml")
+    assert done.returncode == 2
+    assert "[columns]: columns must describe at least one column" in done.stderr
+    confirmed = text.replace("# age = ", "age = ").replace("# job = ", "job = ")
+    (folder / "sources.toml").write_text(confirmed)
+    assert [column.name for column in read_sources(folder / "sources.toml").columns] == ["age", "job"]
+    good("fit", "sources.toml")
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_data_is_never_written_over(folder, uneven_in, link):
+    write_mixed(folder / "a.csv")
+    write_mixed(folder / "b.csv")
+    before = [(folder / name).read_bytes() for name in ("a.csv", "b.csv")]
+    for name in ("a.csv", "b.csv"):  # a source, and a file that has nothing to do with it
+        output = name
+        if link:
+            (folder / "link").unlink(missing_ok=True)
+            (folder / "link").symlink_to(folder / name)
+            output = "link"
+        done = uneven_in("init", "a.csv", "-o", output, "--force")
+        assert done.returncode == 2
+        assert "--output must be" in done.stderr
+    assert [(folder / name).read_bytes() for name in ("a.csv", "b.csv")] == before

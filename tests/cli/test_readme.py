@@ -34,4 +34,4 @@ def test_sources(folder):
     (folder / "sources.toml").write_text(text, encoding="utf-8")
     described = read_sources(folder / "sources.toml")
     assert {entry.source.name: entry.source.noise.epsilon for entry in described.sources} == {"clinic": 10, "survey": 1}
-    assert described.settings.row_norm == 4
+    assert [column.range for column in described.columns] == [(-3, 3), (-3, 3)]

@@ -15,7 +15,7 @@ from uneven import __version__
 from uneven.cli.app import app
 
 COMMANDS = sorted(command.name for command in app.registered_commands)
-FILE = 'n_features = 5\n[[source]]\nname = "a"\nrows = 100\n'
+FILE = 'n_features = 5\n[[source]]\nname = "a"\nrows = 100\nnoise = { kind = "exact" }\n'
 
 
 def imported(folder, *arguments):

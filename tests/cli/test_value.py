@@ -107,7 +107,10 @@ def test_without_a_budget(sources):
             SETTINGS + CLINIC + "prices = [{ epsilon = 1, price = 1 }, { epsilon = 1.0, price = 2 }]\n", (),
             "prices must have each epsilon once, got 1 twice",
         ),
-        (SETTINGS + '[[source]]\nname = "all"\nrows = 5\n' + TABLE, (), "they are for noise of local privacy"),
+        (
+            SETTINGS + '[[source]]\nname = "all"\nrows = 5\nnoise = { kind = "exact" }\n' + TABLE, (),
+            "they are for noise of local privacy",
+        ),
         ('moments = "lower"\n' + SETTINGS + CLINIC, (), "moments must be one of 'auto', 'upper', 'variance'"),
     ],
 )  # fmt: skip

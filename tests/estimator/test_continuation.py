@@ -235,3 +235,18 @@ def test_private_rows_cannot_follow_a_scale_taken_from_others():
     clf.set_params(row_norm=5.0).fit(X[:200], y[:200], source=source[:200])
     clf.partial_fit(X[200:], y[200:], source=source[200:])
     assert clf.privacy_spent_ == {"b": 1.0}
+
+
+def test_activity_is_found_over_all_calls():
+    """As many rows again halve the variance of what was found; a source that does not come keeps what was found."""
+    (X, y), rng = blobs(4_000, 3), np.random.default_rng(0)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    noise = {"a": LocalPrivacy(4.0), "b": LocalPrivacy(5.0)}
+    source = np.where(rng.random(4_000) < 0.5, "a", "b")
+    clf = UnevenClassifier(noise, random_state=0).fit(X, y, source=source)
+    before = clf.activity_
+    assert all(0 < one.found < 1 for one in before.values())
+    mine = source == "a"
+    clf.partial_fit(X[mine], y[mine], source=source[mine])
+    assert clf.activity_["b"] == before["b"]
+    assert clf.activity_["a"].error == pytest.approx(before["a"].error / np.sqrt(2), rel=0.1)

@@ -50,7 +50,7 @@ BROKEN = {
     "cut short": (lambda text: text[: len(text) // 2], "must be a model that was saved whole"),
     "empty": (lambda _: "", "must be a model that was saved whole"),
     "something else": (lambda _: "[1, 2]", "must be a model saved by uneven"),
-    "newer": (lambda text: text.replace('"version": 1', '"version": 99'), "must be a model of version 1, got 99"),
+    "newer": (lambda text: text.replace('"version": 2', '"version": 99'), "must be a model of version 2, got 99"),
     "unknown key": (lambda text: text.replace('"classes"', '"klasses"', 1), "has no key 'klasses'"),
     "no weights": (lambda text: text.replace('"coef": [', '"coef": ["x", ', 1), "must have numbers for weights"),
     "classes out of order": (
@@ -164,3 +164,23 @@ def test_labels_that_no_file_can_hold_are_refused(tmp_path):
     with pytest.raises(ValueError, match="classes must be text, numbers or booleans to be saved, got object"):
         clf.save(tmp_path / "model.json")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_changed_number_is_noticed(tmp_path):
+    """Values that would fit, and are not those that were saved; spaces and the order of keys do not matter."""
+    file = tmp_path / "model.json"
+    UnevenClassifier(random_state=0).fit(*blobs(200)).save(file)
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps(dict(reversed(values.items()))))
+    UnevenClassifier.load(file)
+    changes = {
+        "coef": [[w + 1e-9 for w in values["coef"][0]]],
+        "intercept": [0.0],
+        "alpha": 2 * values["alpha"],
+        "privacy_spent": {"data": 0.1},
+        "digest": "0" * 64,
+    }
+    for key, value in changes.items():
+        file.write_text(json.dumps({**values, key: value}))
+        with pytest.raises(ValueError, match=r"model.json must be a model as it was saved, got one whose content was"):
+            UnevenClassifier.load(file)

@@ -7,11 +7,13 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
+from uneven.engine import scale_rows
 from uneven.settings import Settings
 from uneven.training.grouping import group_rows
 from uneven.training.model_file import load
 from uneven.training.norms import choose_scale, largest_eigenvalue, steepness
 from uneven.training.rows import ArrayRows, Piece
+from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import scan_rows
 
 
@@ -141,3 +143,18 @@ def test_rows_are_shrunk_to_predict_as_they_were_to_learn(tmp_path):
     np.testing.assert_allclose(clf.predict_proba(sparse.csr_array(X)), clf.predict_proba(X), rtol=1e-9)
     free = UnevenClassifier(random_state=0, alpha=1e-3).fit(X, y)
     assert np.abs(free.decision_function(2 * X)).mean() > 1.5 * np.abs(free.decision_function(X)).mean()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+@pytest.mark.parametrize("bound", [1.7, None])
+def test_rows_scaled_by_the_compiled_loop_are_those_scaled_by_numpy(kind, constant, bound):
+    """To the bit where none is shrunk; else to within the rounding of float32, since NumPy then works in float64."""
+    rng = np.random.default_rng(0)
+    X, places = rng.normal(size=(200, 5)).astype(kind), rng.permutation(200)[:60]
+    scale = Scale(1.7, constant)
+    expected = scale.rows(shorten_rows(X[places], bound))
+    found = scale_rows(X, places, scale.factor, constant, np.inf if bound is None else bound)
+    assert found.dtype == expected.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0 if bound is None else 2e-7)
+    assert (np.linalg.norm(X[places], axis=1) > 1.7).any()

@@ -34,7 +34,9 @@ def text_file(folder, text, name="a.csv"):
     return path
 
 
-EXTENSIONS = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .arrow, .feather, .svm, .libsvm, .svmlight, .npy, .npz"
+EXTENSIONS = (
+    ".csv, .csv.gz, .tsv, .tsv.gz, .data, .txt, .parquet, .arrow, .feather, .svm, .libsvm, .svmlight, .npy, .npz"
+)
 
 
 def test_a_missing_file(tmp_path):

@@ -78,7 +78,9 @@ def test_the_file_of_the_contract(folder):
 
 
 def test_what_is_left_out_is_as_in_plan(tmp_path):
-    file = read_sources(described(tmp_path, 'n_features = 4\n[[source]]\nname = "a"\nrows = 100\n'))
+    file = read_sources(
+        described(tmp_path, 'n_features = 4\n[[source]]\nname = "a"\nrows = 100\nnoise = { kind = "exact" }\n')
+    )
     assert file.plan() == uneven.plan([uneven.Source("a", 100)], 4)
     assert file.feature_names is None
 
@@ -96,6 +98,7 @@ def test_every_setting_reaches_the_plan(tmp_path):
     [[source]]
     name = "a"
     rows = 100
+    noise = { kind = "exact" }
     """
     expected = uneven.plan([uneven.Source("a", 100)], 2, 1, 7, "hinge", "two-rates", "upper", "paper", 0.5)
     assert read_sources(described(tmp_path, text)).plan() == expected
@@ -119,7 +122,7 @@ def test_features_leave_other_columns_out(folder):
 
 
 def test_sources_with_and_without_data(folder):
-    text = CONTRACT + '[[source]]\nname = "offer"\nrows = 1000\n'
+    text = CONTRACT + '[[source]]\nname = "offer"\nrows = 1000\nnoise = { kind = "exact" }\n'
     offer = read_sources(described(folder, text)).sources[2]
     assert offer == SourceEntry.of(uneven.Source("offer", 1000), None)
 
@@ -127,7 +130,9 @@ def test_sources_with_and_without_data(folder):
 def test_libsvm_files_of_unequal_width(tmp_path):
     (tmp_path / "a.svm").write_text("1 1:0.5 3:0.5\n")
     (tmp_path / "b.svm").write_text("-1 2:0.5\n")
-    sources = "".join(f'[[source]]\nname = "{name}"\ndata = "{name}.svm"\n' for name in "ab")
+    sources = "".join(
+        f'[[source]]\nname = "{name}"\ndata = "{name}.svm"\nnoise = {{ kind = "exact" }}\n' for name in "ab"
+    )
     file = read_sources(described(tmp_path, "n_features = 4\n" + sources))
     assert file.problem.n_features == 4
     assert [entry.table.arrays()[0].shape for entry in file.sources] == [(1, 4), (1, 4)]
@@ -272,14 +277,15 @@ def refused(folder, text, kind=ValueError):
 
 
 def source(text, name="crowd"):
-    return f'n_features = 3\n[[source]]\nname = "{name}"\n{text}\n'
+    noise = "" if "noise =" in text else "noise = { kind = 'exact' }\n"
+    return f'n_features = 3\n[[source]]\nname = "{name}"\n{text}\n{noise}'
 
 
 SETTINGS = (
     "'alpha', 'batch_size', 'loss', 'strategy', 'moments', 'radius', 'fit_intercept', 'clip', 'average', 'row_norm', "
     "'long_rows', 'passes', 'use', 'budget', 'line_search', 'mechanism'"
 )
-TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'data', 'source_column', 'source'"
+TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'data', 'source_column', 'delimiter', 'columns', 'source'"
 IN_DATA = "sources.toml: source 'crowd', data:"
 ROWS = source("rows = 5")
 SLIPS = {
@@ -326,7 +332,7 @@ SLIPS = {
     "no table": ("source = 3\n", "sources.toml: source must be a list of tables, each headed [[source]]; got 3"),
     "no tables": ("source = [3]\n", "sources.toml: source must be a list of tables, each headed [[source]]; got [3]"),
     "no name": (
-        "[[source]]\nname = 'a'\nrows = 5\n[[source]]\nrows = 4\n",
+        "[[source]]\nname = 'a'\nrows = 5\nnoise = { kind = 'exact' }\n[[source]]\nrows = 4\n",
         "sources.toml: source 2: name must be given, got {'rows': 4}",
     ),
     "name": ("[[source]]\nname = 3\n", "sources.toml: source 1: name must be a non-empty string, got 3"),
@@ -342,6 +348,10 @@ SLIPS = {
     "rows": (source("rows = 0"), "sources.toml: source 'crowd': rows must be a whole number of at least 1, got 0"),
     "neither": (source(""), "sources.toml: source 'crowd': rows must be given where there is no data, got neither"),
     "price": (source("rows = 5\nprice = -1"), "sources.toml: source 'crowd': price must be zero or a positive finite"),
+    "no noise": (
+        "[[source]]\nname = 'a'\nrows = 5\n",
+        'sources.toml: source \'a\': noise must be given, such as { kind = "exact" } or { kind = "local-privacy", eps',
+    ),
     "noise rate": (
         source("rows = 5\nnoise = { kind = 'flipped-labels', rate = 0.7 }"),
         "sources.toml: source 'crowd', noise: rate must be a number in [0, 0.5), got 0.7",
@@ -440,7 +450,7 @@ def test_a_table_of_every_format_is_read(tmp_path):
     X, y = rows(20)
     for form, label in [("npz", "y"), ("npy", 3), ("svm", "label"), ("feather", "y")]:
         path, _ = write(tmp_path, form, X, y)
-        text = f"label = {label!r}\n[[source]]\nname = 'a'\ndata = '{path.name}'\n"
+        text = f"label = {label!r}\n[[source]]\nname = 'a'\ndata = '{path.name}'\nnoise = {{ kind = 'exact' }}\n"
         file = read_sources(described(tmp_path, text))
         assert file.sources[0].source.rows == open_table(path).rows == 20
         assert file.problem.n_features == 3

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem, SitePrivacy
+from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Problem, SitePrivacy
 from uneven.noise import noise_from_dict
 from uneven.problem import RADII
 
@@ -24,6 +24,8 @@ NOISES = [
     SitePrivacy(epsilon=0.7),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
+    LabelPrivacy(epsilon=0.8),
+    LabelPrivacy(epsilon=4.0),
     AdditiveNoise(variance=3.0),
 ]
 PROBLEMS = [
@@ -100,7 +102,7 @@ def worst_case(problem):
     return np.repeat(x, 3, axis=0), np.ones(3), -problem.ball * x[0]
 
 
-@pytest.mark.parametrize("noise", [n for n in NOISES if not isinstance(n, FlippedLabels)], ids=repr)
+@pytest.mark.parametrize("noise", [n for n in NOISES if not isinstance(n, FlippedLabels | LabelPrivacy)], ids=repr)
 @every_problem
 def test_upper_moment_is_attained(noise, problem):
     """So the bound is not loose, and a noise drawn 10% too large or too small would be noticed."""
@@ -153,9 +155,9 @@ def test_round_trip_through_json(noise):
 
 @every_noise
 def test_privacy_is_stated_by_private_noises_only(noise):
-    private = isinstance(noise, LocalPrivacy | SitePrivacy)
+    private = isinstance(noise, LocalPrivacy | SitePrivacy | LabelPrivacy)
     assert noise.epsilon_per_row == (noise.epsilon if private else None)
-    assert (noise.promise is not None) == private
+    assert (noise.promise is not None) == isinstance(noise, LocalPrivacy | SitePrivacy)
 
 
 @every_noise

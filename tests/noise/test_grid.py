@@ -9,7 +9,7 @@ from uneven import LocalPrivacy, Problem
 from uneven.audit.drawing import by_engine
 from uneven.noise import grid
 from uneven.noise.directions import add_from_cap
-from uneven.noise.privacy import MECHANISMS, draw_l2_laplace
+from uneven.noise.privacy import MECHANISMS, Releases, draw_l2_laplace
 
 N = 40_000
 
@@ -126,6 +126,45 @@ def test_low_bits_do_not_tell_a_zero_gradient(mechanism, drawn_by):
     # Values that the other input never gave are the rare far moves, 2⁻¹⁰ and rarer.
     assert told_apart(one, other) < 0.01
     assert told_apart(other, one) < 0.01
+
+
+def attack(one, other):
+    """log P(v | one)/P(v | other) of the value that tells most, chosen on half of the draws and tried on the others.
+
+    Returns it with its standard error; a value that the other never gave counts as given once.
+    """
+    half = len(one) // 2
+    values, counts = np.unique(one[:half], return_counts=True)
+    against = np.array([(other[:half] == value).sum() for value in values])
+    best = values[np.argmax(np.where(counts >= 30, counts / np.maximum(against, 1), 0))]
+    a, b = ((drawn[half:] == best).sum() for drawn in (one, other))
+    return math.log(max(a, 1) / max(b, 1)), math.sqrt(1 / max(a, 1) + 1 / max(b, 1))
+
+
+def not_rounded(noise, x, n, rng):
+    drawn = [Releases(np.zeros(1)) for _ in range(n)]
+    for one in drawn:
+        one.add(noise, np.array([x]), 1.0, rng)
+    return np.array([one.finish(rng)[0] for one in drawn])
+
+
+@pytest.mark.parametrize("mechanism", ["privunit", "quiet"])
+def test_low_bits_of_directions_tell_more_than_epsilon_unless_rounded(mechanism):
+    """x/‖x‖·(1/m) has last bits that a random sign z/|z|·(1/m) seldom has: some input is given away by them."""
+    noise, rng, n = LocalPrivacy(1.0, mechanism, activity=0.1), np.random.default_rng(0), 4_000
+    step = 1.0 / noise.calibration(1).mean
+    common = not_rounded(noise, 0.0, n, rng)
+    candidates = np.linspace(0.9, 1.0, 100)
+    x = min(candidates, key=lambda one: (common == step * (1.0 / one) * one).sum())
+    found, error = attack(not_rounded(noise, x, n, rng), common)
+    assert found > noise.epsilon + 4 * error
+    for draw in (lambda x, n: values_of(noise, x, n, rng), lambda x, n: drawn_by_engine(noise, x, n, rng)):
+        found, error = attack(draw(x, 4 * n), draw(0.0, 4 * n))
+        assert found <= noise.epsilon + 4 * error
+
+
+def drawn_by_engine(noise, x, n, rng):
+    return by_engine(noise, Problem(1, 1e-3, 1))(np.array([x]), n, rng).ravel()
 
 
 def test_low_bits_of_l2_laplace_tell_inputs_apart_unless_rounded():

@@ -143,6 +143,9 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     html = fit_report(trained, COMMAND)
     spent = [float(one) for one in re.findall(r"has spent ε = ([\d.]+)\.", text_of(html))]
     assert spent == list(trained.model.privacy_spent.values()) == [2.0, 1.0]
+    found = trained.trained.activity
+    assert found
+    assert all(str(one) in text_of(html) for one in found.values())
     shown = Tables(html).rows("Accuracy and objective")
     for one in trained.measures:
         rows, accuracy, objective = shown[one.which]

@@ -181,11 +181,15 @@ def test_a_file_named_on_the_command_line(tmp_path, monkeypatch):
 BAD_FILES = {
     "no TOML": (b"alpha = = 1", "mine.toml, line 1:"),
     "more rows than a browser can count": (
-        b'n_features = 2\nbatch_size = 1000000000000000\n[[source]]\nname = "a"\nrows = 100000000000000000000',
+        b'n_features = 2\nbatch_size = 1000000000000000\n[[source]]\nname = "a"\nrows = 100000000000000000000\n'
+        b'noise = { kind = "exact" }',
         "numbers must be at most 1,000,000,000,000,000 to be shown here",
     ),
     "an unknown key": (b"beta = 1", "mine.toml: the top level has no key 'beta'"),
-    "data alone": (b'[[source]]\nname = "a"\ndata = "/etc/passwd"', "mine.toml: source 'a': rows must be given"),
+    "data alone": (
+        b'[[source]]\nname = "a"\ndata = "/etc/passwd"\nnoise = { kind = "exact" }',
+        "mine.toml: source 'a': rows must be given",
+    ),
     "a rate to estimate": (
         b'n_features = 2\n[[source]]\nname = "a"\nrows = 5\nnoise = {kind = "flipped-labels", rate = "estimate"}',
         "rate must be a number here",

@@ -95,7 +95,7 @@ def test_several_classes_within_a_point_of_scikit_learn(tmp_path, load, door):
             model = uneven.UnevenClassifier().fit(one, labels)
         else:
             (tmp_path / str(k)).mkdir()
-            file = write_files(tmp_path / str(k), one, labels, np.full(len(labels), "all"), {}, {})
+            file = write_files(tmp_path / str(k), one, labels, np.full(len(labels), "all"), {"all": uneven.Exact()}, {})
             model = train_files(file).model
         ours += (model.predict(test) == truth).sum()
         theirs += (LogisticRegression(max_iter=10_000).fit(one, labels).predict(test) == truth).sum()
@@ -175,6 +175,8 @@ def test_wide_and_separable_rows_converge_too():
 def test_a_fit_of_files_says_that_it_converged(tmp_path):
     X, y = blobs(400)
     pd.DataFrame(X, columns=[f"x{j}" for j in range(6)]).assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
-    (tmp_path / "sources.toml").write_text('label = "y"\n[[source]]\nname = "rows"\ndata = "rows.csv"\n')
+    (tmp_path / "sources.toml").write_text(
+        'label = "y"\n[[source]]\nname = "rows"\ndata = "rows.csv"\nnoise = { kind = "exact" }\n'
+    )
     (note, *_) = train_files(read_sources(tmp_path / "sources.toml")).trained.notes
     assert note.startswith("Learned to convergence")

@@ -69,6 +69,7 @@ def check_same(trained, clf):
     assert trained.plan == clf.plan_
     assert trained.scale == clf.scale_
     assert trained.model.privacy_spent == clf.privacy_spent_
+    assert trained.trained.activity == clf.activity_
     assert trained.model.classes.tolist() == clf.classes_.tolist()
 
 

@@ -1,4 +1,4 @@
-"""The matrix clock in coordinates where it is one step size a coordinate: the specification, as a plain loop.
+"""Coordinates in which the matrix clock is one step size a coordinate, and what Theorem D expects there.
 
 Rows are seen as z = Tx, weights as u with w = Tᵀu, so margins are the same: uᵀz = wᵀx. T is public. A release of a
 row's gradient is isotropic there; T is chosen so that the curvature is diagonal.
@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.losses import LOGISTIC
-from uneven.noise import Noise
 from uneven.theory.anchor import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
@@ -35,7 +33,9 @@ class Coordinates:
     covariance : array of shape (d, d)
         Of the start's error.
     clip_shift : array of shape (d,)
-        Mean of what clipping takes from the rows' gradients.
+        Mean of what clipping takes from the rows' gradients at the start.
+    clip_variance : array of shape (d,)
+        Of that mean, over draws of the public rows.
     activity : float
         Mean length of a row's clipped gradient over the clip.
     clip : float
@@ -52,6 +52,7 @@ class Coordinates:
     start: Array
     covariance: Array
     clip_shift: Array
+    clip_variance: Array
     activity: float
     clip: float
     ridge: Array
@@ -76,64 +77,7 @@ class Coordinates:
         return np.asarray(self.transform.T @ u)
 
 
-@dataclass(frozen=True)
-class ClockState:
-    """Where a run stands: weights u and clock τ. It is all that a stream has to keep."""
-
-    weights: Array
-    clock: float = 0.0
-
-
-def row_gradients(coordinates: Coordinates, u: Array, X: Array, y: Array) -> Array:
-    """Gradients of the rows' losses in the coordinates, each clipped by a cap on its slope. Shape (m, d)."""
-    Z = X @ coordinates.transform.T
-    cap = coordinates.clip / np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-    return np.asarray((LOGISTIC.slope(y * (Z @ u), cap) * y)[:, None] * Z)
-
-
-def run_anchored(
-    state: ClockState,
-    coordinates: Coordinates,
-    noise: Noise,
-    X: Array,
-    y: Array,
-    row_precision: float,
-    rng: np.random.Generator,
-    batch_size: int = 50,
-) -> ClockState:
-    """Take one step of Theorem D for each mini-batch of private rows: u_j ← u_j - min(η_j, 2/L)·G_j.
-
-    Parameters
-    ----------
-    state : ClockState
-    coordinates : Coordinates
-    noise : LocalPrivacy
-        Its `release` is all that is seen of a row.
-    X : array of shape (n, d)
-    y : array of shape (n,), labels -1 and 1
-    row_precision : float
-        1/σ² of one row: d over the energy of its release.
-    rng : numpy.random.Generator
-    batch_size : int
-
-    Returns
-    -------
-    ClockState
-        The last iterate. Feeding rows in several calls gives the same as in one, if each but the last holds whole
-        batches.
-    """
-    u, clock, v, h = state.weights, state.clock, coordinates.variance, coordinates.curvature
-    for start in range(0, len(y), batch_size):
-        batch = slice(start, start + batch_size)
-        precision = row_precision * len(y[batch])
-        clock += precision
-        released = noise.release(row_gradients(coordinates, u, X[batch], y[batch]), coordinates.clip, rng)
-        G = released.mean(axis=0) + coordinates.gradient_of_penalty(u)
-        u = u - np.minimum(theorem_d_steps(v, h, precision, clock), coordinates.longest_step) * G
-    return ClockState(u, clock)
-
-
-def error_covariance(coordinates: Coordinates, clock: float) -> Array:
+def error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
     """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     noise = k * (1.0 - k) * coordinates.variance  # k²/(h²τ), without a division by τ = 0
@@ -160,8 +104,11 @@ def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> flo
     return float(np.diag(coordinates.hessian) @ error / 2.0)
 
 
-def absorb(coordinates: Coordinates, gradient: Array, clock: float) -> Coordinates:
-    """Coordinates whose start has taken one step by a mean gradient measured at the start itself, of precision τ."""
+def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> Coordinates:
+    """Coordinates whose start has taken one step by a mean gradient measured at the start itself, of precision τ.
+
+    τ may differ from one coordinate to the next.
+    """
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     moved = coordinates.start - k / coordinates.curvature * gradient
     return replace(coordinates, start=moved, covariance=error_covariance(coordinates, clock))

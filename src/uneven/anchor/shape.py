@@ -10,9 +10,11 @@ shaping lose, and then it is not used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.uncertainty import Anchor
@@ -23,27 +25,30 @@ CLIP = 0.5
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
 
+MANY_ROWS, FOLDS = 20, 5
+"""Rows a feature above which the rows' own lengths are those of fresh rows; below, the folds that lengths are from."""
+
 QUANTILES = (1.0, 0.97, 0.9)
 """Quantiles of the public gradients' lengths that are tried as the clip."""
 
 
 def shaping_matrix(second_moment: Array, hessian: Array) -> Array:
-    """A⁻¹, the inverse root of M = H^½(H^{-½}SₓH^{-½})^½H^½.
+    """A⁻¹, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H, so A⁻¹ = e^{-¼}UᵀL⁻¹.
 
-    >>> shaping_matrix(np.diag([16.0, 1.0]), np.eye(2)).round(6).tolist()
-    [[0.5, 0.0], [0.0, 1.0]]
+    U and e are the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ.
+
+    >>> shape = shaping_matrix(np.diag([16.0, 1.0]), np.eye(2))
+    >>> (shape.T @ shape).round(6).tolist()
+    [[0.25, 0.0], [0.0, 1.0]]
     """
-    root, inverse = power(hessian, 0.5), power(hessian, -0.5)
-    return power(root @ power(inverse @ second_moment @ inverse, 0.5) @ root, -0.5)
+    L = np.linalg.cholesky(hessian)
+    half = solve_triangular(L, second_moment, lower=True)
+    values, U = np.linalg.eigh(solve_triangular(L, half.T, lower=True))
+    spread = U * np.maximum(values, 1e-300) ** -0.25
+    return np.asarray(solve_triangular(L.T, spread, lower=False).T)
 
 
-def power(matrix: Array, exponent: float) -> Array:
-    """Power of a symmetric matrix with positive eigenvalues."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return np.asarray((vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T)
-
-
-def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP) -> Coordinates:
+def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP, lengths: Array | None = None) -> Coordinates:
     """Coordinates z = Qᵀ·shape·x in which the curvature of the clipped loss is diagonal.
 
     Parameters
@@ -53,8 +58,10 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP) -> Coordi
         A⁻¹/r; the identity leaves rows as they are.
     clip : float
         C, the norm that gradients in these coordinates are clipped to.
+    lengths : array of shape (n,) or None
+        Lengths of the rows in these coordinates as fresh rows would have them; None for those of the rows themselves.
     """
-    lengths, slopes = np.linalg.norm(anchor.X @ shape.T, axis=1), anchor.slopes
+    lengths, slopes = _lengths(anchor.X, shape) if lengths is None else lengths, anchor.slopes
     cap = clip / np.maximum(lengths, 1e-300)
     taken = (np.maximum(slopes - cap, 0.0) * anchor.y)[:, None] * anchor.X
     clipped = anchor.curvature(slopes < cap) + np.diag(anchor.ridge)
@@ -69,6 +76,7 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP) -> Coordi
         start=back.T @ anchor.weights,
         covariance=back.T @ anchor.covariance @ back,
         clip_shift=T @ taken.mean(axis=0),
+        clip_variance=(taken @ T.T).var(axis=0) / len(taken),
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
         clip=clip,
         ridge=anchor.ridge,
@@ -104,13 +112,33 @@ def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[f
 
 
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
-    n, d = anchor.X.shape
     if not anchor.knows_curvature:
         return
-    moment, eye = anchor.X.T @ anchor.X / n, np.eye(d)
-    for ridge in RIDGES:
-        inverse = shaping_matrix(moment + ridge * np.trace(moment) / d * eye, anchor.hessian)
-        for shape in (inverse,) if ridge < RIDGES[-1] else (inverse, eye):
-            lengths = anchor.slopes * np.linalg.norm(anchor.X @ shape.T, axis=1)
-            for bound in np.quantile(lengths, QUANTILES):
-                yield make_coordinates(anchor, shape * CLIP / bound)
+    d = anchor.X.shape[1]
+    shapes = [_shape_and_lengths(anchor, ridge) for ridge in RIDGES] + [(np.eye(d), _lengths(anchor.X, np.eye(d)))]
+    for shape, lengths in shapes:
+        for bound in np.quantile(anchor.slopes * lengths, QUANTILES):
+            yield make_coordinates(anchor, shape * CLIP / bound, lengths=lengths * CLIP / bound)
+
+
+def _shape_and_lengths(anchor: Anchor, ridge: float) -> tuple[Array, Array]:
+    """A⁻¹ of all rows, and the rows' lengths: where they are few, under the A⁻¹ of others, as fresh rows have them."""
+    n, d = anchor.X.shape
+    weights = anchor.slopes * (1.0 - anchor.slopes)
+
+    def shape_of(rows: Any) -> Array:
+        X = anchor.X[rows]
+        moment, hessian = X.T @ X / len(X), (X.T * weights[rows]) @ X / len(X) + np.diag(anchor.ridge)
+        return shaping_matrix(moment + ridge * np.trace(moment) / d * np.eye(d), hessian)
+
+    shape = shape_of(slice(None))
+    if n >= MANY_ROWS * d:
+        return shape, _lengths(anchor.X, shape)
+    lengths, fold = np.empty(n), np.random.default_rng(0).permutation(n) % FOLDS
+    for k in range(FOLDS):
+        lengths[fold == k] = _lengths(anchor.X[fold == k], shape_of(fold != k))
+    return shape, lengths
+
+
+def _lengths(X: Array, shape: Array) -> Array:
+    return np.asarray(np.linalg.norm(X @ shape.T, axis=1))

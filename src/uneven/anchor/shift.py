@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from uneven.anchor.clock import Coordinates, absorb, row_gradients
-from uneven.noise import Noise
+from uneven.anchor.clock import Coordinates, absorb
+from uneven.theory.anchor import theorem_d_mismatch
 
 Array = NDArray[np.float64]
 
@@ -26,9 +26,6 @@ SHARE, SHORT = 0.1, 0.02
 
 LEVEL = 0.01
 """Probability below which chance is not believed."""
-
-LARGEST = 1e4
-"""Largest t² that is considered: weights as long as that have no curvature left."""
 
 GRID, DROP = 200, 1.0
 """Values of t² tried; and the fall of twice the log likelihood that bounds it from below with 84%: one standard error.
@@ -47,7 +44,8 @@ class Disagreement:
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
-        t², the smallest that the likelihood allows with 84%: the likeliest is far too large where noise is.
+        t², the smallest that the likelihood allows with 84%: the likeliest is far too large where noise is. 0 where no
+        plausible t² explains the statistic better than chance.
     """
 
     statistic: float
@@ -56,8 +54,8 @@ class Disagreement:
 
     @property
     def found(self) -> bool:
-        """Whether noise alone is an unlikely explanation."""
-        return self.p_value < LEVEL
+        """Whether noise alone is an unlikely explanation, and another optimum a likelier one."""
+        return self.p_value < LEVEL and self.variance > 0.0
 
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
@@ -67,66 +65,82 @@ class Disagreement:
         """
         if self.found:
             return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
+        if self.p_value < LEVEL:
+            return f"{name!r} agrees with the anchor as far as noise lets one tell (p = {self.p_value:.2g})"
         return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
 
 
-def measure_gradient(coordinates: Coordinates, noise: Noise, X: Array, y: Array, rng: np.random.Generator) -> Array:
-    """Mean of the rows' releases at the start, plus the penalty's gradient there."""
-    gradients = row_gradients(coordinates, coordinates.start, X, y)
-    released = noise.release(gradients, coordinates.clip, rng).mean(axis=0)
-    return np.asarray(released + coordinates.gradient_of_penalty(coordinates.start))
-
-
-def measure_shift(gradient: Array, clock: float, curvature: Array, variance: Array) -> Disagreement:
+def measure_shift(
+    gradient: Array, clock: float | Array, curvature: Array, variance: Array, largest: float
+) -> Disagreement:
     """Test whether a mean gradient at the start fits the anchor, and estimate t².
 
     Parameters
     ----------
     gradient : array of shape (d,)
-        ḡ, from `measure_gradient`.
-    clock : float
+        ḡ, the L2 term included.
+    clock : float or array of shape (d,)
         Its precision 1/s².
     curvature, variance : arrays of shape (d,)
         h and v.
+    largest : float
+        Largest t² that is plausible (`largest_shift`). Without it, chance in directions that hardly curve, where noise
+        is largest, would pass for an optimum far away.
 
     Examples
     --------
-    >>> g = np.full(400, 3.0)
-    >>> round(measure_shift(g, 1.0, np.ones(400), np.ones(400)).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
-    6.3
+    >>> g, ones = np.full(400, 3.0), np.ones(400)
+    >>> round(measure_shift(g, 1.0, ones, ones, largest=100.0).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
+    6.4
     """
     squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
     statistic = float((squares / expected).sum())
 
-    def loss(log_variance: float) -> float:
+    def loss(shift: float) -> float:
         """-2·log likelihood of t², up to a constant."""
-        total = expected + np.exp(log_variance) * weight
+        total = expected + shift * weight
         return float((np.log(total) + squares / total).sum())
 
-    grid = np.linspace(np.log(1e-12 * LARGEST), np.log(LARGEST), GRID)
-    losses = np.array([loss(x) for x in grid])
+    grid = np.append(0.0, np.geomspace(1e-6 * largest, largest, GRID))
+    losses = np.array([loss(shift) for shift in grid])
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
-    lower = 0.0 if first == 0 else float(np.exp(brentq(lambda x: loss(x) - allowed, grid[first - 1], grid[first])))
+    lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
     return Disagreement(statistic, float(chi2.sf(statistic, len(gradient))), lower)
 
 
-def allow_shift(coordinates: Coordinates, disagreement: Disagreement) -> Coordinates:
-    """Coordinates for a source that disagrees: v + t² for v, and steps for the curvature √(hα).
+def largest_shift(coordinates: Coordinates) -> float:
+    """4·E‖w*‖²/d: another optimum as long as the anchor's is at most twice that length away."""
+    u = coordinates.start
+    return float(4.0 * (u @ u + coordinates.variance.sum()) / len(u))
+
+
+def allow_shift(coordinates: Coordinates, disagreement: Disagreement, clock: float) -> Coordinates:
+    """Coordinates for a source that disagrees: v + t² for v, and steps for a curvature h or √(hα).
 
     The public rows do not know how another distribution curves. α is the least curvature there is, and h what is known
-    elsewhere: their geometric mean is off by the root of what either could be off by.
+    elsewhere: their geometric mean is off by the root of what either could be off by. Steps for a lower curvature are
+    longer and noisier: of both, those are taken whose larger expected excess, over both curvatures, is the smaller.
+
+    Parameters
+    ----------
+    clock : float
+        Clock τ that the source's other rows bring.
     """
-    d = len(coordinates.curvature)
+    d, h = len(coordinates.curvature), coordinates.curvature
     floor = coordinates.ridge.max() * (coordinates.transform**2).sum(axis=1)
-    return replace(
-        coordinates,
-        covariance=coordinates.covariance + disagreement.variance * np.eye(d),
-        curvature=np.sqrt(coordinates.curvature * floor),
-    )
+    possible, v = (h, np.sqrt(h * floor)), coordinates.variance + disagreement.variance
+
+    def worst(steps: Array) -> float:
+        return max(float(true @ theorem_d_mismatch(v, steps, clock, v, true)) for true in possible)
+
+    covariance = coordinates.covariance + disagreement.variance * np.eye(d)
+    return replace(coordinates, covariance=covariance, curvature=min(possible, key=worst))
 
 
-def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -> tuple[Coordinates, Disagreement]:
+def react(
+    coordinates: Coordinates, gradient: Array, clock: float, left: float, step: bool
+) -> tuple[Coordinates, Disagreement]:
     """Measure, then allow for the shift; or, if the source agrees and `step` is true, use the measurement as one step.
 
     Parameters
@@ -134,12 +148,19 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
     coordinates : Coordinates
         Of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the rows of a source that
         disagrees out of recognition.
-    gradient, clock : array of shape (d,), float
-        As for `measure_shift`.
+    gradient : array of shape (d,)
+        Mean of the clipped gradients. What clipping takes from them is known from the public rows, at the start, where
+        they are measured: it is no disagreement.
+    clock : float
+        Precision of the releases' mean.
+    left : float
+        Clock that the source's other rows bring.
     step : bool
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
-    found = measure_shift(gradient, clock, coordinates.curvature, coordinates.variance)
+    gradient = gradient - coordinates.clip_shift
+    precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
+    found = measure_shift(gradient, precision, coordinates.curvature, coordinates.variance, largest_shift(coordinates))
     if found.found:
-        return allow_shift(coordinates, found), found
-    return (absorb(coordinates, gradient, clock) if step else coordinates), found
+        return allow_shift(coordinates, found, left), found
+    return (absorb(coordinates, gradient, precision) if step else coordinates), found

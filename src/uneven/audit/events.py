@@ -120,8 +120,10 @@ def best_event(name: str, one: Array, other: Array, draws: int, confidence: floa
     errors of what was seen: the best of many would else be the luckiest.
     """
     seen, scale = len(one), draws / len(one)
-    thresholds = np.unique(np.quantile(np.concatenate([one, other]), _quantiles()))
-    below = np.array([np.searchsorted(np.sort(values), thresholds, side="left") for values in (one, other)])
+    one, other = np.sort(one), np.sort(other)
+    both = np.sort(np.concatenate([one, other]), kind="stable")  # merges two sorted runs
+    thresholds = np.unique(both[(_quantiles() * (len(both) - 1)).astype(np.intp)])
+    below = np.array([np.searchsorted(values, thresholds, side="left") for values in (one, other)])
     best = (-np.inf, Event(name, 0.0, True, False))
     for above in (True, False):
         counts = seen - below if above else below

@@ -15,6 +15,7 @@ from uneven.cli import (
     audit,
     beyond,
     demo,
+    evaluate,
     fit,
     init,
     plan,
@@ -49,6 +50,7 @@ app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
+app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)

@@ -12,6 +12,7 @@ from uneven.cli import terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
+    from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.scaling import Scale
 
@@ -31,6 +32,9 @@ def command(
         Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    statement: Annotated[
+        Path | None, typer.Option(help="Write a privacy statement of the run, one page of Markdown, into this.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="For simulations: noise that can be repeated protects nobody.")
     ] = None,
@@ -40,6 +44,7 @@ def command(
 
     Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
+    Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
     runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
@@ -51,11 +56,11 @@ def command(
 
     from uneven.io import open_table, read_sources
 
-    for path in (output, report, ledger):
+    for path in (output, report, ledger, statement):
         terminal.refuse_output(path)
     file = read_sources(sources)
     terminal.refuse_overwriting(
-        {"--ledger": ledger, "--output": output, "--report": report},
+        {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
@@ -66,10 +71,12 @@ def command(
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
+    book = None if ledger is None else Ledger(ledger)
+    before = _spent_before(book, file) if statement is not None else {}
     trained = train_files(
         file,
         seed=seed,
-        ledger=None if ledger is None else Ledger(ledger),
+        ledger=book,
         budget=budget,
         test=opened(test),
         validation=opened(validation),
@@ -79,8 +86,10 @@ def command(
     save(trained.model, output)
     if report is not None:
         _write_report(trained, file, report)
+    if statement is not None:
+        _write_statement(statement, trained, output, before, book, file.settings.budget if budget is None else budget)
     _warn(trained)
-    written = {"model": output, "report": report, "ledger": ledger}
+    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
@@ -93,6 +102,26 @@ def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
 
     command = shlex.join(terminal.command_line())
     write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+
+
+def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
+    from uneven.report.statement import spent_in
+
+    return spent_in(ledger, tuple(entry.name for entry in file.sources))
+
+
+def _write_statement(
+    path: Path,
+    trained: FileFit,
+    model: Path,
+    before: dict[str, float],
+    ledger: Ledger | None,
+    budget: float | None,
+) -> None:
+    from uneven.io import write_text_atomically
+    from uneven.report.statement import write_statement
+
+    write_text_atomically(path, write_statement(trained, model, before, ledger, budget))
 
 
 def _warn(trained: FileFit) -> None:
@@ -119,13 +148,15 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "order": plan.order,
         "rows": {source.name: source.rows for source in plan.sources},
         "steps": plan.steps,
-        "bound": plan.bound,
+        "bound": plan.answer_bound,
+        "void": plan.void,
         "alpha": model.alpha,
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
         "batch_sizes": plan.batch_sizes,
         "promises": list_promises(plan.sources, plan.other_promises()),
+        "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
@@ -143,13 +174,14 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
+        *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
     lines += [_measured(one) for one in trained.measures]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private."
+            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
     lines.append(
         f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")

@@ -14,24 +14,32 @@ from uneven.cli import terminal
 def command(
     files: Annotated[list[Path], typer.Argument(help="Files of rows, one a source: CSV, TSV, Parquet, Arrow, ...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("sources.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    label: Annotated[str | None, typer.Option(help="Column of the labels; else guessed.")] = None,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(help="A private source and its epsilon, such as clinic=2; may be given more than once."),
+    ] = None,
+    row_id: Annotated[str | None, typer.Option("--id", help="Column by which a ledger knows the rows.")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the columns of files of text; else found out.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a sources.toml that is there.")] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Write a commented sources.toml for some files: label and format guessed, rows taken to be exact.
+    """Write a commented sources.toml for some files: label, format and columns guessed.
 
-    Asks nothing. Open the file afterwards and say how good each source is.
+    Asks nothing. Ranges of numbers and values of categories come from sources that are not private; where all are,
+    they are proposals for you to replace. Open the file afterwards and say how good each source is.
 
-    [bold]Example:[/] uneven init clinic.parquet crowd.csv -o sources.toml
+    [bold]Example:[/] uneven init clinic.parquet survey.csv --epsilon survey=1 --label outcome
     """
     from uneven.io.proposal import start
 
     terminal.refuse_output(output)
-    guessed = start(files, output, force)
+    levels = dict(_level(text) for text in epsilon or ())
+    guessed = start(files, output, force, label=label, delimiter=delimiter, epsilon=levels, id_column=row_id)
     for file in guessed.headless:
-        terminal.note(
-            f"{file} has numbers for names of columns: its first line was taken for the names, so if that is a row, "
-            "write names above it and run this again with --force"
-        )
+        terminal.note(f"{file} has no line of column names: its columns are called x0, x1 and so on")
     if json:
         terminal.print_json({"output": output, **vars(guessed)})
         return
@@ -39,6 +47,24 @@ def command(
     typer.echo(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
         typer.echo(
-            f"Not learned from: {terminal.listed(guessed.left_out)} (no numbers, a row's id, or not in all files)."
+            f"Not learned from: {terminal.listed(guessed.left_out)} (words that hardly repeat, a row's id, or not in "
+            "all files)."
+        )
+    if guessed.proposed:
+        typer.echo(
+            f"All sources are private: state in {output} what is publicly known of each column. The proposals there "
+            "come from the private rows, and do nothing until you confirm them."
         )
     typer.echo(f"Next: say in {output} how good each source is, then run: uneven plan {shlex.quote(str(output))}")
+
+
+def _level(text: str) -> tuple[str, float]:
+    """Name and ε of ``name=value``."""
+    name, _, value = text.rpartition("=")
+    try:
+        level = float(value)
+    except ValueError:
+        name = ""
+    if not name:
+        raise ValueError(f"--epsilon must be NAME=VALUE, such as clinic=2, got {text!r}")
+    return name, level

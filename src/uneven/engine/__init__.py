@@ -14,7 +14,7 @@ rows        the checks of rows
 randomness  independent generators for each run and source
 run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
-norms       squared norms of rows
+norms       squared norms of rows, and rows scaled
 objective   f(w) for many w
 optimum     w* itself, and the accuracy of weights
 """
@@ -23,15 +23,15 @@ from uneven.engine.backend import BACKENDS, Backend, advance
 from uneven.engine.chunks import chunks as iterate_chunks
 from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
-from uneven.engine.norms import squared_norms
+from uneven.engine.norms import scale_rows, squared_norms
 from uneven.engine.objective import objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
-from uneven.engine.randomness import checked_seed, generator
+from uneven.engine.randomness import checked_seed, generator, repeated
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
-from uneven.engine.streams import Stream, checked_rows, from_record_batches
+from uneven.engine.streams import Selected, Stream, checked_rows, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Chunk",
     "Fit",
     "Path",
+    "Selected",
     "State",
     "Stream",
     "Sweep",
@@ -61,6 +62,8 @@ __all__ = [
     "measure_gradient",
     "objective",
     "optimum",
+    "repeated",
+    "scale_rows",
     "squared_norms",
     "sweep",
     "tasks_of",

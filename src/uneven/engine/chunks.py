@@ -53,7 +53,7 @@ def _parts(
     """X, y and numbers of the rows of each chunk, and their groups if there are several sources."""
     if len(rows) > 1:
         for name, source in zip(names, rows, strict=True):
-            if isinstance(source, Stream) or is_sparse(source.X):
+            if isinstance(source, Stream) or source.prepare is not None or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
         held = [checked_arrays(name, s.X, s.y, problem.n_features) for name, s in zip(names, rows, strict=True)]  # type: ignore[union-attr]
         return _mixed(held, size, rng)
@@ -69,7 +69,8 @@ def _permuted(source: Arrays, size: int, rng: np.random.Generator) -> Iterator[A
     order, gather = rng.permutation(len(source)), _Gather()
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        yield gather(source.X, numbers), source.y[numbers], numbers
+        take = gather if source.prepare is None else source.prepare
+        yield take(source.X, source.places(numbers)), source.y[numbers], numbers
 
 
 class _Gather:

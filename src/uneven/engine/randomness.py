@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 
 import numpy as np
 from randomgen import AESCounter
 
 from uneven import checks
 
-_PURPOSES = ("order", "noise")
+_PURPOSES = ("order", "noise", "labels")
 
 
 def generator(seed: int | None, run: int, source: str, purpose: str) -> np.random.Generator:
@@ -27,6 +28,19 @@ def generator(seed: int | None, run: int, source: str, purpose: str) -> np.rando
     name = np.frombuffer(hashlib.sha256(source.encode()).digest()[:16], dtype=np.uint32)
     key = (run, *map(int, name), _PURPOSES.index(purpose))
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def repeated(seed: int | None, run: int, source: str, purpose: str) -> Callable[[], np.random.Generator]:
+    """Function whose generators all give the same numbers: what is read twice must be randomised alike.
+
+    >>> draw = repeated(None, run=0, source="clinic", purpose="labels")
+    >>> bool((draw().random(3) == draw().random(3)).all())
+    True
+    """
+    if seed is not None:
+        return lambda: generator(seed, run, source, purpose)
+    key = secrets.randbits(128)
+    return lambda: np.random.Generator(AESCounter(key=key))
 
 
 def checked_seed(seed: object) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +30,33 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     for start in range(0, len(y), b):
         batch = slice(start, start + b)
         moment = step_moment(state, task, group[batch], len(y[batch]))
-        clock, t = state.clock + 1.0 / moment, state.step + 1
-        eta = task.schedule(t, moment, clock)
         silent, released = Counter(state.silent), Counter(state.released)
         G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng, silent, released)
-        w = next_weights(state, task, G, eta, moment, clock)
-        twin = state.twin
+        twin, state = state.twin, take_step(state, task, G, moment, len(y[batch]))
         if twin is not None:
-            twin = project(twin - eta * exact_gradient(task, twin, X[batch], y[batch], group[batch]), problem.ball)
-        average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
-        estimates = updated_estimates(state, task, G, len(y[batch])) if task.estimate else state.estimates
-        state = State(w, t, clock, float(eta), average, weight, twin, estimates, silent, released)
+            exact = exact_gradient(task, twin, X[batch], y[batch], group[batch])
+            twin = project(twin - state.step_size * exact, problem.ball)
+        state = replace(state, twin=twin, silent=silent, released=released)
     return state
+
+
+def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> State:
+    """State after one step by the gradient G of a mini-batch of so many rows and second moment `moment`."""
+    clock, t = state.clock + 1.0 / moment, state.step + 1
+    eta = float(task.schedule(t, moment, clock))
+    w = next_weights(state, task, G, eta, moment, clock)
+    average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
+    estimates = updated_estimates(state, task, G, rows) if task.estimate else state.estimates
+    return replace(
+        state,
+        weights=w,
+        step=t,
+        clock=clock,
+        step_size=eta,
+        average=average,
+        average_weight=weight,
+        estimates=estimates,
+    )
 
 
 def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, clock: float) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,13 +47,19 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Arrays:
-    """Rows in memory or in a memory map, checked."""
+    """Rows in memory or in a memory map, checked; of `Selected` rows, X as it was given."""
 
     X: Any
     y: Any
+    numbers: NDArray[np.int64] | None = None
+    prepare: Callable[[Any, NDArray[np.int64]], Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where these rows are in X."""
+        return numbers if self.numbers is None else self.numbers[numbers]
 
     @property
     def blockwise(self) -> bool:

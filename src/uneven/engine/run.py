@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -14,11 +14,13 @@ from uneven import checks
 from uneven.engine import compiled
 from uneven.engine.backend import Backend
 from uneven.engine.chunks import chunks
+from uneven.engine.labels import randomise_labels
 from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
 from uneven.engine.randomness import checked_seed, generator
 from uneven.engine.rows import Arrays
 from uneven.engine.state import Array, State, Task, initial_state
 from uneven.engine.streams import Rows, Stream, checked_rows
+from uneven.noise import Activity
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,14 @@ class Path:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded."""
+    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded.
+
+    `activity` is the mean of ‖g‖/C of each private source that can be silent, found beside planned.
+    """
 
     state: State
     path: Path | None = None
+    activity: Mapping[str, Activity] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -73,7 +79,7 @@ def fit(
     data : dict
         For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
         with rows in the unit ball (or, where the problem's norms are "rms", of a mean square of at most 1, which is
-        yours to see to) and y of -1 and 1; or a `Stream`.
+        yours to see to) and y of -1 and 1; or a `Stream`. Labels of a source of `LabelPrivacy` are randomised here.
     seed : int or None
         None draws from the operating system's entropy and cannot be repeated; a seed is for simulations.
     average : {"auto", "last", "late", "growing", "steps"}
@@ -112,10 +118,12 @@ def fit(
         raise ValueError("twin must be False where rows are private and there is no seed: it is learned without noise")
     checks.whole("record", record, least=0)
     seed, rows = checked_seed(seed), checked_data(plan, data, checks.whole("passes", passes))
+    rows = randomise_labels(plan, rows, seed)
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
     (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
-    return Fit(state, recorder.path() if recorder else None)
+    activity = state.find_activity({source.name: source.noise for source in plan.sources})
+    return Fit(state, recorder.path() if recorder else None, activity)
 
 
 def run_together(

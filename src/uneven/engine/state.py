@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.noise import Moment, Noise
+from uneven.noise import Activity, LocalPrivacy, Moment, Noise
 from uneven.problem import Problem
 from uneven.schedules import AVERAGES, LATE, Schedule
 
@@ -66,6 +66,8 @@ class Task:
     penalty: Array | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if labels := [noise for noise in self.noises if noise.observed is not noise]:
+            raise ValueError(f"labels must be randomised before any step: use {labels[0]!r}.observed, got it itself")
         private = any(noise.private for noise in self.noises)
         if private and self.problem.norms != "largest":
             raise ValueError(f"norms must be 'largest' where a source is private, got {self.problem.norms!r}")
@@ -123,6 +125,15 @@ class State:
     def answer(self) -> Array:
         """The average if there is one, else the last iterate."""
         return self.average if self.average_weight > 0 else self.weights
+
+    def find_activity(self, noises: Mapping[str, Noise]) -> dict[str, Activity]:
+        """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent."""
+        found = {
+            name: noise.find_activity(len(self.weights), self.silent[name], self.released[name])
+            for name, noise in noises.items()
+            if isinstance(noise, LocalPrivacy) and name in self.released
+        }
+        return {name: one for name, one in found.items() if one is not None}
 
 
 def _read_only(values: Array) -> Array:

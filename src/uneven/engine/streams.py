@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.engine.rows import Arrays, checked_arrays, plain_numbers
+from uneven.engine.rows import Arrays, checked_arrays, plain_numbers, refuse_labels
 from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
 
 
@@ -42,18 +42,52 @@ class Stream:
             raise ValueError(f"pieces must be an iterable of (X, y), got {checks.shown(self.pieces)}")
 
 
+@dataclass(frozen=True)
+class Selected:
+    """Rows in memory that are made ready chunk by chunk, as they are used: no copy of all of them is made.
+
+    Parameters
+    ----------
+    X : array of shape (n, k)
+    y : array of shape (m,), labels -1 and 1
+        Of the selected rows.
+    prepare : callable
+        From X and the numbers of some of its rows to these rows as the plan has them, of shape (·, d).
+    numbers : array of shape (m,) or None
+        Which rows of X they are; None for all.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    prepare: Callable[[Any, NDArray[np.int64]], Any]
+    numbers: NDArray[np.int64] | None = None
+
+
 Rows = Arrays | Stream
 
 
 def checked_rows(name: str, data: Any, n_features: int) -> Rows:
-    """Check the rows of a source: a pair (X, y) or a `Stream`."""
+    """Check the rows of a source: a pair (X, y), `Selected` rows or a `Stream`."""
     if isinstance(data, Stream):
         return data
+    if isinstance(data, Selected):
+        return _checked_selected(name, data, n_features)
     try:
         X, y = data
     except (TypeError, ValueError):
         raise ValueError(f"rows of source {name!r} must be (X, y) or a Stream, got {type(data).__name__}") from None
     return checked_arrays(name, X, y, n_features, by_block=True)
+
+
+def _checked_selected(name: str, data: Selected, n_features: int) -> Arrays:
+    """The same for selected rows; what `prepare` gives is checked for norms and finite values chunk by chunk."""
+    checked_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
+    count = len(data.X) if data.numbers is None else len(data.numbers)
+    if np.shape(data.y) != (count,):
+        raise ValueError(f"y of source {name!r} must have shape ({count},) like its rows, got {np.shape(data.y)}")
+    labels = plain_numbers(f"labels of source {name!r}", data.y)
+    refuse_labels(name, labels)
+    return Arrays(data.X, labels, data.numbers, data.prepare)
 
 
 def from_record_batches(batches: Iterable[Any], label: str, features: Sequence[str] | None = None) -> Stream:

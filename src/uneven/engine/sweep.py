@@ -89,7 +89,7 @@ def sweep(
     plans : list of Plan
         They may differ in anything but the dimension and the rows of their sources.
     data : dict
-        Arrays for each source, as in `fit`.
+        Arrays for each source, as in `fit`; labels as observed, those of `LabelPrivacy` randomised already.
     runs : int
         Each with its own permutations and noise.
     threads : int or None

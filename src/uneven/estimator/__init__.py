@@ -1,15 +1,17 @@
 """The classifier for people who know scikit-learn: a planner and an engine behind `fit` and `predict`.
 
-classifier    `UnevenClassifier`
-prediction    what it says of rows
+classifier        `UnevenClassifier`
+prediction        what it says of rows
+public_columns    `PublicColumns`, which makes its rows from raw tables
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uneven.estimator.classifier import UnevenClassifier
+    from uneven.estimator.public_columns import PublicColumns
 
-__all__ = ["UnevenClassifier"]
+__all__ = ["PublicColumns", "UnevenClassifier"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from uneven.estimator.classifier import UnevenClassifier
 
         return UnevenClassifier
+    if name == "PublicColumns":
+        from uneven.estimator.public_columns import PublicColumns
+
+        return PublicColumns
     raise AttributeError(f"module 'uneven.estimator' has no attribute {name!r}")

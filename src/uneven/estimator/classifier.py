@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -15,7 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns
 from uneven.estimator.prediction import LinearPrediction
+from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.settings import NAMES, Settings
@@ -121,6 +124,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         L2 strength that was used.
     notes_ : tuple of str
         What the fit found on its way, such as whether private sources agree with the public ones.
+    activity_ : dict
+        For each private source that can be silent, the mean of ‖g‖/C over its rows: `planned`, as `found` from the
+        share of silent rows, and the standard `error` of that. It is computed from what was released, so it may be
+        published, and be the `activity` of a later fit.
     plan_ : Plan
         For the rows scaled to norm 1, the intercept's feature included. ``plan_.verdicts`` says what each private
         source was expected to add.
@@ -129,6 +136,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         has spent, where rows come again under their `row_id`. With a ledger, by all that it knows.
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
+
+    Notes
+    -----
+    `score` is exact: on private rows it is a release that nobody is charged for, and so are `GridSearchCV`,
+    `cross_val_score` and `CalibratedClassifierCV`. Use rows without privacy, or `uneven.evaluate`.
 
     Examples
     --------
@@ -146,6 +158,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     _account: Account
     _progress: Progress | str
+    _columns: tuple[Column, ...] | None
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -218,7 +231,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
-        settings = self._settings()
+        settings, self._columns = self._settings(), None
         X, y = self._checked(X, y, reset=True)
         check_classification_targets(y)
         account = self._opened_account()
@@ -235,7 +248,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
-        self.notes_ = trained.notes
+        self.notes_, self.activity_ = trained.notes, dict(trained.activity)
         self._progress = keep_progress(trained, self.noise)
         return self
 
@@ -273,12 +286,27 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
         self.privacy_spent_ = dict(account.spent)
+        self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a readable JSON file: whole or not at all."""
+    def save(self, path: str | os.PathLike[str], columns: PublicColumns | None = None) -> None:
+        """Write the fitted model to a readable JSON file: whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        columns : PublicColumns or None
+            What made the rows that it was fitted to, if they were described publicly: then ``uneven predict`` takes
+            rows as they were before.
+        """
         check_is_fitted(self, "coef_")
-        model_file.save(self._model(), path)
+        model = self._model()
+        if columns is not None:
+            names = tuple(map(str, columns.get_feature_names_out()))
+            if len(names) != model.n_features:
+                raise ValueError(f"columns must make the {model.n_features} features of the model, got {len(names)}")
+            model = replace(model, feature_names=names, columns=describe_columns(columns.columns_))
+        model_file.save(model, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
@@ -287,8 +315,9 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features
-        if model.feature_names is not None:
+        if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        made._columns = model.columns
         made._progress = READ_ONLY
         return made
 
@@ -325,6 +354,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         return self._account
 
     def _names(self) -> tuple[str, ...] | None:
+        if (columns := getattr(self, "_columns", None)) is not None:
+            return Encoder(columns).names
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
 
@@ -353,4 +384,5 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.privacy_spent_,
             getattr(self, "flip_rates_", {}),
             self._names(),
+            getattr(self, "_columns", None),
         )

@@ -1,10 +1,15 @@
-"""What the files of several sources must agree on: their columns, and what is said of them."""
+"""What the files of several sources must agree on: their columns, what is said of them, and their ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from uneven.columns import Column, complete_columns
 from uneven.io.refusals import located, shortened
+from uneven.io.source_entry import SourceEntry
 from uneven.io.tables import Table
 
 
@@ -66,3 +71,35 @@ def agreed_width(width: int | None, names: tuple[str, ...] | None) -> int:
     if width not in (None, len(names)):
         raise ValueError(f"n_features must be {len(names)}, the number of features, or left out; got {width}")
     return len(names)
+
+
+def complete_from_public(
+    columns: Sequence[Column], entries: Sequence[SourceEntry], shared: Table | None, source_column: str | None
+) -> tuple[Column, ...]:
+    """Columns with ranges and values that are not stated taken from the sources without privacy, and from no other."""
+    unstated = [column for column in columns if not column.complete]
+    if not unstated:
+        return tuple(columns)
+    public = [entry for entry in entries if not entry.hidden]
+    if not any(shared is not None or entry.table is not None for entry in public):
+        what = "range" if unstated[0].kind == "number" else "values"
+        raise ValueError(
+            f"column {unstated[0].name!r} must have its {what} stated, by public knowledge: there are no rows without "
+            "privacy to take them from"
+        )
+    names = [column.name for column in unstated]
+    return complete_columns(columns, _public_cells(names, public, shared, source_column))
+
+
+def _public_cells(
+    names: Sequence[str], public: Sequence[SourceEntry], shared: Table | None, source_column: str | None
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Values of columns in rows without privacy, and whose they are."""
+    for entry in public:
+        if entry.table is not None:
+            yield from ((said, str(entry.table.path)) for said in entry.table.cells(names))
+    if shared is not None and source_column is not None:
+        known = [entry.name for entry in public]
+        for said in shared.cells([*names, source_column]):
+            mine = np.isin(said[source_column].astype(str), known)
+            yield {name: np.asarray(said[name])[mine] for name in names}, str(shared.path)

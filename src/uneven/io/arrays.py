@@ -92,7 +92,8 @@ class RecordsFile:
             _refuse_kind(self.path, name, self.records[name])
         for rows in _slices(self.count()):
             part = self.records[rows]
-            yield np.column_stack([part[name] for name in features]), {name: part[name] for name in as_written}
+            X = np.column_stack([part[name] for name in features]) if features else np.empty((len(part), 0))
+            yield X, {name: part[name] for name in as_written}
 
 
 def _slices(rows: int) -> Iterator[slice]:

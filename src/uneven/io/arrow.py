@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from uneven.io import refusals
 from uneven.matrices import BLOCK_ROWS, feature_matrix
 
@@ -68,7 +70,13 @@ class ArrowFile(ABC):
 
 
 def _values(batch: Any, name: str) -> Any:
-    return batch.column(name).to_numpy(zero_copy_only=False)
+    """Values of a column; words one by one, because Arrow would import pandas for them."""
+    from pyarrow import types
+
+    column = batch.column(name)
+    if types.is_string(column.type) or types.is_large_string(column.type) or types.is_dictionary(column.type):
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _refuse_types(path: Path, batch: Any, features: Sequence[str]) -> None:

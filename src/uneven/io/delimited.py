@@ -1,17 +1,18 @@
-"""CSV and TSV files, plain or gzipped, read by Arrow a block of text at a time."""
+"""Files of text with a delimiter, plain or gzipped, read by Arrow a block of text at a time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from uneven import checks
 from uneven.io import refusals
 from uneven.io.arrow import ArrowFile, at_most
+from uneven.io.text_format import TextFormat, recognise
 from uneven.matrices import BLOCK_ROWS
 
 BLOCK_BYTES = 1 << 22
@@ -30,46 +31,63 @@ ACCEPTED = {
 
 @dataclass(frozen=True)
 class CsvFile(ArrowFile):
-    """Text with a line of column names; `types` are those that its first block suggests."""
+    """Text in lines; `types` are those that its first block suggests."""
 
     kind: ClassVar[str] = "CSV"
-    delimiter: str
+    form: TextFormat
     types: Mapping[str, Any]
+
+    @property
+    def numbered(self) -> bool:  # type: ignore[override]
+        """Whether no line names the columns: then they are called x0, x1 and so on."""
+        return self.form.width is not None
+
+    def as_text(self, names: Sequence[str]) -> CsvFile:
+        """The same file with these columns as text, whatever its first block suggests."""
+        import pyarrow
+
+        return replace(self, types={**self.types, **dict.fromkeys(names, pyarrow.string())})
 
     def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
         """Batches of the columns asked for, each of one type from beginning to end."""
         types = {name: _feature_type(self.types[name]) for name in names}
         types |= {name: _label_type(self.types[name]) for name in as_written}
-        with _opened(self.path, self.delimiter, types) as reader:
+        with _opened(self.path, self.form, types) as reader:
             yield from at_most(BLOCK_ROWS, reader)
 
     def first_column(self) -> Iterator[Any]:
         """Batches of one column as bytes: counting must not stop at a value that nobody asked for."""
         import pyarrow
 
-        with _opened(self.path, self.delimiter, {self.columns[0]: pyarrow.binary()}) as reader:
+        with _opened(self.path, self.form, {self.columns[0]: pyarrow.binary()}) as reader:
             yield from reader
 
     def explained(self) -> AbstractContextManager[None]:
         """Context that names the column, the value and the row where Arrow knows them by number."""
-        return _explained(self.path, self.columns)
+        return _explained(self.path, self.columns, 2 if self.form.width is None else 1)
 
 
-def open_csv(path: Path, delimiter: str = ",") -> CsvFile:
-    """CSV file, its first block read."""
-    with refusals.unreadable(path, CsvFile.kind), _opened(path, delimiter) as reader:
+def open_csv(path: Path, delimiter: str | None = None) -> CsvFile:
+    """CSV file, its first block read; without a delimiter, that is found out."""
+    form = recognise(path, delimiter)
+    with refusals.unreadable(path, CsvFile.kind), _opened(path, form) as reader:
         names, types = tuple(reader.schema.names), reader.schema.types
-    return CsvFile(path, names, delimiter, dict(zip(names, types, strict=True)))
+    return CsvFile(path, names, form, dict(zip(names, types, strict=True)))
 
 
-def _opened(path: Path, delimiter: str, types: Mapping[str, Any] | None = None) -> Any:
+def _opened(path: Path, form: TextFormat, types: Mapping[str, Any] | None = None) -> Any:
     import pyarrow
     from pyarrow import csv
 
     return csv.open_csv(
         pyarrow.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None),
-        csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),  # threads would lose the rows' numbers
-        csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        csv.ReadOptions(
+            use_threads=False,  # threads would lose the rows' numbers
+            block_size=BLOCK_BYTES,
+            column_names=form.names,
+            encoding=form.encoding,
+        ),
+        csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
         csv.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
@@ -96,18 +114,21 @@ def _label_type(inferred: Any) -> Any:
 
 
 @contextmanager
-def _explained(path: Path, columns: Sequence[str]) -> Iterator[None]:
+def _explained(path: Path, columns: Sequence[str], first: int) -> Iterator[None]:
+    """`first` is what Arrow calls the first row."""
     try:
         yield
     except Exception as error:
         if found := CONVERSION.match(str(error)):
-            raise ValueError(_refused_value(path, columns, *found.groups())) from None
+            raise ValueError(_refused_value(path, columns, first, *found.groups())) from None
         with refusals.unreadable(path, CsvFile.kind):
             raise
 
 
-def _refused_value(path: Path, columns: Sequence[str], column: str, row: str, kind: str, reason: str) -> str:
+def _refused_value(
+    path: Path, columns: Sequence[str], first: int, column: str, row: str, kind: str, reason: str
+) -> str:
     value = re.fullmatch(r"invalid value '(.*)'", reason, re.DOTALL)
     got = checks.shown(value[1]) if value else reason
     accepted = ACCEPTED.get(kind, kind)
-    return f"{path}: column {columns[int(column)]!r} must hold {accepted}, got {got} in row {int(row) - 2}"
+    return f"{path}: column {columns[int(column)]!r} must hold {accepted}, got {got} in row {int(row) - first}"

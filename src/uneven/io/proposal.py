@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, count
 from pathlib import Path
 
 import numpy as np
 
+from uneven.columns import Column, as_text, complete_columns, guess_columns, plain_columns
 from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
+from uneven.io.delimited import CsvFile
 from uneven.io.refusals import shortened
-from uneven.noise import Exact
+from uneven.io.sources_text import columns_text, parsed
+from uneven.noise import Exact, LocalPrivacy
 
 LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "response")
 """Names that a label's column often has, the likeliest first."""
@@ -21,26 +23,56 @@ LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "re
 IDS = ("id", "row_id", "rowid", "index", "uuid")
 """Names that say which row it is, and nothing about it."""
 
+CLASSES = 20
+"""Different values up to which the last column is taken for the labels."""
+
 NOTE = """\
-# How good are these rows? The line above takes them to be exact. If they are not, put one of these in its place:
+# How good are these rows? If the line above does not say so, put one of these in its place:
+# noise = { kind = "exact" }  # they are right, and need no protection
 # noise = { kind = "local-privacy", epsilon = 1.0 }  # each row releases gradients with this epsilon only
+# noise = { kind = "label-privacy", epsilon = 1.0 }  # the label is private; FEATURES ARE NOT PROTECTED
 # noise = { kind = "flipped-labels", rate = 0.2 }  # this share of the labels is wrong
 # price = 0.05  # of one more row, for 'uneven value'
+"""
+
+FOUND = """\
+# What is publicly known of each column to learn from; delete a line to leave its column out. Numbers beyond a range
+# count as its ends, and values that are not listed are one more category. Taken from {sources}, because that is not
+# private here; if you change that below, put public knowledge in place of these lines.
+"""
+
+PROPOSED = """\
+# What is publicly known of each column to learn from: a range that most numbers are in, or a list of values.
+# THESE ARE PROPOSALS MADE FROM PRIVATE ROWS. Put public knowledge in their place (a codebook, a form, what is
+# possible), and delete the "# " in front of each line that you confirm. Until there is one, this file is refused.
 """
 
 
 @dataclass(frozen=True)
 class Start:
-    """What was guessed: the label's column and why, columns left out, sources, and files that seem headless."""
+    """What was guessed: the label's column and why, columns left out, sources, and files without column names.
+
+    `proposed` says whether columns are described by private rows, and so have to be confirmed.
+    """
 
     label: str | None
     reason: str
     left_out: tuple[str, ...]
     names: tuple[str, ...]
     headless: tuple[str, ...]
+    proposed: bool = False
 
 
-def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], force: bool = False) -> Start:
+def start(
+    files: Sequence[str | os.PathLike[str]],
+    path: str | os.PathLike[str],
+    force: bool = False,
+    *,
+    label: str | None = None,
+    delimiter: str | None = None,
+    epsilon: Mapping[str, float] | None = None,
+    id_column: str | None = None,
+) -> Start:
     """Write a commented ``sources.toml`` for these files, and say what was guessed.
 
     Parameters
@@ -48,29 +80,54 @@ def start(files: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str],
     files : list of paths
         Of any format that `uneven.io.open_table` reads.
     path : path
-        File to write.
+        File to write; never one of the files, nor any that is not a ``sources.toml``.
     force : bool
-        Whether to write over one that is there.
+        Whether to write over a ``sources.toml`` that is there.
+    label : str or None
+        Column of the labels; None guesses.
+    delimiter : str or None
+        What separates the columns of files of text; None finds out.
+    epsilon : dict of str to float or None
+        ε of each source that is private, by its name: the file's without its extension.
+    id_column : str or None
+        Column by which a ledger knows the rows.
     """
-    tables = [open_table(file) for file in files]
+    tables = [open_table(file, delimiter=delimiter) for file in files]
     _refuse_twice(tables)
-    if Path(path).exists() and not force:
-        raise FileExistsError(f"{os.fspath(path)} is there already; --force writes over it, -o names another")
+    _refuse_output(Path(path), tables, force)
     shared = [c for c in tables[0].columns if all(c in table.columns for table in tables)]
     if not shared:
         raise ValueError(f"files must have columns in common, got none in {', '.join(str(t.path) for t in tables)}")
-    label, reason = _label(tables, shared)
-    usable = [c for c in shared if c != label and c.lower() not in IDS and all(_numeric(t, c) for t in tables)]
-    if not usable:
-        raise ValueError(f"{tables[0].path} must have a column of numbers besides the label {label!r}, got no other")
-    left_out = [c for t in tables for c in t.columns if c != label and c not in usable]
-    own = all(table.reader.own_label is not None for table in tables)
-    entries = list(map(_entry, _names(tables), tables))
-    written = None if own else label
-    write_sources(path, entries, label=written, features=usable if left_out else None, note=NOTE)
-    read_sources(path)
-    names, headless = (entry.name for entry in entries), (str(t.path) for t in tables if _headless(t))
-    return Start(label, reason, tuple(dict.fromkeys(left_out)), tuple(names), tuple(headless))
+    chosen, reason = _label(tables, shared) if label is None else (_stated("--label", label, shared), "as stated")
+    entries = _entries(tables, epsilon or {}, id_column, shared)
+    columns = _describe(entries, [c for c in shared if c not in (chosen, id_column) and c.lower() not in IDS])
+    if not columns:
+        raise ValueError(f"{tables[0].path} must have a column to learn from besides the label {chosen!r}, got none")
+    left_out = _left_out(tables, [chosen, *(column.name for column in columns)])
+    plain = all(column.plain for column in columns) and not _any_hidden(entries)
+    write_sources(
+        path,
+        entries,
+        label=None if tables[0].reader.own_label is not None else chosen,
+        features=[column.name for column in columns] if plain and left_out else None,
+        columns="" if plain else _columns_text(columns, entries),
+        delimiter=delimiter,
+        note=NOTE,
+    )
+    proposed = all(entry.hidden for entry in entries)
+    if not proposed:
+        read_sources(path)
+    headless = tuple(str(table.path) for table in tables if isinstance(table.reader, CsvFile) and table.reader.numbered)
+    return Start(chosen, reason, left_out, tuple(entry.name for entry in entries), headless, proposed)
+
+
+def _left_out(tables: Sequence[Table], used: Sequence[str | None]) -> tuple[str, ...]:
+    """Columns of any file that are not used."""
+    return tuple(dict.fromkeys(name for table in tables for name in table.columns if name not in used))
+
+
+def _any_hidden(entries: Iterable[SourceEntry]) -> bool:
+    return any(entry.hidden for entry in entries)
 
 
 def _refuse_twice(tables: Sequence[Table]) -> None:
@@ -79,8 +136,43 @@ def _refuse_twice(tables: Sequence[Table]) -> None:
             raise ValueError(f"files must differ, one a source; got {one.path} and {other.path}, which are one file")
 
 
-def _entry(name: str, table: Table) -> SourceEntry:
-    return SourceEntry(name, Exact(), None, None, table.path.absolute(), table)
+def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:
+    """Refuse to write over data: over a source, and over a file that is no ``sources.toml``, whatever is asked for."""
+    for table in tables:
+        if same_file(path, table.path):
+            raise ValueError(f"--output must be a file of its own, got {path}, which is the data of a source")
+    if not path.exists():
+        return
+    if not force:
+        raise FileExistsError(f"{path} is there already; --force writes over it, -o names another")
+    try:
+        known = "source" in parsed(path)
+    except ValueError:
+        known = False
+    if not known and path.stat().st_size:
+        raise ValueError(f"--output must be a new file or a sources.toml to write over, got {path}, which is neither")
+
+
+def _stated(option: str, column: str, shared: Sequence[str]) -> str:
+    if column not in shared:
+        raise ValueError(f"{option} must be a column of all files, got {column!r}; there are {shortened(shared)}")
+    return column
+
+
+def _entries(
+    tables: Sequence[Table], epsilon: Mapping[str, float], id_column: str | None, shared: Sequence[str]
+) -> list[SourceEntry]:
+    """A source for each file: private where there is an ε for it, else exact."""
+    names = list(_names(tables))
+    for name in epsilon:
+        if name not in names:
+            raise ValueError(f"--epsilon must name a source, got {name!r}; there are {', '.join(map(repr, names))}")
+    columns = {} if id_column is None else {"id": _stated("--id", id_column, shared)}
+    noises = [LocalPrivacy(epsilon[name]) if name in epsilon else Exact() for name in names]
+    return [
+        SourceEntry(name, noise, None, None, table.path.absolute(), table, None, columns)
+        for name, noise, table in zip(names, noises, tables, strict=True)
+    ]
 
 
 def _names(tables: Iterable[Table]) -> Iterator[str]:
@@ -93,8 +185,36 @@ def _names(tables: Iterable[Table]) -> Iterator[str]:
         yield name
 
 
+def _looked_at(entries: Sequence[SourceEntry]) -> list[SourceEntry]:
+    """Sources whose rows may be looked at; where all are private, all of them: for proposals to their owner only."""
+    return [entry for entry in entries if not entry.hidden] or list(entries)
+
+
+def _describe(entries: Sequence[SourceEntry], candidates: Sequence[str]) -> tuple[Column, ...]:
+    """Columns to learn from, described by the rows that may be looked at."""
+    tables = [entry.table for entry in _looked_at(entries) if entry.table is not None]
+    if not candidates:
+        return ()
+    first = [next(iter(table.cells(candidates))) for table in tables]
+    said = {name: np.concatenate([np.asarray(one[name], dtype=object) for one in first]) for name in candidates}
+    guessed = guess_columns(said)
+    # What stands for a missing value in one column may do so in any other, of a file that is not looked at.
+    marks = tuple(dict.fromkeys(mark for column in guessed for mark in column.missing or ()))
+    guessed = tuple(replace(column, missing=marks) if marks else column for column in guessed)
+    names = [column.name for column in guessed]
+    return complete_columns(guessed, ((said, str(table.path)) for table in tables for said in table.cells(names)))
+
+
+def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry]) -> str:
+    """The table ``[columns]``: as found in sources without privacy, or commented out where all are private."""
+    if all(entry.hidden for entry in entries):
+        return columns_text(plain_columns(columns), PROPOSED, "# ")
+    sources = " and ".join(repr(entry.name) for entry in _looked_at(entries))
+    return columns_text(plain_columns(columns), FOUND.format(sources=sources))
+
+
 def _label(tables: Sequence[Table], shared: Sequence[str]) -> tuple[str | None, str]:
-    """Likeliest column of labels, and why."""
+    """Likeliest column of labels, and why: one named like it, the last one, and only then a guess."""
     own = tables[0].reader.own_label
     if own is not None:
         return own, "the format says so"
@@ -102,44 +222,25 @@ def _label(tables: Sequence[Table], shared: Sequence[str]) -> tuple[str | None, 
         for column in shared:
             if column.lower() == name:
                 return column, "by its name"
-    words = [c for c in shared if not all(_numeric(table, c) for table in tables) and _different(tables[0], c) <= 20]
-    if len(words) == 1:
-        return words[0], "the only column of words"
-    pairs = [column for column in shared if _different(tables[0], column) == 2]
-    if pairs:
-        return pairs[-1], "the last column with two different values"
     if len(shared) < 2:
         raise ValueError(f"{tables[0].path} must have a column besides the label, got {shortened(shared)}")
+    different = {column: _different(tables[0], column) for column in shared}
+    if 2 <= different[shared[-1]] <= CLASSES:
+        return shared[-1], "the last column"
+    words = [c for c in shared if 2 <= different[c] <= CLASSES and not _is_numeric(tables[0], c)]
+    if len(words) == 1:
+        return words[0], "the only column of words"
+    pairs = [column for column in shared if different[column] == 2]
+    if pairs:
+        return pairs[-1], "the last column with two different values"
     return shared[-1], "the last column, for want of a better guess"
 
 
-def _headless(table: Table) -> bool:
-    """Whether a name of a column is a number: then the first line is a row, as a rule."""
-    return any(_is_number(column) for column in table.columns)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
-
-
-def _numeric(table: Table, column: str) -> bool:
-    """Whether the first rows of a column are numbers; a missing value is for a fit to refuse, by its row."""
-    pieces = table.reader.pieces([], [column])
-    try:
-        return next(pieces)[0].dtype.kind in "biuf"
-    except ValueError:
-        return False
+def _is_numeric(table: Table, column: str) -> bool:
+    """Whether the first rows of a column are numbers."""
+    return any(found.kind == "number" for found in guess_columns(next(iter(table.cells([column])))))
 
 
 def _different(table: Table, column: str) -> int:
     """How many different values the first rows of a column have."""
-    other = next(c for c in table.columns if c != column) if len(table.columns) > 1 else column
-    features = [c for c in table.columns if c != column and _numeric(table, c)][:1] or [other]
-    try:
-        _, said = next(table.reader.pieces([column], features))
-    except ValueError:
-        return 0
-    return len(set(np.asarray(said[column]).tolist()))
+    return len(set(as_text(next(iter(table.cells([column])))[column])))

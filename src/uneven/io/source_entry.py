@@ -51,6 +51,11 @@ class SourceEntry:
     prices: Mapping[float, float] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def hidden(self) -> bool:
+        """Whether features are protected, by the noise of the source or perhaps of a row: none is looked at."""
+        return self.noise.protects_features if self.noise is not None else "flip_rate" not in self.columns
+
     @classmethod
     def of(cls, source: Source, data: Path | None = None, **rest: Any) -> SourceEntry:
         """Entry of a described source."""
@@ -95,7 +100,7 @@ def parse_entry(
         name = checks.text("name", values["name"])
     _refuse_keys(file, name, values, top_keys)
     with located(f"{file}: source {name!r}, noise"):
-        noise = noise_from_dict(values["noise"]) if "noise" in values else Exact()
+        noise = noise_from_dict(values["noise"]) if "noise" in values else None
     with located(f"{file}: source {name!r}"):
         if column is not None and "data" in values:
             raise ValueError("data must be left out where source_column says whose each row is")
@@ -106,21 +111,24 @@ def parse_entry(
         prices = _checked_prices(values, noise) if "prices" in values else None
         rows = checks.whole("rows", values["rows"]) if "rows" in values else None
         data = file.parent / checks.text("data", values["data"]) if "data" in values else None
-        told = _told_noise(columns, "noise" in values, noise)
-    return SourceEntry(name, told, price, rows, data, None, prices, columns)
+        _refuse_noise(columns, noise)
+    return SourceEntry(name, noise, price, rows, data, None, prices, columns)
 
 
-def _told_noise(columns: Mapping[str, str], given: bool, noise: Noise) -> Noise | None:
-    """Noise of a source, or None where each row tells its own."""
+def _refuse_noise(columns: Mapping[str, str], noise: Noise | None) -> None:
+    """Refuse rows that nobody says the quality of, and those of which two things are said."""
     own = [key for key in ("epsilon", "flip_rate") if key in columns]
     if len(own) > 1:
         raise ValueError("epsilon must be left out where there is flip_rate, got columns for both")
-    if own and given:
+    if own and noise is not None:
         raise ValueError(f"noise must be left out where rows tell their own {own[0]}, got both")
-    return None if own else noise
+    if not own and noise is None:
+        raise ValueError(
+            'noise must be given, such as { kind = "exact" } or { kind = "local-privacy", epsilon = 1.0 }; got none'
+        )
 
 
-def _checked_prices(values: Mapping[str, Any], noise: Noise) -> dict[float, float]:
+def _checked_prices(values: Mapping[str, Any], noise: Noise | None) -> dict[float, float]:
     """Price of a row at each ε, of ``prices = [{ epsilon = 1, price = 0.02 }, ...]``."""
     if "price" in values:
         raise ValueError("price must be left out where there are prices, got both")

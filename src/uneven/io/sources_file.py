@@ -6,12 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from uneven import checks
-from uneven.io.agreement import agreed_features, agreed_width
+from uneven.columns import Column, Encoder, describe_columns
+from uneven.io.agreement import agreed_features, agreed_width, complete_from_public
 from uneven.io.files import same_file, write_text_atomically
 from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, entry_tables, parse_entry
@@ -28,7 +30,7 @@ ALWAYS = ("alpha", "batch_size", "loss", "strategy", "moments", "radius")
 """Settings that are written even where they are the usual ones."""
 
 USUAL = asdict(Settings())
-TOP_KEYS = (*SETTINGS, "label", "features", "n_features", "data", "source_column", "source")
+TOP_KEYS = (*SETTINGS, "label", "features", "n_features", "data", "source_column", "delimiter", "columns", "source")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class SourcesFile:
         File with the rows of all sources.
     source_column : str or None
         Its column that names each row's source.
+    columns : tuple of Column or None
+        Columns to learn from where they are described publicly, with what is not stated taken from sources without
+        privacy; then `n_features` counts the features they become.
+    delimiter : str or None
+        What separates the columns of files of text.
     """
 
     path: Path
@@ -63,6 +70,13 @@ class SourcesFile:
     sources: tuple[SourceEntry, ...]
     shared: Table | None = field(default=None, repr=False)
     source_column: str | None = None
+    columns: tuple[Column, ...] | None = None
+    delimiter: str | None = None
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What makes features of the described columns; None where there are none, and columns are features."""
+        return None if self.columns is None else Encoder(self.columns)
 
     @property
     def problem(self) -> Problem:
@@ -79,7 +93,7 @@ class SourcesFile:
             return [entry.source for entry in self.sources]
         assert self.source_column is not None
         counts: Counter[str] = Counter()
-        for _, _, said in self.shared.read(self.label, self.feature_names, [self.source_column], checked=False):
+        for said in self.shared.cells([self.source_column]):
             counts.update(map(str, said[self.source_column].tolist()))
         for entry in self.sources:
             if not counts[entry.name]:
@@ -116,7 +130,7 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     (True, 0.01, 120)
     """
     file = Path(path)
-    return _understood(file, parsed(file), open_table)
+    return _understood(file, parsed(file), lambda *given: open_table(*given))
 
 
 def sources_from_text(content: str | bytes, name: str = "sources.toml") -> SourcesFile:
@@ -144,6 +158,8 @@ def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Tab
         checks.only_keys("the top level", values, TOP_KEYS)
         settings = _checked_settings(values)
         label, features, width = _checked_columns(values)
+        described_columns = _checked_described(values)
+        delimiter = None if values.get("delimiter") is None else _checked_delimiter(values["delimiter"])
         shared, column = _checked_shared(file, values)
         tables = _source_tables(values)
     described = [parse_entry(file, number, table, column, TOP_KEYS) for number, table in enumerate(tables, start=1)]
@@ -151,17 +167,25 @@ def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Tab
         _refuse_twice([entry.name for entry in described])
         _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
     # All that can be said without the data is said by now.
-    libsvm_width = width if features is None else None
-    entries = tuple(_with_table(file, entry, opened, libsvm_width) for entry in described)
+    options = (width if features is None else None, delimiter)
+    entries = tuple(_with_table(file, entry, opened, *options) for entry in described)
     with located(f"{file}: data"):
-        common = None if shared is None else opened(shared, libsvm_width)
+        common = None if shared is None else opened(shared, *options)
     tables_of = {one.name: one.table for one in entries if one.table is not None}
     tables_of |= {} if common is None else {"data": common}
     told = {column for entry in entries for column in entry.columns.values()} | ({column} if column else set())
+    if described_columns is not None:
+        features = tuple(one.name for one in described_columns)
     names = agreed_features(str(file), tables_of, label, features, told)
     with located(str(file)):
-        count = agreed_width(width, names)
-    return SourcesFile(file, settings, label, features, count, names, entries, common, column)
+        if described_columns is not None:
+            described_columns = complete_from_public(described_columns, entries, common, column)
+            count = Encoder(described_columns).width
+        else:
+            count = agreed_width(width, names)
+    return SourcesFile(
+        file, settings, label, features, count, names, entries, common, column, described_columns, delimiter
+    )
 
 
 def _checked_settings(values: Mapping[str, Any]) -> Settings:
@@ -189,6 +213,8 @@ def write_sources(
     label: str | int | None = None,
     features: Sequence[str] | None = None,
     n_features: int | None = None,
+    columns: str = "",
+    delimiter: str | None = None,
     note: str = "",
     counted: bool = False,
     **settings: Any,
@@ -202,6 +228,10 @@ def write_sources(
         Data in the file's folder, or below it, is written as a path from there, so that the folder can be moved.
     label, features, n_features
         See `SourcesFile`; `n_features` where no source has data.
+    columns : str
+        Text of the table ``[columns]``, as `uneven.io.sources_text.columns_text` writes it.
+    delimiter : str or None
+        What separates the columns of files of text.
     note : str
         Lines to put below every source, such as comments.
     counted : bool
@@ -210,8 +240,9 @@ def write_sources(
         Settings of the classifier, but for its seed.
     """
     folder = Path(path).absolute().parent
-    columns: dict[str, Any] = {"label": label, "features": features, "n_features": n_features}
-    write_text_atomically(path, sources_to_text(sources, folder, note=note, counted=counted, **columns, **settings))
+    given: dict[str, Any] = {"label": label, "features": features, "n_features": n_features, "delimiter": delimiter}
+    text = sources_to_text(sources, folder, columns=columns, note=note, counted=counted, **given, **settings)
+    write_text_atomically(path, text)
 
 
 def sources_to_text(
@@ -221,6 +252,8 @@ def sources_to_text(
     label: str | int | None = None,
     features: Sequence[str] | None = None,
     n_features: int | None = None,
+    columns: str = "",
+    delimiter: str | None = None,
     note: str = "",
     counted: bool = False,
     **settings: Any,
@@ -242,8 +275,8 @@ def sources_to_text(
     checked_sources(Source(one.name, 1) if isinstance(one, SourceEntry) else one for one in given)
     entries = [one if isinstance(one, SourceEntry) else SourceEntry.of(one) for one in given]
     checks.only_keys("sources.toml", settings, SETTINGS)
-    columns = {"label": label, "features": features, "n_features": n_features}
-    label, names, width = _checked_columns({key: value for key, value in columns.items() if value is not None})
+    stated = {"label": label, "features": features, "n_features": n_features}
+    label, names, width = _checked_columns({key: value for key, value in stated.items() if value is not None})
     if names is not None or all(entry.data is None for entry in entries):
         agreed_width(width, names)
     values = asdict(Settings(**settings))
@@ -252,8 +285,9 @@ def sources_to_text(
     written = {key: value for key, value in written.items() if key not in chosen}
     written |= {"clip": "none"} if values["clip"] is None else {}
     place = Path.cwd() if folder is None else folder
-    columns = {"label": label, "features": names, "n_features": width}
-    return toml_text({**written, **columns}, entry_tables(entries, place, counted), note)
+    written |= {"label": label, "features": names, "n_features": width}
+    written |= {} if delimiter is None else {"delimiter": _checked_delimiter(delimiter)}
+    return toml_text(written, entry_tables(entries, place, counted), note, columns)
 
 
 def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
@@ -266,6 +300,23 @@ def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple
     if width is not None:
         width = checks.whole("n_features", width)
     return label, features, width
+
+
+def _checked_described(values: Mapping[str, Any]) -> tuple[Column, ...] | None:
+    """Columns as described; they are the features, so nothing else may say what these are."""
+    if values.get("columns") is None:
+        return None
+    for key in ("features", "n_features"):
+        if values.get(key) is not None:
+            raise ValueError(f"{key} must be left out where [columns] describes what to learn from, got both")
+    with located("[columns]"):
+        return describe_columns(values["columns"])
+
+
+def _checked_delimiter(given: Any) -> str:
+    if isinstance(given, str) and len(given) == 1 and given.isascii() and not given.isalnum() and given not in '"\r\n':
+        return given
+    raise ValueError(f"delimiter must be one character such as ';', got {checks.shown(given)}")
 
 
 def _checked_names(features: Any) -> tuple[str, ...]:
@@ -285,12 +336,12 @@ def _source_tables(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return tables
 
 
-def _with_table(file: Path, entry: SourceEntry, opened: Callable[..., Table | None], width: int | None) -> SourceEntry:
+def _with_table(file: Path, entry: SourceEntry, opened: Callable[..., Table | None], *options: Any) -> SourceEntry:
     """Entry with its file opened."""
     if entry.data is None:
         return entry
     with located(f"{file}: source {entry.name!r}, data"):
-        table = opened(entry.data, width)
+        table = opened(entry.data, *options)
     if table is not None:
         return replace(entry, table=table)
     if entry.stated_rows is None:

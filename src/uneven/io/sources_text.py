@@ -38,6 +38,7 @@ MEANING = {
     "n_features": "how many columns there are to learn from",
     "data": "file with the rows of all sources",
     "source_column": "its column that names each row's source",
+    "delimiter": "what separates the columns of files of text",
 }
 """Every key above the sources, in the order of the file."""
 
@@ -78,10 +79,18 @@ def _syntax_error(name: str, message: str, content: bytes) -> str:
     return f"{name}, line {line}: {reason}"
 
 
-def toml_text(settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], note: str = "") -> str:
-    """Text with these settings and sources; None stands for what is left out. `note` goes below every source."""
+def toml_text(
+    settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], note: str = "", columns: str = ""
+) -> str:
+    """Text with these settings, columns and sources; None is left out. `note` goes below each source."""
     head = HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING)
-    return head + "".join(_source(source) + note for source in sources)
+    return head + columns + "".join(_source(source) + note for source in sources)
+
+
+def columns_text(columns: Mapping[str, Any], note: str = "", start: str = "") -> str:
+    """The table ``[columns]``, with comments above it; each line of a column begins with `start`."""
+    lines = [f"{start}{toml_key(name)} = {toml_value(values)}\n" for name, values in columns.items()]
+    return f"\n{note}[columns]\n" + "".join(lines)
 
 
 def _setting(key: str, value: Any) -> str:
@@ -91,6 +100,11 @@ def _setting(key: str, value: Any) -> str:
 def _source(values: Mapping[str, Any]) -> str:
     lines = (f"{key} = {toml_value(value)}\n" for key, value in values.items() if value is not None)
     return "\n[[source]]\n" + "".join(lines)
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML writes it: in quotes where it has other characters than letters, digits, dashes and underscores."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:

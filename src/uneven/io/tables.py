@@ -13,10 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from uneven import checks
+from uneven.columns import Encoder
 from uneven.io import refusals
 from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, open_npz
 from uneven.io.arrow import open_ipc, open_parquet
-from uneven.io.delimited import open_csv
+from uneven.io.delimited import CsvFile, open_csv
 from uneven.matrices import is_sparse
 
 
@@ -50,6 +51,8 @@ OPENERS: dict[str, Callable[[Path], Reader]] = {
     ".csv.gz": open_csv,
     ".tsv": partial(open_csv, delimiter="\t"),
     ".tsv.gz": partial(open_csv, delimiter="\t"),
+    ".data": open_csv,
+    ".txt": open_csv,
     ".parquet": open_parquet,
     ".arrow": open_ipc,
     ".feather": open_ipc,
@@ -104,7 +107,10 @@ class Table:
         return name, chosen
 
     def stream(
-        self, label: str | int | None = None, features: Sequence[str] | None = None
+        self,
+        label: str | int | None = None,
+        features: Sequence[str] | None = None,
+        encoder: Encoder | None = None,
     ) -> Iterator[tuple[Any, Any]]:
         """Rows in pieces, in the file's order, checked.
 
@@ -115,6 +121,8 @@ class Table:
             own (libsvm, X and y in .npz), and no label in any other.
         features : sequence of str or None
             Columns of X, in this order; None is all but the label's.
+        encoder : Encoder or None
+            What makes features of these columns, if they are described publicly: then they may hold anything.
 
         Yields
         ------
@@ -124,7 +132,7 @@ class Table:
             Labels as they are in the file.
         """
         self.select(label, features)  # refused now, not when the first piece is asked for
-        return ((X, y) for X, y, _ in self.read(label, features))
+        return ((X, y) for X, y, _ in self.read(label, features, encoder=encoder))
 
     def read(
         self,
@@ -132,12 +140,13 @@ class Table:
         features: Sequence[str] | None = None,
         columns: Sequence[str] = (),
         checked: bool = True,
+        encoder: Encoder | None = None,
     ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Rows in pieces as `stream` has them, and more columns as they are written.
 
         Parameters
         ----------
-        label, features
+        label, features, encoder
             As in `stream`.
         columns : sequence of str
             Columns to read beside them.
@@ -156,23 +165,45 @@ class Table:
         for column in columns:
             self._refuse_unknown(column)
         first = 0
-        for part, said in self.reader.pieces(as_written, chosen):
-            X, y = _as_rows(part), None if name is None else said[name]
+        for part, said in self._pieces(as_written, chosen, encoder is not None):
+            y = None if name is None else said[name]
+            X = _as_rows(part) if encoder is None else encoder.features(said, len(part), str(self.path), first)
             if checked:
-                _refuse_values(self.path, X, chosen, first)
+                if encoder is None:
+                    _refuse_values(self.path, X, chosen, first)
                 for column in as_written:
                     _refuse_no_value(self.path, said[column], column, first)
             first += X.shape[0]
             yield X, y, {column: said[column] for column in columns}
+
+    def cells(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Values of columns as they are written, in pieces, not checked."""
+        for column in names:
+            self._refuse_unknown(column)
+        return (said for _, said in self._pieces([], names, True))
+
+    def _pieces(
+        self, as_written: Sequence[str], features: Sequence[str], as_text: bool
+    ) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Pieces of the reader; with `as_text`, features too are as they are written."""
+        if not as_text:
+            return self.reader.pieces(as_written, features)
+        reader = self.reader.as_text(features) if isinstance(self.reader, CsvFile) else self.reader
+        return reader.pieces(list(dict.fromkeys([*as_written, *features])), [])
 
     def _refuse_unknown(self, column: str) -> None:
         if column not in self.columns:
             names = refusals.shortened(self.columns)
             raise ValueError(f"{self.path} must have a column {column!r}; there are {names}")
 
-    def arrays(self, label: str | int | None = None, features: Sequence[str] | None = None) -> tuple[Any, Any]:
+    def arrays(
+        self,
+        label: str | int | None = None,
+        features: Sequence[str] | None = None,
+        encoder: Encoder | None = None,
+    ) -> tuple[Any, Any]:
         """All rows: X and y of `stream`, joined."""
-        parts = list(self.stream(label, features))
+        parts = list(self.stream(label, features, encoder))
         X = _joined([part for part, _ in parts])
         return X, None if parts[0][1] is None else np.concatenate([y for _, y in parts])
 
@@ -193,16 +224,18 @@ class Table:
         )
 
 
-def open_table(path: str | os.PathLike[str], n_features: int | None = None) -> Table:
+def open_table(path: str | os.PathLike[str], n_features: int | None = None, delimiter: str | None = None) -> Table:
     r"""Describe a file of rows without loading it, where its format allows (libsvm and .npz are read whole).
 
     Parameters
     ----------
     path : path
-        The format is chosen by the extension, in any case: .csv and .tsv (also .gz), .parquet, .arrow and .feather,
-        .svm, .libsvm and .svmlight, .npy and .npz.
+        The format is chosen by the extension, in any case: .csv and .tsv (also .gz), .data, .txt, .parquet, .arrow
+        and .feather, .svm, .libsvm and .svmlight, .npy and .npz.
     n_features : int or None
         Width of a libsvm file, whose last columns may be empty. Other formats know theirs.
+    delimiter : str or None
+        What separates the columns of a file of text; None finds out.
 
     Returns
     -------
@@ -225,6 +258,8 @@ def open_table(path: str | os.PathLike[str], n_features: int | None = None) -> T
     opener = _opener(file)
     if opener is open_libsvm:
         opener = partial(open_libsvm, n_features=n_features)
+    elif delimiter is not None and getattr(opener, "func", opener) is open_csv:
+        opener = partial(open_csv, delimiter=delimiter)
     reader = opener(file)
     _refuse_columns(file, reader.columns)
     if reader.empty():

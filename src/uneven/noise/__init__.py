@@ -8,6 +8,7 @@ quiet      another, the default: privunit that may be silent
 directions how both are drawn
 grid       rounding of private releases
 labels     labels flipped at a known rate
+label_privacy  labels flipped on purpose, for their privacy; features are public
 additive   any other unbiased gradient noise
 base       what they have in common: moments, privacy spent, drawing, composing a gradient
 """
@@ -22,12 +23,13 @@ from uneven import checks
 from uneven.noise.additive import AdditiveNoise
 from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.exact import Exact
+from uneven.noise.label_privacy import LabelPrivacy
 from uneven.noise.labels import FlippedLabels
-from uneven.noise.privacy import MECHANISMS, LocalPrivacy
+from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy
 from uneven.noise.site import SitePrivacy, other_promise
 
 NOISES: dict[str, type[Noise]] = {
-    noise.kind: noise for noise in (Exact, LocalPrivacy, SitePrivacy, FlippedLabels, AdditiveNoise)
+    noise.kind: noise for noise in (Exact, LocalPrivacy, SitePrivacy, LabelPrivacy, FlippedLabels, AdditiveNoise)
 }
 
 
@@ -52,10 +54,12 @@ __all__ = [
     "MECHANISMS",
     "MOMENTS",
     "NOISES",
+    "Activity",
     "AdditiveNoise",
     "Coefficients",
     "Exact",
     "FlippedLabels",
+    "LabelPrivacy",
     "LocalPrivacy",
     "Moment",
     "Noise",

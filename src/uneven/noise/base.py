@@ -115,6 +115,16 @@ class Noise(ABC):
         """Whether noise is drawn once for the sum of a mini-batch, not for each of its rows."""
         return False
 
+    @property
+    def protects_features(self) -> bool:
+        """Whether a row's features are protected, not its label alone."""
+        return self.private
+
+    @property
+    def observed(self) -> Noise:
+        """Noise of rows as the learner gets them: itself, unless labels are randomised before anything is learned."""
+        return self
+
     def describe(self) -> str:
         """Noise in a few words, for tables.
 
@@ -144,7 +154,7 @@ class Noise(ABC):
         """γ² of a mini-batch of m rows, as a function of m.
 
         - ``"upper"``: bound on E‖G‖², S + (M - C²)/m. With μ = E g̃ the moment is
-          ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, which grows with ‖μ‖ ≤ C.
+          ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, at most (λR + u)² + (M - u²)/m for u = ‖μ‖, which grows with u ≤ C.
         - ``"lower"``: lower bound on E‖G‖², the added energy over m.
         - ``"variance"``: bound on E‖G - ∇f‖², the planned energy over m.
 

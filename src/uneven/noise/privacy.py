@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,22 @@ MECHANISMS = ("quiet", "privunit", "l2-laplace")
 
 REACH = 32.0
 """Noise of l2-laplace is longer than so many times its root mean square with probability below 2⁻⁶⁰."""
+
+
+class Activity(NamedTuple):
+    """Mean of ‖g‖/C over rows: as planned, as the share of silent rows tells it, and the standard error of that.
+
+    >>> print(Activity(0.5, 0.123, 0.04))
+    0.123 ± 0.040 (0.5 was planned)
+    """
+
+    planned: float
+    found: float
+    error: float
+
+    def __str__(self) -> str:
+        digits = min(max(1 - math.floor(math.log10(self.error)), 2), 6) if self.error > 0.0 else 3
+        return f"{self.found:.{digits}f} ± {self.error:.{digits}f} ({self.planned:g} was planned)"
 
 
 @dataclass(frozen=True)
@@ -119,10 +135,11 @@ class LocalPrivacy(Noise):
             return quiet.calibrated(n_features, epsilon, self.activity)
         return privunit.calibrated(n_features, epsilon)
 
-    def find_activity(self, n_features: int, silent: int, released: int) -> float | None:
+    def find_activity(self, n_features: int, silent: int, released: int) -> Activity | None:
         """Mean of ‖g‖/C that the share of silent rows speaks for: post-processing, so it costs no privacy.
 
-        A row of length ρC is silent with probability 1 - υ - ρκ.
+        A row of length ρC is silent with probability 1 - υ - ρκ, so a share s of n rows says ρ = (1 - s - υ)/κ, with a
+        standard error of √(s(1 - s)/n)/κ.
 
         Parameters
         ----------
@@ -133,15 +150,19 @@ class LocalPrivacy(Noise):
 
         Returns
         -------
-        float or None
-            Between 0 and 1; None if this mechanism is never silent, or no row was released.
+        Activity or None
+            None if this mechanism is never silent, or no row was released.
 
-        >>> LocalPrivacy(10.0).find_activity(25, silent=700, released=1000) < 0.3
-        True
+        Examples
+        --------
+        >>> print(LocalPrivacy(10.0).find_activity(25, silent=700, released=1000))
+        0.268 ± 0.015 (0.5 was planned)
         """
         if not self.by_direction or released == 0 or (how := self.calibration(n_features)).fill:
             return None
-        return min(max((1.0 - silent / released - how.base) / how.own, 0.0), 1.0)
+        share = silent / released
+        found = min(max((1.0 - share - how.base) / how.own, 0.0), 1.0)
+        return Activity(self.activity, found, math.sqrt(share * (1.0 - share) / released) / how.own)
 
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Each row with its own draw: what a site that releases rows one by one must do. A silent row is 0."""

@@ -10,15 +10,16 @@ anchored     what a fit decided from its public rows, and verdicts on private so
 guarantees   what a draft guarantees, and its caveats
 text         a plan in words
 picture      a plan in charts
-stored       a plan as plain values
 planning     `Plan` and `make_plan`
 keywords     `plan`, the same with keywords
 rates        a plan at other learning rates, and the interval to search for them
 """
 
 from uneven.planner.anchored import Anchored, Verdict
+from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
-from uneven.planner.planning import Plan, make_anchored_plan, make_plan, mark_converged
+from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
+from uneven.planner.planning import Plan, make_anchored_plan, make_plan
 from uneven.planner.promises import OtherPromise, list_promises
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment
@@ -37,6 +38,7 @@ __all__ = [
     "Verdict",
     "at_rates",
     "checked_sources",
+    "declare_noises",
     "find_rate_intervals",
     "get_strategy",
     "list_promises",
@@ -45,4 +47,6 @@ __all__ = [
     "mark_converged",
     "plan",
     "rate_interval",
+    "void_bound",
+    "warn_unprotected",
 ]

@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from uneven import theory
+from uneven.noise.label_privacy import WARNING
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
+from uneven.schedules import LATE
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -46,6 +48,15 @@ def bound_excess(problem: Problem, draft: Draft) -> float | None:
     if draft.theorem.iterate == "average":
         return problem.alpha / 2.0 * draft.bound
     return problem.smoothness / 2.0 * draft.bound if problem.loss_function.smooth else None
+
+
+def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: float) -> float:
+    """Bound for the average over the last quarter of the clock: by convexity, the largest of its iterates'."""
+    offset = getattr(segments[0].schedule, "offset", 0.0)
+    if offset == 0.0:
+        return bound / (1.0 - LATE)  # Theorem A at the start of the average
+    precision = sum(segment.precision for segment in segments)
+    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset)
 
 
 def find_caveats(
@@ -83,6 +94,11 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
             f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest "
             "norm long, at each step (its activity); with an activity of 1 it would assume nothing."
         )
+
+
+def warn_unprotected(sources: Iterable[Source]) -> list[str]:
+    """A warning for each source whose labels alone are private."""
+    return [WARNING.format(repr(s.name)) for s in sources if s.noise.private and not s.noise.protects_features]
 
 
 def _count_steps(draft: Draft) -> int:

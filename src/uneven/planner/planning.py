@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +12,28 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.planner import picture, text
 from uneven.planner.anchored import Anchored, Verdict
-from uneven.planner.guarantees import bound_excess, complete_bound, evaluate_bound, find_caveats, find_conditions
+from uneven.planner.guarantees import (
+    bound_excess,
+    bound_late_average,
+    complete_bound,
+    evaluate_bound,
+    find_caveats,
+    find_conditions,
+    warn_unprotected,
+)
+from uneven.planner.outcomes import mark_converged, void_bound
 from uneven.planner.promises import OtherPromise, list_other_promises
-from uneven.planner.segments import Segment, Sizes, compute_step_sizes, exchange_rates, split_into_batches
+from uneven.planner.segments import (
+    Segment,
+    Sizes,
+    compute_step_sizes,
+    exchange_rates,
+    segment_to_dict,
+    split_into_batches,
+    stated_sizes,
+)
 from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources
-from uneven.planner.stored import almost_equal, segment_to_dict, stated_sizes
 from uneven.planner.strategies import (
     ANCHORED,
     STRATEGIES,
@@ -66,6 +82,8 @@ class Plan:
         Sources without privacy that a fit learned to convergence before any step.
     anchored : Anchored or None
         What the strategy "anchored" decided from the rows of those.
+    void : str
+        Why there is no bound, where rows were used more than once or the like; the bound is then infinite.
     """
 
     problem: Problem
@@ -80,6 +98,7 @@ class Plan:
     caveats: tuple[str, ...]
     converged: tuple[str, ...] = ()
     anchored: Anchored | None = None
+    void: str = ""
 
     @property
     def theorem(self) -> str:
@@ -162,6 +181,15 @@ class Plan:
         """η_t of every step, shape (T,)."""
         return np.concatenate([np.empty(0), *compute_step_sizes(self.segments)])
 
+    @property
+    def answer_bound(self) -> float | None:
+        """Bound on E‖w - w*‖² of what a fit returns: of the late average where that is the answer; None for none."""
+        if self.void or (self.converged and self.anchored is None):
+            return None
+        if self.average != "late" or self.anchored is not None:
+            return self.bound
+        return bound_late_average(self.problem, self.segments, self.bound)
+
     def evaluated_bound(self) -> float | None:
         """Bound on E‖w - w*‖² with the recursion behind the theorem evaluated step by step.
 
@@ -171,7 +199,7 @@ class Plan:
         """
         return (
             None
-            if self.guarantee.iterate == "average" or self.anchored is not None
+            if self.guarantee.iterate == "average" or self.anchored is not None or self.void
             else evaluate_bound(self.problem, self.segments, self.moments)
         )
 
@@ -211,11 +239,12 @@ class Plan:
             "segments": [segment_to_dict(segment) for segment in self.segments],
             "order": self.order,
             "rates": self.rates,
-            "bound": self.bound,
+            "bound": None if self.void else self.bound,
             "excess_bound": self.excess_bound,
             "theorem": self.theorem,
             "exchange": self.exchange,
             "caveats": list(self.caveats),
+            **({"void": self.void} if self.void else {}),
             **({"converged": list(self.converged)} if self.converged else {}),
             **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
         }
@@ -238,11 +267,13 @@ class Plan:
             again = make_plan(sources, problem, values["strategy"], values["moments"], sizes)
             if values.get("converged"):
                 again = mark_converged(again)
+            if values.get("void"):
+                again = void_bound(again, checks.text("void", values["void"]))
         expected = again.to_dict()
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))
         figures = [key for key in expected if key != "caveats"]  # words, which another version may choose otherwise
-        if different := [key for key in figures if not almost_equal(values[key], expected[key])]:
+        if different := [key for key in figures if not checks.almost_equal(values[key], expected[key])]:
             got = checks.shown(values[different[0]])
             raise ValueError(f"{different[0]} of a plan must follow from its sources and problem, got {got}")
         return again
@@ -306,6 +337,7 @@ def finish_plan(
         guarantee=draft.theorem,
         worths=tuple(exchange_rates(batches).items()),
         caveats=(
+            *warn_unprotected(sources),
             *find_caveats(problem, strategy, batches, draft, moments),
             *find_conditions(sources, problem, moments),
         ),
@@ -328,7 +360,8 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
     """
     described = checked_sources(sources)
     left_out = [name for name, one in decided.verdicts if name not in decided.order]
-    caveats = ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
+    caveats = warn_unprotected(described)
+    caveats += ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
     caveats += [f"{name!r} is left out and not charged: it is not expected to help." for name in left_out]
     return Plan(
         problem=problem,
@@ -346,18 +379,8 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
     )
 
 
-def mark_converged(planned: Plan) -> Plan:
-    """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
-    note = (
-        "Learned to convergence, since no source is private: the step sizes and bounds are those of a single pass, "
-        "which was not needed."
-    )
-    names = tuple(source.name for source in planned.sources)
-    return replace(planned, converged=names, caveats=(note, *planned.caveats))
-
-
 def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
-    private = [source.name for source in sources if source.noise.private]
+    private = [source.name for source in sources if source.noise.protects_features]
     if private and problem.norms != "largest":
         raise ValueError(
             f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven import checks
 from uneven.noise import Moment
 from uneven.planner.source import Source
 from uneven.problem import Problem
-from uneven.schedules import Schedule
+from uneven.schedules import Schedule, schedule_to_dict
 
 Sizes = Mapping[str, int]
 """Rows per step of each source that has a batch size of its own."""
@@ -129,4 +131,25 @@ def compute_step_sizes(segments: Sequence[Segment]) -> list[NDArray[np.float64]]
         stop = start + len(own)
         sizes.append(segment.schedule(np.arange(start + 1, stop + 1), own, clock[start:stop]))
         start = stop
+    return sizes
+
+
+def segment_to_dict(segment: Segment) -> dict[str, Any]:
+    """Segment as plain values."""
+    return {
+        "sources": list(segment.sources),
+        "rows": segment.rows,
+        "batch_size": segment.batch_size,
+        "moment": segment.moment.to_dict(),
+        "schedule": schedule_to_dict(segment.schedule),
+    }
+
+
+def stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
+    """Batch sizes other than the problem's that segments as plain values state."""
+    sizes: dict[str, int] = {}
+    for segment in segments if isinstance(segments, list | tuple) else ():
+        checks.needed_keys("a segment", segment, ("sources", "batch_size"))
+        size = checks.whole("batch_size of a segment", segment["batch_size"])
+        sizes |= {str(name): size for name in segment["sources"] if size != problem.batch_size}
     return sizes

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.problem import Problem
+from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
 WIDTH = 100
+FRESH = "w* is the optimum for the distribution that all rows come from: the promise is for fresh rows, each used once."
 COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
 
 
@@ -76,7 +78,7 @@ def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
     lines = []
     if plan.converged:
-        lines.append(f"Learn {_join(plan.converged)} to convergence: rows without privacy may be read again.")
+        lines.append(f"Learn {_join(plan.converged)} to convergence: these rows may be read again.")
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
         lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
@@ -134,11 +136,16 @@ def describe_guarantee(plan: Plan) -> list[str]:
         start, excess = plan.anchored.excess_start, plan.anchored.excess
         told = f"Expected f(w) - f*: {start:.2g} from the rows without privacy alone, {excess:.2g} with all ({basis})."
         return [told, *(f"Note: {caveat}" for caveat in plan.caveats)]
+    if plan.void:
+        return [f"No bound is promised: {plan.void}", *(f"Note: {caveat}" for caveat in plan.caveats)]
     if plan.moments == "lower":
         lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
     else:
         which = plan.guarantee.iterate
         lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({basis})."]
+        if plan.average == "late" and plan.answer_bound is not None:
+            lines.append(f"Of {LATE_AVERAGE}, which a fit returns, it is at most {number(plan.answer_bound)}.")
+        lines.append(FRESH)
     if plan.excess_bound is not None and plan.moments != "lower":
         lines.append(_describe_excess(plan.problem, plan.excess_bound))
     return lines + [f"Note: {caveat}" for caveat in plan.caveats]

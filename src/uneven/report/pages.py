@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from uneven.planner import Plan
+from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
 from uneven.report.words import QUESTION
 from uneven.schedules import LATE_AVERAGE
@@ -19,7 +20,7 @@ DESCRIBED = (
     "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
 )
 
-LATE = f"The bound is of the last iterate; the answer of a fit is {LATE_AVERAGE}, for which nothing is proved here."
+LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
@@ -104,7 +105,8 @@ def _write_page(
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
     stepped = not plan.converged
-    average = [LATE] if plan.average == "late" and stepped else []
+    late = plan.answer_bound if plan.average == "late" and stepped else None
+    average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
         sections.answer(plan),

@@ -103,7 +103,7 @@ def learning(trained: FileFit) -> str:
     else:
         why = "the default, since no rows without privacy could choose it"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
-    return markup.section("How it was learned", markup.bullets([strength, *notes]))
+    return markup.section("How it was learned", markup.bullets([strength, *notes, *trained.describe_activity()]))
 
 
 def the_plan(plan: Plan) -> str:
@@ -120,6 +120,8 @@ def the_plan(plan: Plan) -> str:
         promise = (
             f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖²; with lower moments it is no promise."
         )
+    if plan.void:
+        promise = f"No bound is promised: {plan.void}"
     return markup.section(
         "The plan",
         markup.paragraph(

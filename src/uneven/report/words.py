@@ -41,7 +41,7 @@ def was_stepped(plan: Plan) -> bool:
 
 def _explain_converged(plan: Plan) -> list[str]:
     """The answers for a fit that learned some or all of its sources to convergence."""
-    first = f"learn {_join(list(map(repr, plan.converged)))} to convergence: rows without privacy may be read again."
+    first = f"learn {_join(list(map(repr, plan.converged)))} to convergence: these rows may be read again."
     stepped = [name for name in plan.order if name not in plan.converged]
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""

@@ -19,6 +19,7 @@ from uneven.theory.precision import (
     theorem_b_bound,
     theorem_b_scale,
     theorem_c_bound,
+    theorem_c_late_bound,
     theorem_c_offset,
 )
 from uneven.theory.rates import (
@@ -55,6 +56,7 @@ __all__ = [
     "theorem_b_bound",
     "theorem_b_scale",
     "theorem_c_bound",
+    "theorem_c_late_bound",
     "theorem_c_offset",
     "theorem_d_excess",
     "theorem_d_gain",

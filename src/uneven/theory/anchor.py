@@ -52,3 +52,20 @@ def theorem_d_gain(variance: Any, curvature: Any, clock: Any) -> Any:
     """
     weight = variance * curvature**2 * clock
     return weight / (1.0 + weight)
+
+
+def theorem_d_mismatch(variance: Any, curvature: Any, clock: Any, true_variance: Any, true_curvature: Any) -> Any:
+    """E e_j² at clock τ of steps made for v and h where they are v* and h*: Theorem D's variance if they are right.
+
+    Steps η = p/(a + hT), a = 1/(vh), small enough for sums to be integrals: with r = 2h*/h and b = a + hτ
+
+        v*(a/b)^r + (1/b)·(1 - (a/b)^{r-1})/(h(r-1)).
+
+    >>> float(theorem_d_mismatch(1.0, 0.5, 12.0, 1.0, 0.5))  # 1/(1/v + h²τ)
+    0.25
+    """
+    ratio = 1.0 / (1.0 + variance * curvature**2 * clock)  # a/b
+    power = 2.0 * true_curvature / curvature
+    near = np.abs(power - 1.0) < 1e-9
+    spread = np.where(near, -np.log(ratio), (1.0 - ratio ** (power - 1.0)) / np.where(near, 1.0, power - 1.0))
+    return true_variance * ratio**power + variance * ratio * spread

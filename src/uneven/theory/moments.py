@@ -31,7 +31,8 @@ def rcn_second_moment(rate: float, batch_size: int = 1, signal: float = 4.0, gra
 
     At b = 1, S = 4, C = 1 it is the paper's 3 + 1/(1-2σ)² (Section 2.1.2); at σ = 0 it is S. The
     mini-batch form: with μ = E∇ℓ̃ and E‖∇ℓ̃‖² ≤ C²/(1-2σ)², the moment of the mean of b rows is
-    ‖λw + μ‖² + (E‖∇ℓ̃‖² - ‖μ‖²)/b, which grows with ‖μ‖ ≤ C.
+    ‖λw + μ‖² + (E‖∇ℓ̃‖² - ‖μ‖²)/b, at most (λR + u)² + (M - u²)/b for u = ‖μ‖,
+    which grows with u ≤ C.
 
     >>> rcn_second_moment(0.25)
     7.0

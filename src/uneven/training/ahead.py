@@ -17,6 +17,12 @@ UNREAD = (
 )
 
 
+LABELS = (
+    "planned by steps alone; 'uneven fit' randomises private labels once, which is charged, learns rows without "
+    "privacy and those with private labels to convergence, and reports the plan that it ran"
+)
+
+
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """The plan that a fit would run, and a note on what was planned for.
 
@@ -36,6 +42,8 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         if _needs_public_rows(file):
             return _plan_from_public_rows(file), PUBLIC
         problem, note = problem_ahead(file)
+        if any(entry.noise is not None and entry.noise.observed is not entry.noise for entry in file.sources):
+            return plan_fit(file.described(), problem, file.settings), LABELS
         if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
         return plan_fit(file.described(), problem, file.settings), note
@@ -46,7 +54,10 @@ def _has_public(file: SourcesFile) -> bool:
 
 
 def _needs_public_rows(file: SourcesFile) -> bool:
-    opened = all(entry.table is not None and entry.noise is not None for entry in file.sources)
+    opened = all(
+        entry.table is not None and entry.noise is not None and entry.noise.observed is entry.noise
+        for entry in file.sources
+    )
     return (
         opened
         and _has_public(file)

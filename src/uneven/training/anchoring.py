@@ -292,8 +292,9 @@ class _Source:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = _information(self.noise, measured, problem)(coordinates.activity)
-        coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
         left = _information(self.noise, self.rows - measured, problem)
+        coming_clock = left(coordinates.activity)
+        coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
         if not disagreement.found:
             moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
             coordinates = choose_coordinates(possible_coordinates(moved), left)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.ledger import BudgetExceeded, Ledger
+from uneven.noise import Noise
 from uneven.training.grouping import Grouped
 
 
@@ -38,7 +39,14 @@ class Account:
         self.seen = {}
 
     def charge(
-        self, groups: Grouped, row_id: Any, budget: float | None, times: int, used: Collection[str], again: bool
+        self,
+        groups: Grouped,
+        row_id: Any,
+        budget: float | None,
+        times: int,
+        used: Collection[str],
+        again: bool,
+        counted: bool = True,
     ) -> None:
         """Charge every private row of the sources in use for `times` releases, or refuse and charge none.
 
@@ -55,9 +63,11 @@ class Account:
             Sources whose rows will be released.
         again : bool
             Whether rows without ids may have been charged to this account before: those of a second fit.
+        counted : bool
+            Whether the rows then count as seen; not where another charge for the same rows follows.
         """
         costs = {
-            name: times * (noise.epsilon_per_row or 0.0) if name in used else 0.0
+            name: _releases(noise, times) * (noise.epsilon_per_row or 0.0) if name in used else 0.0
             for name, noise in groups.noises.items()
         }
         ids = _checked_ids(groups, row_id)
@@ -71,7 +81,7 @@ class Account:
                     self.spent[name] = max(self.spent.get(name, 0.0), before.get(name, 0.0) + cost)
         else:
             self._charge_ledger(self.ledger, groups, ids, costs, budget)
-        for name, count in zip(groups.names, groups.counts.tolist(), strict=True):
+        for name, count in zip(groups.names, groups.counts.tolist(), strict=True) if counted else ():
             self.seen[name] = self.seen.get(name, 0) + count
 
     def _charge_ledger(
@@ -121,6 +131,11 @@ class Account:
             self.ledger = Ledger()
             entries = [(name, list(spent), list(spent.values())) for name, spent in state["entries"].items() if spent]
             self.ledger.charge_all(entries)
+
+
+def _releases(noise: Noise, times: int) -> int:
+    """Releases of a row that is used so often: private labels are randomised once, however often they are used."""
+    return times if noise.protects_features else 1
 
 
 def _repeat(parts: list[tuple[str, NDArray[Any], float]]) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account
 from uneven.training.grouping import Grouped, group_rows
+from uneven.training.label_release import observed, release_labels
 from uneven.training.labels import as_signs, classes_of, positive_classes
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
@@ -148,24 +149,26 @@ def continue_training(
     scan = scan_rows(rows, bound, classes=found)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
-    if groups.any_private and now.scale.norms != "largest":
+    learned = observed(groups)
+    if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
         )
     too_long = count_long(scan, groups, now.scale.row_norm) if now.scale.norms == "largest" else {}
     unit = now.scale.rows(_shorten(piece.X, scan, groups, now.scale, settings))
     account.charge(groups, piece.row_id, settings.budget, settings.pass_count, groups.names, again=False)
+    (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
     signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
-    states = [_advance(s, now, groups, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
+    states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
 
 
 def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings, noise: Any) -> Progress:
     """Begin with `partial_fit`, for all sources that may come."""
     noises = _with_known_rates(_declared_noises(noise, groups), {})
-    private = any(one.private for one in noises.values())
+    private = any(one.protects_features for one in noises.values())
     scale = choose_scale(scan, groups, settings, private)
-    problem = scaled_problem(settings, scale, scan.n_features, noises.values())
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values())
     if problem.own_batches:
         raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
     states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
@@ -211,7 +214,7 @@ def _with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> 
 def _usable_noises(noises: Mapping[str, Noise], rates: Mapping[str, Any], problem: Problem) -> dict[str, Noise]:
     """Noises that may come after a fit to this problem: private ones only if rows have a bound, known rates only."""
     bounded = problem.norms == "largest"
-    usable = {name: one for name, one in noises.items() if bounded or not one.private}
+    usable = {name: one for name, one in noises.items() if bounded or not one.protects_features}
     return _with_known_rates({n: one for n, one in usable.items() if n in rates or not flips.unknown({n: one})}, rates)
 
 

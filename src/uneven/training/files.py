@@ -6,7 +6,7 @@ from: those held from the first reading if they are few, else from a second one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,13 @@ from uneven.training.rows import Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, no_bar, train
+
+
+def read_rows(
+    file: SourcesFile, table: Table, columns: Sequence[str] = (), checked: bool = True
+) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Rows of a table as the file describes them, in pieces, and more columns as they are written."""
+    return table.read(file.label, file.feature_names, columns, checked, file.encoder)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class FileRows:
     def _pieces(self, entry: SourceEntry, checked: bool) -> Iterator[Piece]:
         assert entry.table is not None
         columns = list(entry.columns.values())
-        for X, y, said in entry.table.read(self.file.label, self.file.feature_names, columns, checked):
+        for X, y, said in read_rows(self.file, entry.table, columns, checked):
             own = {_argument(key): said[column] for key, column in entry.columns.items()}
             yield Piece(X, y, entry.name, **own, where=str(entry.table.path))
 
@@ -67,7 +74,7 @@ class FileRows:
         column = self.file.source_column
         assert column is not None
         columns = list(dict.fromkeys([column, *(c for entry in self.file.sources for c in entry.columns.values())]))
-        for X, y, said in table.read(self.file.label, self.file.feature_names, columns, checked):
+        for X, y, said in read_rows(self.file, table, columns, checked):
             names = np.asarray(said[column]).astype(str)
             own: dict[str, Any] = {}
             for entry in self.file.sources:
@@ -129,6 +136,13 @@ class FileFit:
         """What the rows were scaled by."""
         return self.trained.scale
 
+    def describe_activity(self) -> list[str]:
+        """A sentence on how active private rows were, if any could be silent."""
+        if not self.trained.activity:
+            return []
+        each = ", ".join(f"{name!r} {one}" for name, one in self.trained.activity.items())
+        return [f"Activity (mean norm of a gradient over its bound), told by silent rows at no cost in ε: {each}."]
+
 
 def train_files(
     file: SourcesFile,
@@ -173,7 +187,7 @@ def train_files(
     settings = replace(file.settings, random_state=seed, budget=budget)
     for what, table in (("test", test), ("validation", validation)):
         _refuse_learned_from(what, file, table)
-    noises = declared_noises(file)
+    noises, names = declared_noises(file), (file.label, file.feature_names)
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
     trained = train(
@@ -181,17 +195,18 @@ def train_files(
         noises or None,
         settings,
         account=Account(ledger),
-        validation=None if validation is None else validation.arrays(file.label, file.feature_names),
+        validation=None if validation is None else validation.arrays(*names, file.encoder),
         open_sources=None if len(is_open) == len(file.sources) else is_open,
-        feature_names=file.feature_names,
+        feature_names=file.feature_names if file.encoder is None else file.encoder.names,
         record=record,
         follow=lambda classes: _test_sample(file, test, classes),
         held_bytes=held_bytes,
         bar=bar,
     )
+    trained = replace(trained, model=replace(trained.model, columns=file.columns))
     which = _sampled_words(trained)
     measures = [] if trained.sample is None else [measure(trained, which, [trained.sample])]
-    measures += [] if test is None else [measure(trained, str(test.path), test.stream(file.label, file.feature_names))]
+    measures += [] if test is None else [measure(trained, str(test.path), test.stream(*names, file.encoder))]
     followed = which if test is None else str(test.path)
     return FileFit(trained, tuple(measures), followed, seed is not None)
 
@@ -235,7 +250,7 @@ class _TableRows:
         return self.file.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        for X, y, _ in self.table.read(self.file.label, self.file.feature_names, checked=checked):
+        for X, y, _ in read_rows(self.file, self.table, checked=checked):
             yield Piece(X, y, where=str(self.table.path))
 
 

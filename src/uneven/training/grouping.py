@@ -129,11 +129,22 @@ def _one_source(n: int, noise: Any) -> Grouped:
 
 
 def _by_name(n: int, noise: Any, source: Any) -> Grouped:
-    found, inverse = np.unique(_checked_names(n, source), return_inverse=True)
+    found, inverse = _number_names(_checked_names(n, source))
     if isinstance(noise, Noise) or noise is None:
         noise = {str(name): noise or Exact() for name in found}
     used = _noises_of(map(str, found), noise)
-    return _grouped(used, inverse.astype(np.int64))
+    return _grouped(used, inverse)
+
+
+def _number_names(names: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Names there are, in order, and the number of each row's; a run of rows with one name is looked up once.
+
+    >>> [part.tolist() for part in _number_names(np.array(["b", "b", "a", "b"]))]
+    [['a', 'b'], [1, 1, 0, 1]]
+    """
+    starts = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1])
+    found, numbers = np.unique(names[starts], return_inverse=True)
+    return found, np.repeat(numbers.astype(np.int64), np.diff(starts, append=len(names)))
 
 
 def _noises_of(names: Any, noise: Any) -> dict[str, Noise]:
@@ -160,7 +171,7 @@ def _checked_names(n: int, source: Any) -> NDArray[Any]:
             raise ValueError(f"source must hold names that are all text or all whole numbers, got {got}")
     elif given.dtype.kind not in "USTiub":
         raise ValueError(f"source must hold names that are all text or all whole numbers, got {given.dtype}")
-    return given.astype(str)
+    return given.astype(str, copy=False)
 
 
 def checked_noises(noise: Any) -> dict[str, Noise]:
@@ -215,7 +226,7 @@ def _by_level(n: int, levels: Array, make: Callable[[float], Noise], what: str, 
     sources = np.zeros(n, dtype=np.int64)
     names = [""]
     if source is not None:
-        found, sources = np.unique(_checked_names(n, source), return_inverse=True)
+        found, sources = _number_names(_checked_names(n, source))
         names = [str(name) for name in found]
     own = np.where(np.isnan(levels), -1.0, levels)  # a NaN differs from itself: no level is negative
     pairs, index = np.unique(np.column_stack([sources, own]), axis=0, return_inverse=True)

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import Stream
+from uneven.engine import Selected, Stream, scale_rows
+from uneven.matrices import is_sparse
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import as_signs
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import Rows, join_rows
-from uneven.training.scaling import Scale, shorten_rows
+from uneven.training.scaling import Scale, shorten_rows, too_long
 from uneven.training.scan import XY, Scan
 
 Array = NDArray[np.float64]
@@ -43,11 +44,25 @@ class Job:
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
-        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.noises.values())
+        noises = self.groups.noises.values()
+        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.any_private, noises)
 
     def unit_rows(self, X: Any) -> Any:
-        """Rows as the engine takes them: long ones shrunk, scaled, with the intercept's feature."""
-        return self.scale.rows(shorten_rows(X, self.scale.bound))
+        """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
+        if is_sparse(X):
+            return self.scale.rows(shorten_rows(X, self._bound))
+        return self._unit_rows_at(X, np.arange(len(X)))
+
+    def _unit_rows_at(self, X: Any, places: NDArray[np.int64]) -> Any:
+        """The same for some rows of a dense X, in one reading of them."""
+        bound = np.inf if self._bound is None else self._bound
+        return scale_rows(X, places, self.scale.factor, self.scale.constant, bound)
+
+    @property
+    def _bound(self) -> float | None:
+        """Norm that longer rows are shrunk to; None where the scan has found none."""
+        bound = self.scale.bound
+        return bound if bound is not None and too_long(np.array(self.scan.longest), bound) else None
 
     def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
         """Scaled rows and labels of one source, where all are in memory; kept while rows, sources and scale are."""
@@ -58,11 +73,24 @@ class Job:
             self.units[name] = self.unit_rows(X[mine]), y[mine]
         return self.units[name]
 
+    def _held_data(self, name: str, positive: Any, ready: bool) -> Any:
+        """Rows in memory of one source: scaled and kept, or scaled chunk by chunk as they are used."""
+        if ready:
+            unit, labels = self._held_unit(name)
+            return unit, as_signs(labels, positive)
+        assert self.scan.held is not None
+        X, y = self.scan.held
+        mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+        signs = as_signs(y[mine], positive)
+        if isinstance(mine, slice):
+            return Selected(X[mine], signs, self._unit_rows_at)
+        return Selected(X, signs, self._unit_rows_at, mine)
+
     def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels 1 for the positive class."""
         if self.scan.held is not None:
-            units = {name: self._held_unit(name) for name in names}
-            return {name: (X, as_signs(y, positive)) for name, (X, y) in units.items()}
+            ready = in_memory or not _is_plain(self.scan.held[0])
+            return {name: self._held_data(name, positive, ready or name in self.units) for name in names}
         streams = {name: _SourceStream(self, name, positive) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
@@ -79,11 +107,18 @@ class Job:
         """Some rows of these sources; all of them where they are in memory and rows name their own sources."""
         if self.groups.index is not None and self.scan.held is not None:
             X, y = self.scan.held
+            if set(self.groups.names) <= set(names):
+                return X, y
             mine = np.isin(self.groups.index, [k for k, name in enumerate(self.groups.names) if name in names])
             return (X[mine], y[mine]) if mine.any() else None
         only = len(self.groups.names) == 1
         parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
         return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether single rows are quick to take: dense, and not in a file."""
+    return not is_sparse(X) and not isinstance(X, np.memmap)
 
 
 def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:

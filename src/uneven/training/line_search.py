@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan
+from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan, void_bound
 from uneven.schedules import Rate
 
 
@@ -35,13 +35,19 @@ def candidates(plan: Plan, count: int) -> list[Plan]:
 
 def as_planned(plan: Plan) -> Plan:
     """Plan as its inputs have it, whatever rate a search has put into it."""
-    return plan if plan.rates is None else make_plan(plan.sources, plan.problem, plan.strategy, plan.moments)
+    if plan.rates is None:
+        return plan
+    return _as_void(make_plan(plan.sources, plan.problem, plan.strategy, plan.moments), plan.void)
+
+
+def _as_void(plan: Plan, why: str) -> Plan:
+    return void_bound(plan, why) if why else plan
 
 
 def with_last_rate(plan: Plan, rate: float) -> Plan:
     """Plan with another rate for its last source, and its bound at that."""
     *others, _ = (segment.schedule.rate for segment in plan.segments if isinstance(segment.schedule, Rate))
-    return at_rates(plan, [*others, rate])
+    return _as_void(at_rates(plan, [*others, rate]), plan.void)
 
 
 def comparable(noises: Mapping[str, Noise]) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from uneven.columns import Column, Encoder
 from uneven.planner import Plan
 from uneven.settings import Settings
 from uneven.training.scaling import Scale, shorten_rows
@@ -40,6 +42,8 @@ class Model:
     flip_rates : dict
         Flip rate of each source with flipped labels.
     feature_names : tuple of str or None
+    columns : tuple of Column or None
+        Columns that the features are made of, where they are described publicly; None where columns are features.
     """
 
     classes: NDArray[Any]
@@ -53,6 +57,12 @@ class Model:
     privacy_spent: Mapping[str, float] = field(default_factory=dict)
     flip_rates: Mapping[str, float] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
+    columns: tuple[Column, ...] | None = None
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What makes features of the columns; None where columns are features."""
+        return None if self.columns is None else Encoder(self.columns)
 
     @property
     def n_features(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located, one_line
 from uneven.noise import Noise, noise_from_dict
@@ -24,7 +26,7 @@ from uneven.training import line_search
 from uneven.training.model import Model
 from uneven.training.scaling import Scale
 
-KIND, VERSION = "uneven-model", 1
+KIND, VERSION = "uneven-model", 2
 KEYS = (
     "kind",
     "version",
@@ -40,6 +42,8 @@ KEYS = (
     "searched_rate",
     "privacy_spent",
     "flip_rates",
+    "columns",
+    "digest",
 )
 CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
 """NumPy's kinds of labels that a file can hold, and what their values are in it; "O" is text of any length."""
@@ -71,8 +75,16 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,  # type: ignore[union-attr, index]
         "privacy_spent": dict(model.privacy_spent),
         "flip_rates": dict(model.flip_rates),
+        "columns": None if model.columns is None else plain_columns(model.columns),
     }
+    values["digest"] = _digest(values)
     write_text_atomically(Path(path), json.dumps(values, indent=1, allow_nan=False) + "\n")
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 of all other values, in one order and without spaces: how the file is indented does not matter."""
+    rest = {key: value for key, value in values.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _plain_classes(classes: NDArray[Any]) -> list[Any]:
@@ -112,10 +124,13 @@ def load(path: str | os.PathLike[str]) -> Model:
     _expect_keys(name, values, KEYS)
     try:
         with located(name):
-            return _model(values)
+            model = _model(values)
     except (TypeError, KeyError, AttributeError, OverflowError) as error:
         what = one_line(error)
         raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
+    if values["digest"] != _digest(values):  # the last check: those above say what is wrong
+        raise ValueError(f"{name} must be a model as it was saved, got one whose content was changed since")
+    return model
 
 
 def _model(values: Mapping[str, Any]) -> Model:
@@ -135,6 +150,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         _numbers("privacy_spent", values["privacy_spent"], math.inf),
         _numbers("flip_rates", values["flip_rates"], 0.5),
         None if names is None else _names(names, coef.shape[1]),
+        None if values["columns"] is None else _columns(values["columns"], names),
     )
 
 
@@ -192,6 +208,13 @@ def _names(values: Any, count: int) -> tuple[str, ...]:
     if len(values) != count:
         raise ValueError(f"must name {count} features, got {len(values)}")
     return tuple(values)
+
+
+def _columns(values: Any, names: Any) -> tuple[Column, ...]:
+    columns = describe_columns(values)
+    if not all(column.complete for column in columns) or list(Encoder(columns).names) != names:
+        raise ValueError("columns must be those that the features are made of, got others")
+    return columns
 
 
 def _scale(values: Any) -> Scale:

@@ -22,13 +22,11 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
     return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
-def scaled_problem(settings: Settings, scale: Scale, n_features: int, noises: Iterable[Noise | None]) -> Problem:
-    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
-
-    Of the noises, None is that of rows with an ε of their own.
-    """
-    known = list(noises)
-    private, own = (any(one is None or one.private for one in known), any(one and one.once_a_batch for one in known))
+def scaled_problem(
+    settings: Settings, scale: Scale, n_features: int, private: bool, noises: Iterable[Noise | None] = ()
+) -> Problem:
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
         n_features=n_features + scale.intercept,
         alpha=scale.alpha(settings.stated_alpha),
@@ -63,7 +61,7 @@ def name_trusted(plan: Plan) -> tuple[str, ...]:
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
     settings = file.settings
-    private = any(entry.noise is None or entry.noise.private for entry in file.sources)
+    private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         return file.problem, UNKNOWN
@@ -71,4 +69,5 @@ def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     assert scale is not None
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    return scaled_problem(settings, scale, file.n_features, [entry.noise for entry in file.sources]), note
+    noises = [entry.noise for entry in file.sources]
+    return scaled_problem(settings, scale, file.n_features, private, noises), note

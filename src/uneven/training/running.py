@@ -14,8 +14,9 @@ from uneven.anchor.solver import one_thread
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
-from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged
+from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged, void_bound
 from uneven.schedules import MatrixClock
+from uneven.settings import Settings
 from uneven.training import anchoring, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
@@ -89,8 +90,21 @@ def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
     plans = _compared_plans(job, plan, validation, len(positives))
+    if why := _find_void(plan, settings):
+        plans = [void_bound(one, why) for one in plans]
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans))
+
+
+def _find_void(plan: Plan, settings: Settings) -> str:
+    """Why no theorem covers what these settings ask for; empty if one does."""
+    if settings.pass_count > 1:
+        return f"each row is used {settings.pass_count} times, and rows that were used before are not fresh."
+    if settings.estimate:
+        return "moments are estimated on the way, which no theorem here covers."
+    if settings.average not in ("auto", plan.average, plan.guarantee.iterate):
+        return f"the answer is the average {settings.average!r}, which no theorem here covers."
+    return ""
 
 
 def _decide_anchored(job: Job, positive: Any) -> Decision:

@@ -111,7 +111,9 @@ def shorten_rows(X: Any, bound: float | None) -> Any:
     """
     if bound is None:
         return X
-    squares = np.asarray((X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)).sum(axis=1)).ravel()
+    # Without compiled code: a prediction need not wait for it to load.
+    found = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    squares = np.asarray(found).ravel()
     long = too_long(squares, bound)
     if not long.any():
         return X

@@ -193,15 +193,20 @@ class _Sample:
         self.parts: list[tuple[str | None, Any, NDArray[Any], NDArray[np.int64]]] = []
 
     def see(self, name: str | None, piece: Piece, is_open: bool) -> None:
-        at = np.arange(-self.count % self.stride, len(piece.y), self.stride)
+        at = self._places(len(piece.y))
+        while is_open and self.kept + len(at) > self.most:
+            self._thin()
+            at = self._places(len(piece.y))
         if is_open and len(at):
             all_of_it = len(at) == len(piece.y)  # not copied: it may be all there is
             X, y = (piece.X, piece.y) if all_of_it else (piece.X[at], piece.y[at])
             self.parts.append((name, X, y, self.count + at))
             self.kept += len(at)
         self.count += len(piece.y)
-        while self.kept > self.most:
-            self._thin()
+
+    def _places(self, count: int) -> NDArray[np.int64]:
+        """Places in the next piece, of so many rows, of those that the stride divides."""
+        return np.arange(-self.count % self.stride, count, self.stride)
 
     def _thin(self) -> None:
         self.stride *= 2

@@ -33,7 +33,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[str, ...]]:
     """File of rows, and the columns that the model learned from; others may be there too."""
     table = open_table(path, n_features=model.n_features)
-    names = model.feature_names
+    names = model.feature_names if model.columns is None else tuple(column.name for column in model.columns)
     if names is None:
         _, own = table.select()
         if len(own) != model.n_features:
@@ -54,7 +54,7 @@ def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[
 
 def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
     """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities."""
-    for X, _ in table.stream(None, features):
+    for X, _ in table.stream(None, features, model.encoder):
         scores = model.scores(X)
         yield {"label": choose_classes(scores, model.classes), **_confidence(model, scores)}
 

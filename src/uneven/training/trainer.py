@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
-from uneven.noise import FlippedLabels
-from uneven.planner import Plan
+from uneven.noise import Activity, FlippedLabels
+from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
+from uneven.training.label_release import observed, private_labels, release_labels
 from uneven.training.labels import as_signs, positive_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
@@ -59,6 +60,8 @@ class Trained:
         The sources they are of.
     notes : tuple of str
         What was found on the way, in words: whether private sources agree with the public ones, and the like.
+    activity : dict of str to Activity
+        Mean of ‖g‖/C of each private source that can be silent: found beside planned.
     """
 
     model: Model
@@ -69,6 +72,7 @@ class Trained:
     sample: XY | None
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    activity: Mapping[str, Activity] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -131,8 +135,15 @@ def train(
     bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
     with bar("Reading the rows", 0) as tick:
         scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
-    followed, groups = follow(scan.classes), _group(scan, noise, settings)
-    positives, job = positive_classes(scan.classes), begin(rows, scan, groups, settings)
+    followed, declared = follow(scan.classes), _group(scan, noise, settings)
+    positives, groups = positive_classes(scan.classes), observed(declared)
+    refuse_unfit(declared, len(positives), scan.sparse)
+    if labels := private_labels(declared):
+        account.charge(declared, scan.row_id, settings.budget, 1, labels, again=True, counted=False)
+        rows = release_labels(rows, declared, scan.classes, settings.random_state)
+        looked_at = None if open_sources is None else {*open_sources, *labels}
+        scan = scan_rows(rows, bound, scan.classes, looked_at, held_bytes)
+    job = begin(rows, scan, groups, settings)
     too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, positives)
@@ -145,8 +156,11 @@ def train(
         evaluate = _objective_on(job, own if followed is None else followed, positives[0]) if record else None
         result = run(job, decided, positives, validation, record, evaluate)
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
+    result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), result.notes)
+    notes = (*warn_unprotected(result.plan.sources), *result.notes)
+    activity = result.states[0].find_activity(job.groups.noises)
+    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity)
 
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
@@ -177,7 +191,7 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
         )
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
-    if sparse and groups.any_private:
+    if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private: its noise fills every coordinate")
 
 

@@ -1,0 +1,106 @@
+"""``uneven evaluate``: how well a model does on rows kept aside, private ones too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uneven.cli import terminal
+
+if TYPE_CHECKING:
+    from uneven.evaluation import Estimate, Evaluation
+    from uneven.io import Table
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A model that 'uneven fit' wrote.")],
+    rows: Annotated[Path, typer.Argument(help="A file of labelled rows that the model was not learned from.")],
+    epsilon: Annotated[float | None, typer.Option(help="What each private row is charged for its one answer.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="The rows are not private: measure exactly.")] = False,
+    label: Annotated[str | None, typer.Option(help="Column of the labels; the one left over if not given.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger that the rows are charged to before they answer; created if missing.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    source: Annotated[str, typer.Option(help="Name that the ledger has for these rows.")] = "evaluation",
+    id_column: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
+    auc: Annotated[bool, typer.Option("--auc", help="Let every second row answer for AUC instead.")] = False,
+    confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
+    seed: Annotated[
+        int | None, typer.Option(help="For simulations: answers that can be repeated protect nobody.")
+    ] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Estimate accuracy and AUC on rows kept aside. A score on private rows is a release, so it costs epsilon.
+
+    Each private row answers once: one bit, correct or not, flipped with probability 1/(1 + e^epsilon). With --auc every
+    second row tells its label and whether its score is above a public threshold instead, one of four answers.
+
+    [bold]Example:[/] uneven evaluate model.json kept.csv --epsilon 1 --ledger ledger.db
+    """
+    if (epsilon is None) != public:
+        raise ValueError(
+            "epsilon must be given for private rows, or --public for rows that are not; got "
+            + ("neither" if epsilon is None else "both")
+        )
+    terminal.refuse_output(ledger)
+    terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
+    from uneven.estimator import UnevenClassifier
+    from uneven.evaluation import evaluate
+    from uneven.ledger import Ledger
+    from uneven.training import scoring
+
+    fitted = UnevenClassifier.load(model)
+    table, features = scoring.open_rows(scoring.load_model(model), rows)
+    X, y, ids = _read(table, features, label, id_column)
+    found = evaluate(
+        fitted,
+        X,
+        y,
+        epsilon=epsilon,
+        ledger=None if ledger is None or public else Ledger(ledger),
+        budget=budget,
+        source=source,
+        row_id=ids,
+        auc=auc,
+        confidence=confidence,
+        seed=seed,
+    )
+    if json:
+        terminal.print_json({**found.to_dict(), "ledger": ledger})
+    else:
+        typer.echo("\n".join(_words(found, ledger)))
+
+
+def _read(table: Table, features: tuple[str, ...], label: str | None, id_column: str | None) -> tuple[Any, Any, Any]:
+    """Rows, labels and ids of a table."""
+    import numpy as np
+
+    left = [name for name in table.columns if name not in features and name != id_column]
+    if label is None and len(left) == 1:
+        label = left[0]
+    if label is None:
+        raise ValueError(f"label must be given, got none; {table.path} has {terminal.listed(left) if left else 'none'}")
+    columns = [] if id_column is None else [id_column]
+    parts = list(table.read(label, features, columns))
+    X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    return X, y, None if id_column is None else np.concatenate([said[id_column] for _, _, said in parts])
+
+
+def _words(found: Evaluation, ledger: Path | None) -> list[str]:
+    lines = [f"Accuracy {_interval(found.accuracy, found.confidence)}."]
+    if found.auc is not None:
+        lines.append(f"AUC {_interval(found.auc, found.confidence)}.")
+    if found.epsilon is None:
+        return [*lines, "The rows are public: measured exactly, and nothing was charged."]
+    kept = f"charged in {ledger} before they answered" if ledger else "and no ledger keeps account of it"
+    lines.append(f"Privacy spent: ε = {found.epsilon:g} for each row, {kept}. One randomised answer of each row.")
+    if found.simulated:
+        lines.append("A simulation: with a seed the answers can be undone, so they protect nobody.")
+    return lines
+
+
+def _interval(one: Estimate, confidence: float) -> str:
+    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"

@@ -1,0 +1,16 @@
+"""Columns described publicly: a number by its range, a category by its values, each by what stands for missing.
+
+From such a description alone a row becomes bounded features, so that nothing is scaled or encoded by private rows.
+
+- `description` what is said of each column, checked
+- `cells` values of any file as text or as numbers
+- `encoding` rows as features of norm at most 1, by scikit-learn's encoders
+- `discovery` ranges and values of rows without privacy
+"""
+
+from uneven.columns.cells import as_text
+from uneven.columns.description import Column, describe_columns, plain_columns
+from uneven.columns.discovery import complete_columns, guess_columns
+from uneven.columns.encoding import Encoder
+
+__all__ = ["Column", "Encoder", "as_text", "complete_columns", "describe_columns", "guess_columns", "plain_columns"]

@@ -1,0 +1,129 @@
+"""Rows as features of norm at most 1, by a public description alone: scikit-learn's encoders, fitted to that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.columns.cells import as_numbers, as_text
+from uneven.columns.description import Column
+
+MISSING, OTHER = "\0missing", "\0other"
+"""Stand for a missing value and for one that is not described: no cell is written like this."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    r"""Features of described columns.
+
+    A number becomes 2·(x - low)/(high - low) - 1, moved to [-1, 1] where it is beyond, and 0 where it is missing; a
+    column with ``missing`` has one more feature that says so. A category becomes one feature a value, 1 where the row
+    has it and 0 elsewhere; a value that is not described has none of them, which makes it a category of its own. All
+    are divided by √p for p columns.
+
+    Every column adds at most 1 to the squared norm before that, so a row's norm is at most 1, whatever the row.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        All of them complete.
+    """
+
+    columns: tuple[Column, ...]
+
+    @property
+    def _numbers(self) -> list[Column]:
+        return [column for column in self.columns if column.kind == "number"]
+
+    @property
+    def _gaps(self) -> list[int]:
+        """Which of the numbers may be missing."""
+        return [place for place, column in enumerate(self._numbers) if column.missing is not None]
+
+    @property
+    def _categories(self) -> list[Column]:
+        return [column for column in self.columns if column.kind == "category"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features: numbers, which of them are missing, categories."""
+        numbers = [column.name for column in self._numbers]
+        gaps = [f"{numbers[place]} is missing" for place in self._gaps]
+        words = []
+        for column in self._categories:
+            words += [f"{column.name} = {value}" for value in column.values or ()]
+            words += [f"{column.name} is missing"] if column.missing is not None else []
+        return (*numbers, *gaps, *words)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.names)
+
+    @cached_property
+    def _scaler(self) -> Any:
+        from sklearn.preprocessing import MinMaxScaler
+
+        return MinMaxScaler((-1.0, 1.0), clip=True).fit(np.array([column.range for column in self._numbers]).T)
+
+    @cached_property
+    def _one_hot(self) -> Any:
+        from sklearn.preprocessing import OneHotEncoder
+
+        known = [
+            np.array([*(column.values or ()), *([MISSING] if column.missing is not None else [])], dtype=object)
+            for column in self._categories
+        ]
+        encoder = OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False, dtype=np.float32)
+        return encoder.fit(np.array([[values[0] for values in known]], dtype=object))
+
+    def features(self, said: Mapping[str, Any], rows: int, where: str = "", first: int = 0) -> NDArray[np.float32]:
+        """Features of rows.
+
+        Parameters
+        ----------
+        said : dict of str to array of shape (rows,)
+            Values of each described column, of any type.
+        rows : int
+        where : str
+            Whose rows they are, for refusals.
+        first : int
+            Number of the first row, for refusals.
+        """
+        parts = []
+        if self._numbers:
+            parts += self._number_features(said, where, first)
+        if self._categories:
+            cells = [_known_cells(said[column.name], column) for column in self._categories]
+            parts.append(self._one_hot.transform(np.array(cells, dtype=object).T.reshape(rows, len(cells))))
+        return np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(len(self.columns) ** 0.5)
+
+    def _number_features(self, said: Mapping[str, Any], where: str, first: int) -> list[NDArray[Any]]:
+        prefix = f"{where}: " if where else ""
+        values = [
+            as_numbers(said[column.name], column.missing or (), f"{prefix}column {column.name!r}", first)
+            for column in self._numbers
+        ]
+        table = np.column_stack(values)
+        missing = np.isnan(table)
+        for place, column in enumerate(self._numbers):
+            if column.missing is None and missing[:, place].any():
+                row = first + int(np.argmax(missing[:, place]))
+                raise ValueError(
+                    f"{prefix}column {column.name!r} has no value in row {row}; give it 'missing' in its description, "
+                    "a list of what stands for a missing value (empty cells do without being listed)"
+                )
+        scaled = np.where(missing, 0.0, self._scaler.transform(table))
+        return [scaled, missing[:, self._gaps]]
+
+
+def _known_cells(values: Any, column: Column) -> list[str]:
+    """Each row's value of a category, or what stands for a missing one."""
+    gaps = set(column.missing or ())
+    absent = OTHER if column.missing is None else MISSING
+    return [absent if text is None or text in gaps else text for text in as_text(values)]

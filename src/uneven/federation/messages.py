@@ -1,0 +1,169 @@
+"""Messages between the server and its sites: JSON text that holds names, weights and counts, and nothing of any row.
+
+Floats are written so that they are read back to the bit. The same request is always the same text: a site knows a
+repeated one by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.engine import Average, State, Task
+from uneven.noise import Moment, noise_from_dict
+from uneven.problem import Problem
+from uneven.schedules import schedule_from_dict, schedule_to_dict
+
+Array = NDArray[np.float64]
+
+LARGEST = 1e9
+"""Largest weight, step size or matrix entry in a message.
+
+Privacy rests on it: rows lie in the unit ball, so a margin is at most 1e9·√d and no gradient becomes infinite or NaN,
+which a mechanism would pass on."""
+
+STATE_KEYS = (
+    "weights",
+    "step",
+    "clock",
+    "step_size",
+    "average",
+    "average_weight",
+    "estimates",
+    "silent",
+    "released",
+)
+TASK_KEYS = ("problem", "noise", "moment", "schedule", "average", "after", "estimate")
+
+
+def write_message(values: Mapping[str, Any]) -> str:
+    """Message as text; NaN and infinity are refused.
+
+    >>> write_message({"kind": "describe", "job": "a"})
+    '{"job":"a","kind":"describe"}'
+    """
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def read_message(text: str | bytes | bytearray) -> dict[str, Any]:
+    """Message from text, or one line that says why it is none."""
+    try:
+        values = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise ValueError("a message must be JSON without NaN or infinity, got something else") from None
+    if not isinstance(values, dict):
+        raise ValueError("a message must be a JSON object, got something else")
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"a message must have finite numbers, got {name}")
+
+
+def digest(text: str) -> str:
+    """What tells one request from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def vector(name: str, values: Any, length: int | None = None, largest: float = LARGEST) -> Array:
+    """Numbers as an array, refused where they are not as many as expected or beyond `largest`."""
+    if not isinstance(values, list) or (length is not None and len(values) != length):
+        raise ValueError(f"{name} must be a list of {length} numbers, got {checks.shown(values)}")
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != 1 or not (np.abs(array) <= largest).all():
+        raise ValueError(f"{name} must hold numbers of at most {largest:g}, got others")
+    return array
+
+
+def state_to_dict(state: State) -> dict[str, Any]:
+    """State as plain values; a noise-free twin is never sent, since it is not private."""
+    if state.twin is not None:
+        raise ValueError("state must have no twin to be sent: it is learned without noise")
+    values = {key: getattr(state, key) for key in STATE_KEYS}
+    values["estimates"] = {name: list(pair) for name, pair in state.estimates.items()}
+    return {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in values.items()}
+
+
+def state_from_dict(values: Any, n_features: int) -> State:
+    """State that `state_to_dict` described; refused if it does not fit.
+
+    >>> state = State(np.ones(2), step=3, clock=0.5)
+    >>> state_from_dict(state_to_dict(state), 2).weights.tolist()
+    [1.0, 1.0]
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"state must be a mapping, got {checks.shown(values)}")
+    checks.only_keys("state", values, STATE_KEYS)
+    checks.needed_keys("state", values, STATE_KEYS)
+    counts = {
+        key: {name: checks.whole(key, one, least=0) for name, one in values[key].items()}
+        for key in ("silent", "released")
+    }
+    return State(
+        weights=vector("weights", values["weights"], n_features),
+        step=checks.whole("step", values["step"], least=0),
+        clock=checks.not_negative("clock", values["clock"], 1e100),
+        step_size=checks.not_negative("step_size", values["step_size"], 1e100),
+        average=vector("average", values["average"], n_features),
+        average_weight=checks.not_negative("average_weight", values["average_weight"], 1e100),
+        estimates={name: _pair(pair) for name, pair in values["estimates"].items()},
+        silent=counts["silent"],
+        released=counts["released"],
+    )
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    total, count = vector("estimates", values, 2, 1e18)
+    return float(total), float(count)
+
+
+def task_to_dict(task: Task) -> dict[str, Any]:
+    """Task of one source as plain values."""
+    (noise,), (moment,) = task.noises, task.moments
+    return {
+        "problem": task.problem.to_dict(),
+        "noise": noise.to_dict(),
+        "moment": [moment.fixed, moment.per_row],
+        "schedule": schedule_to_dict(task.schedule),
+        "average": task.average.kind,
+        "after": task.average.after,
+        "estimate": task.estimate,
+    }
+
+
+def task_from_dict(values: Any, name: str) -> Task:
+    """Task that `task_to_dict` described, for the source of this name; refused where a step could be wild."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"task must be a mapping, got {checks.shown(values)}")
+    checks.only_keys("task", values, TASK_KEYS)
+    checks.needed_keys("task", values, TASK_KEYS)
+    moment = Moment(*vector("moment", values["moment"], 2, 1e18))
+    task = Task(
+        Problem.from_dict(values["problem"]),
+        (name,),
+        (noise_from_dict(values["noise"]),),
+        (moment,),
+        schedule_from_dict(values["schedule"]),
+        Average(values["average"], checks.not_negative("after", values["after"], 1e100)),
+        bool(values["estimate"]),
+    )
+    _refuse_wild(task)
+    return task
+
+
+def _refuse_wild(task: Task) -> None:
+    """Refuse step sizes that could take the weights to infinity, where a mechanism would pass NaN on.
+
+    Every schedule's largest step is its first: the clock and the step count grow.
+    """
+    moment = task.moments[0].at(task.problem.batch_size)
+    if not (moment >= 1e-18 and task.moments[0].per_row >= -1e-9 and task.problem.ball <= LARGEST):
+        raise ValueError("task must have positive moments and a ball of at most 1e9, got others")
+    if not 0.0 <= float(task.schedule(1, moment, 1.0 / moment)) <= LARGEST:
+        raise ValueError(f"task must have steps of at most {LARGEST:g}, got longer ones")

@@ -1,0 +1,193 @@
+"""A site's policy: what it holds, what it allows, and why it refuses the rest. The file is the site's alone.
+
+A reason for a refusal is made of the policy, the request and the ledger's account only. None depends on the value of
+any row, so none tells anything of one.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.io.refusals import located
+from uneven.ledger import LEAST, MOST
+from uneven.noise import Noise
+
+MODES = ("relay", "oracle")
+
+
+class Refused(ValueError):  # noqa: N818 (it says what happened)
+    """A site does not do what it was asked; the message is for the server to show."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a ``site.toml`` says, checked.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the file is; paths in it are relative to this.
+    name : str
+        Of the site, and of the source that it is in the server's plan.
+    data : str
+        File with its rows.
+    label : str
+        Column of the labels.
+    features : tuple of str
+        Columns that may be learned from, in this order.
+    classes : tuple
+        The two classes, in order: a public statement, not a finding.
+    row_norm : float
+        Public bound on the norm of rows; longer ones are shrunk to it.
+    epsilon : float or None
+        The most that one release of a row may cost; None for rows without privacy, which have to be declared so
+        (``private = false``).
+    budget : float or None
+        The most that a row may spend in all.
+    jobs : tuple of str
+        Names of jobs that are allowed; ``*`` stands for any characters.
+    modes : tuple of str
+        Of "relay" and "oracle".
+    noises : tuple of str
+        Kinds of noise that count as protection.
+    id : str or None
+        Column by which the ledger knows the rows; None is their place in the file.
+    ledger, releases : str
+        Files for the account of the rows and for the answers that were given.
+    seed : int or None
+        For rehearsals and tests: noise that can be repeated protects nobody.
+    """
+
+    folder: Path
+    name: str
+    data: str
+    label: str
+    features: tuple[str, ...]
+    classes: tuple[Any, ...]
+    row_norm: float = 1.0
+    epsilon: float | None = None
+    budget: float | None = None
+    jobs: tuple[str, ...] = ("*",)
+    modes: tuple[str, ...] = MODES
+    noises: tuple[str, ...] = ("local-privacy",)
+    id: str | None = None
+    ledger: str = "ledger.db"
+    releases: str = "releases.db"
+    seed: int | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether its rows are protected."""
+        return self.epsilon is not None
+
+    @property
+    def class_values(self) -> NDArray[Any]:
+        """Classes as an array."""
+        return np.array(self.classes)
+
+    def path(self, name: str) -> Path:
+        """File of this name beside the policy's."""
+        return self.folder / name
+
+
+KEYS = ("private", *(key for key in Policy.__dataclass_fields__ if key != "folder"))
+NEEDED = ("name", "data", "label", "features", "classes")
+
+
+def read_policy(path: str | Path) -> Policy:
+    """Read a ``site.toml``; what is wrong with it is said in one line that names the file and the key."""
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} must be a site's policy file, got none; 'uneven site init' writes one")
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} must be TOML: {error}") from None
+    with located(str(file)):
+        return parse_policy(file.absolute().parent, values)
+
+
+def parse_policy(folder: Path, values: Mapping[str, Any]) -> Policy:
+    """Policy of plain values, or a refusal that names the key."""
+    checks.only_keys("a site's policy", values, KEYS)
+    checks.needed_keys("a site's policy", values, NEEDED)
+    private = values.get("private", True)
+    if not isinstance(private, bool):
+        raise ValueError(f"private must be true or false, got {checks.shown(private)}")
+    given = {key: value for key, value in values.items() if key != "private"}
+    for key in ("epsilon", "budget"):
+        if private:
+            checks.needed_keys("the policy of a site with private rows", values, (key,))
+            given[key] = checks.positive(key, values[key], LEAST, MOST)
+        elif key in values:
+            raise ValueError(f"{key} must be left out where private = false, got {checks.shown(values[key])}")
+    for key in ("name", "data", "label", "id", "ledger", "releases"):
+        if key in given:
+            checks.text(key, given[key])
+    for key in ("features", "jobs", "modes", "noises"):
+        if key in given:
+            given[key] = _texts(key, given[key])
+    for mode in given.get("modes", ()):
+        checks.one_of("modes", mode, MODES)
+    given["classes"] = _classes(given["classes"])
+    given["row_norm"] = checks.positive("row_norm", values.get("row_norm", 1.0))
+    if "seed" in given:
+        given["seed"] = checks.whole("seed", given["seed"], least=0)
+    return Policy(folder, **given)
+
+
+def _texts(key: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ValueError(f"{key} must be a list of at least one name, got {checks.shown(values)}")
+    return tuple(checks.text(key, one) for one in values)
+
+
+def _classes(values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != 2:
+        raise ValueError(f"classes must be a list of two labels, got {checks.shown(values)}")
+    if type(values[0]) is not type(values[1]) or not isinstance(values[0], str | int) or not values[0] < values[1]:
+        raise ValueError(f"classes must be two labels of one kind, in order; got {checks.shown(values)}")
+    return tuple(values)
+
+
+def refuse_job(policy: Policy, name: Any, mode: str) -> None:
+    """Refuse a job that the policy does not allow."""
+    if not isinstance(name, str) or not any(fnmatchcase(name, allowed) for allowed in policy.jobs):
+        raise Refused(f"job {checks.shown(name)} is not among those that {policy.name!r} allows")
+    if mode not in policy.modes:
+        raise Refused(f"{policy.name!r} does not answer in mode {mode!r}; it answers in {', '.join(policy.modes)}")
+
+
+def refuse_schema(policy: Policy, features: Any, classes: Any, row_norm: Any) -> None:
+    """Refuse other columns, classes or row norm than the site's, before a single row is spent."""
+    for what, asked, held in (
+        ("features", features, list(policy.features)),
+        ("classes", classes, list(policy.classes)),
+        ("row_norm", row_norm, policy.row_norm),
+    ):
+        if json.dumps(asked) != json.dumps(held):  # as text, so that true is not 1
+            raise Refused(f"{what} must be {checks.shown(held)} for {policy.name!r}, got {checks.shown(asked)}")
+
+
+def refuse_noise(policy: Policy, noise: Noise) -> None:
+    """Refuse less protection than the policy asks for."""
+    if policy.epsilon is None:
+        return
+    if noise.kind not in policy.noises or noise.epsilon_per_row is None:
+        accepted = ", ".join(policy.noises)
+        raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.kind)}")
+    if noise.epsilon_per_row > policy.epsilon * (1.0 + 1e-9):
+        raise Refused(
+            f"epsilon of {policy.name!r} must be at most {policy.epsilon:g} for one release, "
+            f"got {noise.epsilon_per_row:g}"
+        )

@@ -1,0 +1,95 @@
+"""The steps of one source, where its rows are: all of them at once (relay), or one mini-batch at a time (oracle)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine import (
+    Chunk,
+    State,
+    Task,
+    checked_rows,
+    compiled_advance,
+    generator,
+    iterate_chunks,
+    measure_gradient,
+)
+from uneven.engine.reference import step_moment, take_step
+
+Array = NDArray[np.float64]
+Tick = Callable[[int], None]
+NO_GROUP = np.zeros(0, dtype=np.int64)
+
+
+def run_segment(state: State, task: Task, data: Any, seed: int | None, tick: Tick = lambda _: None) -> State:
+    """State after one pass over the rows of one source, each gradient made private before it touches the weights.
+
+    Draws are those of a local run: with the same seed the states are equal to the bit.
+    """
+    (name,) = task.names
+    noise = generator(seed, 0, name, "noise")
+    for chunk in _chunks(task, data, seed):
+        state = compiled_advance(state, task, chunk, noise)
+        tick(len(chunk.y))
+    return state
+
+
+def _chunks(task: Task, data: Any, seed: int | None, steps: int | None = None) -> Iterator[Chunk]:
+    (name,) = task.names
+    rows = checked_rows(name, data, task.problem.n_features)
+    return iterate_chunks((name,), [rows], task.problem, generator(seed, 0, name, "order"), steps)
+
+
+class Batches:
+    """Mini-batches of one source that answer one after the other, each once.
+
+    Parameters
+    ----------
+    task : Task
+    data : (X, y) or Stream
+    order : int
+        Seed of the rows' order, so that batches that were used before can be passed over.
+    used : int
+        How many were.
+    seed : int or None
+        Of the noise; None draws it from a cryptographic generator.
+    """
+
+    def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None) -> None:
+        self.task, self._noise = task, generator(seed, 0, task.names[0], "noise")
+        self._left = islice(_chunks(task, data, order, steps=1), used, None)
+
+    def answer(self, weights: Array) -> dict[str, Any] | None:
+        """Sum of the next batch's gradients at the weights as the noise releases them; None when none is left.
+
+        A batch of which every row was silent has nothing to say: its sum, the rounding's own noise, is left out.
+        """
+        chunk = next(self._left, None)
+        if chunk is None:
+            return None
+        total, state = measure_gradient(State(weights), self.task, chunk, self._noise)
+        (silent,), (released,) = state.silent.values() or (0,), state.released.values() or (0,)
+        return {
+            "total": [] if silent == len(chunk.y) else total.tolist(),
+            "rows": len(chunk.y),
+            "silent": silent,
+            "released": released,
+        }
+
+
+def apply_answer(state: State, task: Task, answer: dict[str, Any]) -> State:
+    """State after the step that the server takes by a site's answer: w ← Π(w - η(λw + total/m))."""
+    (name,), rows = task.names, int(answer["rows"])
+    total = np.array(answer["total"] or np.zeros(task.problem.n_features))
+    gradient = task.problem.alpha * state.weights + total / rows
+    after = take_step(state, task, gradient, step_moment(state, task, NO_GROUP, rows), rows)
+    counts = {key: {**getattr(state, key)} for key in ("silent", "released")}
+    if answer["released"]:
+        for key, held in counts.items():
+            held[name] = held.get(name, 0) + int(answer[key])
+    return State(**{**vars(after), **counts})

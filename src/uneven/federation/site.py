@@ -1,0 +1,313 @@
+"""A site: its rows, its policy and its ledger, and the answers it gives. Whatever the server asks, these decide.
+
+1. The rows are read and checked against the site's own policy when it starts. A site whose rows do not pass does not
+   start, so no later refusal depends on a row.
+2. A request is compared with the policy: job, mode, columns, classes, row norm, kind of noise and ε.
+3. The release is entered and its rows are charged, once for each job and segment, before anything is computed.
+4. The answer is kept before it is sent; a repeated request gets the same answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.engine import State, Task
+from uneven.federation.messages import (
+    digest,
+    read_message,
+    state_from_dict,
+    state_to_dict,
+    task_from_dict,
+    vector,
+    write_message,
+)
+from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, refuse_schema
+from uneven.federation.releases import Releases
+from uneven.federation.segments import Batches, run_segment
+from uneven.io import Table, open_table
+from uneven.ledger import BudgetExceeded, Ledger
+from uneven.settings import Settings
+from uneven.training.grouping import group_pieces
+from uneven.training.job import Job
+from uneven.training.rows import Piece
+from uneven.training.scaling import stated_scale
+from uneven.training.scan import Scan, scan_rows
+
+log = logging.getLogger("uneven.site")
+
+PATIENCE = 0.1
+"""Seconds that a request waits for a segment before the site says how far it is."""
+
+Reply = str | tuple[str, Future[str], list[int]]
+"""Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
+
+JOB_KEYS = ("kind", "job", "name", "number", "features", "classes", "row_norm", "intercept", "private", "task")
+
+
+@dataclass(frozen=True)
+class SiteRows:
+    """Rows of a site's file."""
+
+    table: Table
+    policy: Policy
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns learned from."""
+        return len(self.policy.features)
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Rows piece by piece, in the file's order."""
+        policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
+        for X, y, said in self.table.read(policy.label, policy.features, columns, checked):
+            ids = None if policy.id is None else said[policy.id]
+            yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A checked request for a segment: which release it is, the digest of its text, the task, and how to scale rows."""
+
+    release: str
+    request: str
+    task: Task
+    intercept: bool
+    private: bool
+
+
+class Site:
+    """One site; `answer` takes a request and returns the reply, both as text."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        with ExitStack() as files:
+            _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
+            self._rows = SiteRows(open_table(policy.path(policy.data)), policy)
+            self.scan = _checked_scan(policy, self._rows)
+            self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
+            self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
+            self._worker = files.enter_context(ThreadPoolExecutor(1))
+            self._files = files.pop_all()
+        self._one_at_a_time = threading.Lock()
+        self._running: dict[str, tuple[Future[str], list[int]]] = {}
+        self._batches: dict[str, Batches] = {}
+
+    def close(self) -> None:
+        """Finish what is running and let go of the site's files."""
+        self._files.close()
+
+    def answer(self, text: str | bytes | bytearray) -> str:
+        """Reply to a request; what is refused or fails is said in one line that tells nothing of the rows."""
+        try:
+            with self._one_at_a_time:
+                reply = self._handle(text if isinstance(text, str) else bytes(text).decode())
+            return reply if isinstance(reply, str) else self._report(*reply)
+        except Refused as reason:
+            log.warning("refused: %s", reason)
+            return write_message({"refused": str(reason)})
+        except Exception:
+            log.exception("a request could not be answered")
+            return write_message({"failed": f"{self.policy.name!r} could not answer; its own log says why"})
+
+    def _handle(self, text: str) -> Reply:
+        try:
+            message = read_message(text)
+            kind = checks.one_of("kind", message.get("kind"), tuple(self._handlers))
+        except ValueError as reason:
+            raise Refused(str(reason)) from None
+        return self._handlers[kind](message, text)
+
+    @property
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], str], Reply]]:
+        return {"describe": self._describe, "relay": self._relay, "open": self._open, "step": self._step}
+
+    # What is there
+
+    def _describe(self, message: dict[str, Any], _text: str) -> str:
+        policy = self.policy
+        refuse_job(policy, message.get("name"), str(message.get("mode")))
+        return write_message(
+            {
+                "site": policy.name,
+                "rows": self.scan.rows,
+                "features": list(policy.features),
+                "classes": list(policy.classes),
+                "row_norm": policy.row_norm,
+                "epsilon": policy.epsilon,
+                "simulated": policy.seed is not None,
+            }
+        )
+
+    # One message a site
+
+    def _relay(self, message: dict[str, Any], text: str) -> Reply:
+        asked = self._check(message, text, "relay", ("state",))
+        with _refusing():
+            state = state_from_dict(message.get("state"), asked.task.problem.n_features)
+        if (kept := self._kept(asked.release, 0, asked.request)) is not None:
+            return kept
+        if asked.release not in self._running:
+            self._claim(asked)
+            done: list[int] = []
+            self._running[asked.release] = self._worker.submit(partial(self._run, asked, state, done)), done
+        return asked.release, *self._running[asked.release]
+
+    def _run(self, asked: Asked, state: State, done: list[int]) -> str:
+        after = run_segment(state, asked.task, self._data(asked), self.policy.seed, done.append)
+        text = write_message({"state": state_to_dict(after), "rows": self.scan.rows})
+        with self._one_at_a_time:
+            self.releases.keep(asked.release, 0, asked.request, text)
+        return text
+
+    def _report(self, release: str, future: Future[str], done: list[int]) -> str:
+        """The result of a running segment if it is there soon, else how far it is."""
+        wait([future], PATIENCE)
+        if not future.done():
+            return write_message({"working": {"rows": sum(done), "of": self.scan.rows}})
+        with self._one_at_a_time:
+            self._running.pop(release, None)
+        return future.result()
+
+    # One message a step
+
+    def _open(self, message: dict[str, Any], text: str) -> str:
+        asked = self._check(message, text, "oracle")
+        if asked.task.noises[0].compiled(asked.task.problem) is None:
+            raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
+        if asked.release not in self._batches:
+            order = self._claim(asked)
+            used = self.releases.count(asked.release)
+            self._batches[asked.release] = Batches(asked.task, self._data(asked), order, used, self.policy.seed)
+        return write_message({"rows": self.scan.rows})
+
+    def _step(self, message: dict[str, Any], text: str) -> str:
+        with _refusing():
+            checks.only_keys("a request", message, ("kind", "job", "number", "step", "weights"))
+            release, step = _release(message), checks.whole("step", message.get("step"), least=0)
+        if (kept := self._kept(release, step, digest(text))) is not None:
+            return kept
+        if release not in self._batches:
+            return write_message({"closed": release})
+        if step != (expected := self.releases.count(release)):
+            raise Refused(f"step must be {expected}, the next one, got {step}: steps come in order, each once")
+        batches = self._batches[release]
+        with _refusing():
+            weights = vector("weights", message.get("weights"), batches.task.problem.n_features)
+        return self._release_step(batches, weights, step, release, digest(text))
+
+    def _release_step(self, batches: Batches, weights: Any, step: int, release: str, request: str) -> str:
+        """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
+        del self._batches[release]
+        if (answer := batches.answer(weights)) is None:
+            raise Refused(f"step must be below {step}, got {step}: every row was used once")
+        reply = write_message(answer)
+        self.releases.keep(release, step, request, reply)
+        self._batches[release] = batches
+        return reply
+
+    # What both share
+
+    def _check(self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()) -> Asked:
+        """The request, if the policy allows it."""
+        policy = self.policy
+        with _refusing():
+            checks.only_keys("a request", message, (*JOB_KEYS, *more))
+            checks.needed_keys("a request", message, (*JOB_KEYS, *more))
+            release, task = _release(message), task_from_dict(message["task"], policy.name)
+        refuse_job(policy, message["name"], mode)
+        refuse_schema(policy, message["features"], message["classes"], message["row_norm"])
+        refuse_noise(policy, task.noises[0])
+        asked = Asked(release, digest(text), task, bool(message["intercept"]), bool(message["private"]))
+        if task.problem.norms != "largest" or task.problem.n_features != self._rows.n_features + asked.intercept:
+            raise Refused("task must be for rows in the unit ball, with a weight for each column; got another")
+        return asked
+
+    def _kept(self, release: str, step: int, request: str) -> str | None:
+        """Answer that was given before; None if there was none."""
+        if (kept := self.releases.find(release, step)) is None:
+            return None
+        if kept[0] != request:
+            raise Refused(f"{release!r} was answered for another request; each row is released once")
+        return kept[1]
+
+    def _claim(self, asked: Asked) -> int:
+        """Enter the release and charge its rows, once; the seed of their order."""
+        policy, epsilon = self.policy, asked.task.noises[0].epsilon_per_row
+        entry = self.releases.entry(asked.release)
+        if entry is None:
+            if self.ledger.claimed(asked.release):
+                raise Refused(f"{asked.release!r} was charged, but what was released is not on record")
+            entry = asked.request, secrets.randbits(63) if policy.seed is None else policy.seed
+            self.releases.enter(asked.release, *entry)
+        if entry[0] != asked.request:
+            raise Refused(f"{asked.release!r} was begun for another request; each row is released once")
+        if policy.private:
+            assert epsilon is not None
+            try:
+                charges = [(policy.name, self._ids(), epsilon)]
+                self.ledger.charge_all(charges, policy.budget, claim=asked.release)
+            except BudgetExceeded:
+                raise Refused(
+                    f"rows of {policy.name!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
+                    "nothing was charged"
+                ) from None
+        return entry[1]
+
+    def _ids(self) -> NDArray[np.int64]:
+        return np.arange(self.scan.rows) if self.scan.row_id is None else self.scan.row_id
+
+    def _data(self, asked: Asked) -> Any:
+        scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
+        assert scale is not None
+        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.task.noises[0]})
+        job = Job(self._rows, Settings(), self.scan, groups, scale)
+        return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]
+
+
+class _refusing:  # noqa: N801 (used as a statement)
+    """Turn what is wrong with a message into a refusal: it says what is in the message, and nothing else."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if isinstance(error, ValueError | TypeError | KeyError | AttributeError) and not isinstance(error, Refused):
+            raise Refused(str(error)) from None
+
+
+def _release(message: dict[str, Any]) -> str:
+    """Name of a release: the job's and the segment's number."""
+    return f"{checks.text('job', message.get('job'))}/{checks.whole('number', message.get('number'), least=0)}"
+
+
+def _hold(lock: Any, policy: Policy) -> None:
+    """Hold the site's folder until the process ends, however it ends: two processes could release a row each."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
+
+
+def _checked_scan(policy: Policy, rows: SiteRows) -> Scan:
+    """The site's rows, refused where they are not what its policy says: for its operator only."""
+    scan = scan_rows(rows, policy.row_norm, policy.class_values, ())
+    if scan.sparse and policy.private:
+        raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
+    if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":
+        raise ValueError(f"{policy.id} of {policy.data} must be whole numbers, got {scan.row_id.dtype}")
+    if scan.row_id is not None and len(np.unique(scan.row_id)) < scan.rows:
+        raise ValueError(f"{policy.id} of {policy.data} must be distinct, got the same id more than once")
+    return scan

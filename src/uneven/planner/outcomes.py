@@ -1,0 +1,38 @@
+"""What a run did to its plan: learned to convergence, randomised labels first, or left what the theorems are about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from uneven.noise import Noise
+from uneven.planner.guarantees import warn_unprotected
+
+if TYPE_CHECKING:
+    from uneven.planner.planning import Plan
+
+
+def void_bound(planned: Plan, why: str) -> Plan:
+    """The plan without a bound: what was run is not what its theorem is about."""
+    return replace(planned, bound=math.inf, excess_bound=None, void=why)
+
+
+def mark_converged(planned: Plan) -> Plan:
+    """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
+    note = (
+        "Learned to convergence, since all rows may be read again: the step sizes and bounds are those of a single "
+        "pass, which was not needed."
+    )
+    names = tuple(source.name for source in planned.sources)
+    return replace(planned, converged=names, caveats=(note, *planned.caveats))
+
+
+def declare_noises(planned: Plan, noises: Mapping[str, Noise]) -> Plan:
+    """The plan with each source's noise as declared, where private labels were randomised before it was made."""
+    labels = {name: noise for name, noise in noises.items() if noise.observed is not noise}
+    sources = tuple(replace(source, noise=labels.get(source.name, source.noise)) for source in planned.sources)
+    if sources == planned.sources:
+        return planned
+    return replace(planned, sources=sources, caveats=(*warn_unprotected(sources), *planned.caveats))

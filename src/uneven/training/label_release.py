@@ -1,0 +1,86 @@
+"""Private labels are randomised once, charged first: what is learned from them then is post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine import repeated
+from uneven.noise import LabelPrivacy
+from uneven.training.grouping import Grouped
+from uneven.training.rows import Piece, Rows
+
+
+@dataclass(frozen=True)
+class ReleasedRows:
+    """Rows whose private labels are as released: the same ones are flipped at every reading, so it is one release.
+
+    Attributes
+    ----------
+    rows : Rows
+    groups : Grouped
+        With the noises as declared.
+    classes : array of shape (2,)
+    draws : dict
+        For each source of `LabelPrivacy`, a function whose generators all give the same numbers.
+    """
+
+    rows: Rows
+    groups: Grouped
+    classes: NDArray[Any]
+    draws: Mapping[str, Callable[[], np.random.Generator]]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.rows.n_features
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Pieces as they come, with labels as released."""
+        rngs, first = {name: draw() for name, draw in self.draws.items()}, 0
+        # Rows known by their place among all rows are always all read: `first` must count them.
+        for piece in self.rows.pieces(checked, only if self.groups.index is None else None):
+            flipped = np.zeros(len(piece.y), dtype=bool)
+            for name, rng in rngs.items():
+                mine, noise = self._rows_of(name, piece, first), self.groups.noises[name]
+                assert isinstance(noise, LabelPrivacy)
+                flipped[mine] = noise.draw_flips(len(mine), rng)
+            first += len(piece.y)
+            yield replace(piece, y=flip(piece.y, flipped, self.classes))
+
+    def _rows_of(self, name: str, piece: Piece, first: int) -> NDArray[np.int64]:
+        """Numbers of the piece's rows that are of this source."""
+        count = len(piece.y)
+        if self.groups.index is not None:
+            return np.flatnonzero(self.groups.index[first : first + count] == self.groups.names.index(name))
+        return np.arange(count if piece.source in (name, None) else 0)
+
+
+def release_labels(rows: Rows, groups: Grouped, classes: NDArray[Any], seed: int | None, run: int = 0) -> ReleasedRows:
+    """Rows with the labels of every source of `LabelPrivacy` randomised; charge them first."""
+    draws = {name: repeated(seed, run, name, "labels") for name in private_labels(groups)}
+    return ReleasedRows(rows, groups, classes, draws)
+
+
+def private_labels(groups: Grouped) -> list[str]:
+    """Sources whose labels are to be randomised."""
+    return [name for name, noise in groups.noises.items() if isinstance(noise, LabelPrivacy)]
+
+
+def observed(groups: Grouped) -> Grouped:
+    """The same rows with the noise that the learner gets them with."""
+    return groups.with_noises({name: noise.observed for name, noise in groups.noises.items()})
+
+
+def flip(y: NDArray[Any], flipped: NDArray[np.bool_], classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of two classes with those that `flipped` marks turned into the other class.
+
+    >>> flip(np.array(["no", "yes"]), np.array([False, True]), np.array(["no", "yes"])).tolist()
+    ['no', 'no']
+    """
+    other = np.where(np.asarray(y == classes[1], dtype=bool), classes[0], classes[1])
+    return np.asarray(np.where(flipped, other, y))

@@ -1,0 +1,72 @@
+"""Three sites with rows of their own, as folders with a policy file, and the sources.toml that describes them."""
+
+import json
+
+import numpy as np
+
+from uneven.federation.policy import read_policy
+from uneven.federation.site import Site
+
+FEATURES = ["a", "b", "c", "d"]
+EPSILON = {"east": 2.0, "north": 4.0, "west": 1.0}
+ROWS = {"east": 260, "north": 333, "west": 140}
+DIRECTION = np.array([1.0, -0.5, 0.25, 0.0])
+
+
+def make_rows(name, rows, seed=0):
+    rng = np.random.default_rng([seed, *name.encode()])
+    X = rng.normal(size=(rows, len(FEATURES)))
+    X *= rng.uniform(0.2, 1.1, (rows, 1)) / np.linalg.norm(X, axis=1, keepdims=True)  # some are longer than 1
+    y = (X @ DIRECTION + 0.1 * rng.normal(size=rows) > 0).astype(int)
+    return X, y
+
+
+def make_folders(root, seed=7, rows=ROWS, top=None, **more):
+    """A folder a site, with its rows and its policy; and sources.toml with and without the data."""
+    for name, count in rows.items():
+        folder = root / name
+        folder.mkdir()
+        X, y = make_rows(name, count)
+        lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
+        (folder / "rows.csv").write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")
+        (folder / "site.toml").write_text(policy_text(name, seed=seed, **more))
+    for file, data in (("local.toml", True), ("sources.toml", False)):
+        (root / file).write_text(sources_text(rows, data, **(top or {})))
+
+
+def policy_text(name, **more):
+    values = {"name": name, "data": "rows.csv", "label": "y", "features": FEATURES, "classes": [0, 1]}
+    values |= {"epsilon": EPSILON[name], "budget": EPSILON[name], **more}
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items() if value is not None)
+
+
+def sources_text(rows, data, batch_size=20, **more):
+    top = {"label": "y", "features": FEATURES, "alpha": 0.01, "batch_size": batch_size, "row_norm": 1.0, **more}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in top.items()]
+    for name, count in rows.items():
+        where = f'data = "{name}/rows.csv"' if data else f"rows = {count}"
+        noise = f'{{ kind = "local-privacy", epsilon = {EPSILON[name]} }}'
+        lines += ["[[source]]", f'name = "{name}"', where, f"noise = {noise}"]
+    return "\n".join(lines) + "\n"
+
+
+class Network:
+    """Sites in this process; every message that crosses is kept."""
+
+    def __init__(self, root, names=ROWS):
+        self.sites = {name: Site(read_policy(root / name / "site.toml")) for name in names}
+        self.messages = []
+
+    def call(self, site, text):
+        if site not in self.sites:
+            raise TimeoutError(site)
+        reply = self.sites[site].answer(text)
+        self.messages.append((site, text, reply))
+        return reply
+
+    def ask(self, site, **message):
+        return json.loads(self.call(site, json.dumps(message)))
+
+    def close(self):
+        for site in self.sites.values():
+            site.close()

@@ -1,0 +1,172 @@
+"""A federated run is the local run: the same plan, the same draws, the same weights."""
+
+import json
+
+import numpy as np
+import pytest
+from sites import EPSILON, FEATURES, ROWS, Network, make_rows
+
+from uneven.federation.messages import STATE_KEYS
+from uneven.federation.server import Ask, federate
+from uneven.io import read_sources
+from uneven.training.files import train_files
+
+SETTINGS = [
+    {},
+    {"moments": "estimated", "average": "growing"},
+    {"strategy": "two-rates", "fit_intercept": False, "features": FEATURES},
+    {"strategy": "averaged", "loss": "hinge", "clip": "none"},
+]
+
+
+def both(tmp_path, network, mode):
+    local = train_files(read_sources(tmp_path / "local.toml"), seed=7)
+    return local, federate(read_sources(tmp_path / "sources.toml"), Ask(network.call, 1.0), tmp_path / "job", mode=mode)
+
+
+@pytest.mark.parametrize("top", SETTINGS, ids=str)
+def test_relay_equals_the_local_run_to_the_bit(tmp_path, network, top):
+    local, federated = both(tmp_path, network(top=top), "relay")
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    np.testing.assert_array_equal(federated.model.intercept, local.model.intercept)
+    assert federated.plan == local.plan
+    assert federated.state.silent == local.trained.states[0].silent
+    assert federated.model.privacy_spent == local.model.privacy_spent == EPSILON
+    assert federated.simulated
+    assert federated.left_out == {}
+
+
+@pytest.mark.parametrize("top", SETTINGS, ids=str)
+def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
+    """Gradients are summed in the same order; the step is taken in NumPy, a few roundings of 1e-16 away a step."""
+    sites = network(top=top)
+    local, federated = both(tmp_path, sites, "oracle")
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
+    assert federated.state.step == local.plan.steps == sum(-(-rows // 20) for rows in ROWS.values())
+    assert federated.state.silent == local.trained.states[0].silent
+    assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message a step
+
+
+def test_relay_is_one_message_a_site(tmp_path, network):
+    sites = network()
+    both(tmp_path, sites, "relay")
+    assert [site for site, *_ in sites.messages] == ["east", "north", "west", "west", "east", "north"]
+
+
+@pytest.mark.parametrize("mode", ["relay", "oracle"])
+def test_what_crosses_the_wire_is_weights_and_counts(tmp_path, network, mode):
+    sites = network(seed=None)
+    federated = federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job", mode=mode)
+    replies = [json.loads(reply) for _, _, reply in sites.messages]
+    allowed = {"rows", "site", "features", "classes", "row_norm", "epsilon", "simulated"}  # what a site says of itself
+    allowed |= {"state", *STATE_KEYS, *ROWS, "total", "silent", "released"}
+    assert {key for reply in replies for key in keys_of(reply)} <= allowed
+    longest = max(len(one) for reply in replies for one in lists_of(reply))
+    assert longest == len(FEATURES) + 1 == federated.plan.problem.n_features
+    values = {value for name in ROWS for value in make_rows(name, ROWS[name])[0].ravel().tolist()}
+    sent = {value for reply in replies for one in lists_of(reply) for value in one if isinstance(value, float)}
+    assert len(sent) > 10
+    assert not values & sent
+
+
+def keys_of(value):
+    if isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from keys_of(one)
+
+
+def lists_of(value):
+    if isinstance(value, list):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from lists_of(one)
+
+
+def test_noise_without_a_seed_differs_from_run_to_run(tmp_path, network):
+    sites = network(seed=None, budget=100.0)
+    file = read_sources(tmp_path / "sources.toml")
+    models = [federate(file, Ask(sites.call, 1.0), tmp_path / job).model for job in "ab"]
+    assert (models[0].coef != models[1].coef).all()
+
+
+# Sites that are away, refuse, or do not fit
+
+
+def test_a_site_that_does_not_answer_is_left_out_and_the_result_says_so(tmp_path, network):
+    sites = network()
+    away = Network.__new__(Network)
+    away.sites, away.messages = {name: sites.sites[name] for name in ("east", "west")}, []
+    federated = federate(read_sources(tmp_path / "sources.toml"), Ask(away.call, 0.05), tmp_path / "job")
+    assert federated.used == ("west", "east")
+    assert federated.left_out == {"north": "no answer from 'north' for 0.05 s"}
+    assert set(federated.model.privacy_spent) == {"east", "west"}
+
+
+def test_a_site_lost_on_the_way_is_left_out(tmp_path, network):
+    sites = network()
+
+    def call(site, text):
+        if site == "east" and '"task"' in text:
+            raise ConnectionResetError
+        return sites.call(site, text)
+
+    federated = federate(read_sources(tmp_path / "sources.toml"), Ask(call, 0.05), tmp_path / "job")
+    assert federated.used == ("west", "north")
+    assert "no answer" in federated.left_out["east"]
+    assert federated.state.step == 7 + 17
+
+
+@pytest.mark.parametrize(
+    ("what", "other", "message"),
+    [
+        ("features", ["a", "b", "c"], "features of site 'north' must be"),
+        ("classes", [0, 2], "classes of site 'north' must be"),
+        ("row_norm", 2.0, "row_norm of site 'north' must be 1.0"),
+    ],
+)
+def test_sites_that_do_not_fit_are_found_before_a_row_is_spent(tmp_path, network, what, other, message):
+    sites = network()
+
+    def call(site, text):
+        reply = json.loads(sites.call(site, text))
+        return json.dumps(reply | {what: other} if site == "north" else reply)
+
+    with pytest.raises(ValueError, match=message):
+        federate(read_sources(tmp_path / "sources.toml"), Ask(call, 1.0), tmp_path / "job")
+    assert all(site.ledger.sources() == {} for site in sites.sites.values())
+
+
+@pytest.mark.parametrize(
+    ("top", "message"),
+    [({"strategy": "arbitrary"}, "strategy must use one source after the other"), ({"passes": 2}, "passes must be 1")],
+)
+def test_what_sites_cannot_do_is_refused(tmp_path, network, top, message):
+    sites = network(top=top)
+    with pytest.raises(ValueError, match=message):
+        federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
+    assert not any('"task"' in text for _, text, _ in sites.messages)
+
+
+def test_a_server_that_stopped_goes_on_where_it_was(tmp_path, network):
+    """The second life of the server asks for the third segment only, and comes to the same weights."""
+    sites, file = network(seed=7), read_sources(tmp_path / "sources.toml")
+    local = train_files(read_sources(tmp_path / "local.toml"), seed=7)
+
+    def dies(site, text):
+        if site == "north" and '"task"' in text:
+            raise KeyboardInterrupt
+        return sites.call(site, text)
+
+    with pytest.raises(KeyboardInterrupt):
+        federate(file, Ask(dies, 1.0), tmp_path / "job")
+    before = len(sites.messages)
+    federated = federate(file, Ask(sites.call, 1.0), tmp_path / "job")
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    assert len(sites.messages) == before + 1
+    again = federate(file, Ask(sites.call, 1.0), tmp_path / "job")  # a finished job is not run again
+    np.testing.assert_array_equal(again.model.coef, local.model.coef)
+    assert len(sites.messages) == before + 1
+    with pytest.raises(ValueError, match="must be the folder of this job"):
+        federate(file, Ask(sites.call, 1.0), tmp_path / "job", mode="oracle")

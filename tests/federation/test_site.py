@@ -1,0 +1,276 @@
+"""A site decides: what it refuses and why, and that no row is released twice, whatever is asked or repeated."""
+
+import json
+
+import numpy as np
+import pytest
+from sites import EPSILON, FEATURES, ROWS, Network, policy_text
+
+import uneven
+from uneven.engine import initial_state, tasks_of
+from uneven.federation.messages import state_to_dict, task_to_dict
+from uneven.federation.policy import read_policy
+from uneven.federation.site import Site
+
+D = len(FEATURES) + 1
+
+
+def request(kind="relay", number=0, job="j", noise=None, state=None, **more):
+    """A request that the site 'east' accepts."""
+    noise = uneven.LocalPrivacy(EPSILON["east"]) if noise is None else noise
+    plan = uneven.plan([uneven.Source("east", ROWS["east"], noise)], D, alpha=0.01, batch_size=20, clip=0.5)
+    values = {"kind": kind, "job": job, "name": "study", "number": number, "features": FEATURES, "classes": [0, 1]}
+    values |= {"row_norm": 1.0, "intercept": True, "private": True, "task": task_to_dict(tasks_of(plan)[0])}
+    if kind == "relay":
+        values["state"] = state_to_dict(initial_state(D) if state is None else state)
+    return values | more
+
+
+def step(number=0, at=0, weights=(0.0,) * D, **more):
+    return {"kind": "step", "job": "j", "number": number, "step": at, "weights": list(weights), **more}
+
+
+def spent(network):
+    return set(network.sites["east"].ledger.spent("east").values())
+
+
+def test_rows_are_charged_before_the_answer(network):
+    sites = network(seed=None)
+    assert spent(sites) == set()
+    assert sites.ask("east", **request())["rows"] == ROWS["east"]
+    assert spent(sites) == {EPSILON["east"]}
+    assert sites.sites["east"].ledger.sources() == {"east": ROWS["east"]}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_replayed_message_releases_nothing(tmp_path, network, restart):
+    """The same text again, of a process that kept nothing in memory: the answer is that of the first time."""
+    sites = network(seed=None)
+    first = sites.call("east", json.dumps(request()))
+    if restart:
+        sites.close()
+        sites.sites = Network(tmp_path).sites
+    assert sites.call("east", json.dumps(request())) == first
+    assert spent(sites) == {EPSILON["east"]}
+
+
+def test_another_request_under_the_same_name_is_refused(network):
+    sites = network(seed=None)
+    sites.ask("east", **request())
+    other = state_to_dict(initial_state(D)) | {"weights": [1.0] * D}
+    assert "each row is released once" in sites.ask("east", **request(state=None) | {"state": other})["refused"]
+    assert spent(sites) == {EPSILON["east"]}
+
+
+@pytest.mark.parametrize("more", [{"number": 1}, {"job": "another"}])
+@pytest.mark.parametrize("kind", ["relay", "open"])
+def test_a_second_pass_is_refused(network, kind, more):
+    sites = network(seed=None)
+    sites.ask("east", **request())
+    reply = sites.ask("east", **request(kind, **more))
+    assert reply == {"refused": "rows of 'east' would exceed their budget of 2 with 2 more; nothing was charged"}
+    assert sites.ask("east", **request(kind, **more)) == reply  # and stays so
+    assert spent(sites) == {EPSILON["east"]}
+
+
+@pytest.mark.parametrize(
+    ("noise", "reason"),
+    [
+        (uneven.LocalPrivacy(2.5), "epsilon of 'east' must be at most 2 for one release, got 2.5"),
+        (uneven.Exact(), "noise of 'east' must be local-privacy, got 'exact'"),
+        (uneven.AdditiveNoise(2.0), "noise of 'east' must be local-privacy, got 'additive'"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["relay", "open"])
+def test_less_protection_than_the_policy_asks_for_is_refused(network, kind, noise, reason):
+    sites = network(seed=None)
+    assert sites.ask("east", **request(kind, noise=noise)) == {"refused": reason}
+    assert spent(sites) == set()
+
+
+NAN, HUGE = float("nan"), 1e300
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"features": ["a", "b", "d", "c"]}, "features must be ['a', 'b', 'c', 'd'] for 'east'"),
+        ({"features": ["a", "b", "c", "d", "secret"]}, "features must be"),
+        ({"classes": [1, 0]}, "classes must be [0, 1] for 'east'"),
+        ({"classes": [False, True]}, "classes must be [0, 1] for 'east'"),
+        ({"row_norm": 5.0}, "row_norm must be 1.0 for 'east', got 5.0"),
+        ({"intercept": False}, "with a weight for each column"),
+        ({"twin": True}, "has no key 'twin'"),
+        ({"passes": 2}, "has no key 'passes'"),
+        ({"seed": 7}, "has no key 'seed'"),
+        ({"kind": "everything"}, "kind must be one of"),
+        ({"number": -1}, "number must be a whole number"),
+        ({"job": ""}, "job must be a non-empty string"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_row_is_spent(network, change, reason):
+    sites = network(seed=None)
+    assert reason in sites.ask("east", **request() | change)["refused"]
+    assert spent(sites) == set()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("state", "weights"), [HUGE] * D),
+        (("state", "weights"), [0.0]),
+        (("state", "weights"), "rows"),
+        (("state", "average"), [1e10] * D),
+        (("state", "twin"), [0.0] * D),
+        (("task", "schedule"), {"kind": "rate", "rate": 1e15}),
+        (("task", "schedule"), {"kind": "precision", "lam": 1e-15, "offset": 0.0}),
+        (("task", "schedule"), {"kind": "os.system"}),
+        (("task", "moment"), [0.0, -1.0]),
+        (("task", "moment"), [0.0, 0.0]),
+        (("task", "problem", "norms"), "rms"),
+        (("task", "problem", "n_features"), 10**9),
+        (("task", "problem", "alpha"), 1e-18),
+        (("task", "noise"), {"kind": "local-privacy", "epsilon": -1.0}),
+    ],
+)
+def test_wild_numbers_are_refused(network, place, value):
+    """Weights or steps that overflow make a gradient NaN for some rows and not for others: a mechanism passes it on."""
+    sites, message = network(seed=None), json.loads(json.dumps(request()))
+    inner = message
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    assert "refused" in sites.ask("east", **message)
+    assert spent(sites) == set()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"kind": NaN}', "\x00", "[" * 100_000])
+def test_what_is_no_message_is_refused(network, text):
+    assert list(json.loads(network().call("east", text))) == ["refused"]
+
+
+def test_nan_weights_are_refused(network):
+    text = json.dumps(request()).replace('"weights": [0.0,', '"weights": [NaN,')
+    assert "without NaN" in network().call("east", text)
+
+
+def test_jobs_and_modes_are_the_sites_to_allow(network):
+    sites = network(jobs=["study-*"], modes=["relay"])
+    assert "job 'study' is not among those" in sites.ask("east", **request())["refused"]
+    assert "does not answer in mode 'oracle'" in sites.ask("east", **request("open", name="study-7"))["refused"]
+    assert "refused" in sites.ask("east", kind="describe", name="other", mode="relay")
+    assert sites.ask("east", kind="describe", name="study-7", mode="relay")["rows"] == ROWS["east"]
+    assert "state" in sites.ask("east", **request(name="study-7"))
+
+
+def test_a_release_whose_record_is_gone_is_not_made_again(tmp_path, network):
+    """The ledger has the charge, but the file of answers was deleted: nothing tells that the answer was never sent."""
+    sites = network(seed=None)
+    sites.ask("east", **request())
+    sites.close()
+    for file in (tmp_path / "east").glob("releases.db*"):
+        file.unlink()
+    sites.sites = Network(tmp_path).sites
+    for _ in range(2):
+        assert "what was released is not on record" in sites.ask("east", **request())["refused"]
+    assert spent(sites) == {EPSILON["east"]}
+
+
+def test_a_failure_tells_nothing_of_the_rows(network, monkeypatch):
+    sites = network(seed=None)
+
+    def fails(*_):
+        raise ValueError("row 17 has the value 0.123")
+
+    monkeypatch.setattr("uneven.federation.site.run_segment", fails)
+    assert sites.ask("east", **request()) == {"failed": "'east' could not answer; its own log says why"}
+    monkeypatch.undo()
+    assert "state" in sites.ask("east", **request())  # nothing was sent: under the same charge it may be done again
+    assert spent(sites) == {EPSILON["east"]}
+
+
+# Step by step
+
+
+def test_steps_come_in_order_each_once(network):
+    sites = network(seed=None)
+    assert sites.ask("east", **step()) == {"closed": "j/0"}
+    assert spent(sites) == set()
+    assert sites.ask("east", **request("open")) == {"rows": ROWS["east"]}
+    assert spent(sites) == {EPSILON["east"]}
+    first = sites.ask("east", **step(at=0))
+    assert sites.ask("east", **step(at=0)) == first
+    assert "answered for another request" in sites.ask("east", **step(at=0, weights=[1.0] * D))["refused"]
+    assert "step must be 1, the next one, got 2" in sites.ask("east", **step(at=2))["refused"]
+    assert "weights must be a list of 5 numbers" in sites.ask("east", **step(at=1, weights=[0.0]))["refused"]
+    rows = [first["rows"], *(sites.ask("east", **step(at=at))["rows"] for at in range(1, 13))]
+    assert rows == [20] * 13
+    assert sum(rows) == ROWS["east"]
+    assert "every row was used once" in sites.ask("east", **step(at=13))["refused"]
+
+
+def test_batches_after_a_restart_are_those_not_used_yet(tmp_path, network):
+    """Without noise the gradients tell which rows answered: over a restart at every step, each row answers once."""
+    names = {"east": policy_text("east", epsilon=None, budget=None, private=False)}
+    sites = network(seed=None)
+    sites.close()
+    (tmp_path / "east" / "site.toml").write_text(names["east"])
+    total = np.zeros(D)
+    for at in range(13):
+        site = Site(read_policy(tmp_path / "east" / "site.toml"))
+        opened = json.loads(site.answer(json.dumps(request("open", noise=uneven.Exact()))))
+        assert opened == {"rows": ROWS["east"]}
+        answer = json.loads(site.answer(json.dumps(step(at=at))))
+        total += answer["total"]
+        site.close()
+    site = Site(read_policy(tmp_path / "east" / "site.toml"))
+    whole = json.loads(site.answer(json.dumps(request("open", 1, noise=uneven.Exact(), job="j"))))
+    assert whole == {"rows": ROWS["east"]}
+    again = sum(np.array(json.loads(site.answer(json.dumps(step(1, at))))["total"]) for at in range(13))
+    site.close()
+    np.testing.assert_allclose(total, again, rtol=1e-6)  # float32 rows, summed in another order
+
+
+def test_silent_rows_cost_nothing_on_the_wire(network):
+    """At a small activity most batches of one row are silent; they answer without a vector."""
+    sites, noise = network(seed=7), uneven.LocalPrivacy(EPSILON["east"], activity=0.1)
+    message = request("open", noise=noise)
+    message["task"]["problem"]["batch_size"] = 1
+    sites.ask("east", **message)
+    answers = [sites.ask("east", **step(at=at)) for at in range(60)]
+    assert {len(one["total"]) for one in answers} == {0, D}
+    assert all((one["total"] == []) == (one["silent"] == 1) for one in answers)
+
+
+# The policy file
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": None}, "needs 'epsilon'"),
+        ({"budget": None}, "needs 'budget'"),
+        ({"private": False}, "epsilon must be left out where private = false"),
+        ({"epsilon": -1.0}, "epsilon must be a positive finite number"),
+        ({"classes": [1, 0]}, "classes must be two labels of one kind, in order"),
+        ({"classes": [0]}, "classes must be a list of two labels"),
+        ({"modes": ["all"]}, "modes must be one of 'relay', 'oracle'"),
+        ({"features": []}, "features must be a list of at least one name"),
+        ({"features": ["a", "nothing"]}, "nothing"),
+        ({"classes": [0, 2]}, "labels must be of the classes"),
+        ({"id": "a"}, "must be whole numbers"),
+        ({"bugdet": 1.0}, "has no key 'bugdet'"),
+        ({"seed": -1}, "seed must be a whole number"),
+    ],
+)
+def test_a_policy_that_does_not_hold_is_refused_at_the_start(tmp_path, network, change, message):
+    network().close()
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", **change))
+    with pytest.raises(ValueError, match=message):
+        Site(read_policy(tmp_path / "east" / "site.toml"))
+
+
+def test_one_process_at_a_time(tmp_path, network):
+    network()
+    with pytest.raises(ValueError, match="must be used by one site at a time"):
+        Site(read_policy(tmp_path / "east" / "site.toml"))
