@@ -133,12 +133,16 @@ def _information(noise: Noise, rows: int, problem: Problem) -> Information:
 
 
 def _energy(noise: Noise, problem: Problem, activity: float) -> float:
-    """Energy of a row's release, and its share of what is added once a batch; E‖g‖² ≤ C²·activity."""
-    share, d = min(max(activity, 0.0), 1.0), problem.n_features
+    """Energy of a row's release, and its share of what is added once a batch."""
+    return _row_energy(noise, problem, activity) + noise.batch_energy(problem) / problem.batch_size
+
+
+def _row_energy(noise: Noise, problem: Problem, activity: float) -> float:
+    share, square = min(max(activity, 0.0), 1.0), problem.gradient_norm**2
     if noise.once_a_batch:
-        return problem.gradient_norm**2 * share + noise.batch_energy(problem) / problem.batch_size
+        return square * share  # no noise of its own, and E‖g‖² ≤ C²·activity
     if isinstance(noise, LocalPrivacy) and noise.by_direction:
-        return problem.gradient_norm**2 * noise.calibration(d).energy(share)
+        return square * noise.calibration(problem.n_features).energy(share)
     return noise.row_energy(problem)
 
 
@@ -310,7 +314,7 @@ class _Source:
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.problem, clip=coordinates.clip)
-        energy = _energy(self.noise, problem, coordinates.activity)
+        energy = _row_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
