@@ -55,7 +55,7 @@ def name_trusted(plan: Plan) -> tuple[str, ...]:
     sites = [repr(s.name) for s in plan.sources if s.name in plan.order and s.noise.once_a_batch]
     if not sites:
         return ()
-    return (f"This machine read the rows of {', '.join(sites)}: it is the one that site privacy trusts with them",)
+    return (f"This machine read the rows of {', '.join(sites)}: it is the one that site privacy trusts with them.",)
 
 
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
