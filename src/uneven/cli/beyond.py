@@ -15,7 +15,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[PANEL]...",
-            help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, wide-mnist, and the first four "
+            help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, site-mnist, wide-mnist, and the first five "
             "-covertype; all if none is named.",
         ),
     ] = None,
