@@ -47,8 +47,9 @@ def with_sketch(
     """The scale with the sketch that is asked for, or that is expected to do best."""
     if settings.sketch is None:
         return scale
-    wide = scaled_problem(settings, scale, n_features, private=True)
-    width = choose_width(settings.sketch, sources, wide, n_features, sparse)
+    described = list(sources)
+    wide = scaled_problem(settings, scale, n_features, True, [source.noise for source in described])
+    width = choose_width(settings.sketch, described, wide, n_features, sparse)
     return replace(scale, columns=n_features, sketch=width) if width else scale
 
 
