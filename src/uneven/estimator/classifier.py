@@ -32,7 +32,7 @@ from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
-READ_ONLY = "a model that was loaded from a file: it can predict but not go on learning"
+READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -317,7 +317,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
         """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
-        model = model_file.load(path)
+        return cls.from_model(model_file.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> UnevenClassifier:
+        """Classifier that predicts by this model."""
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features
