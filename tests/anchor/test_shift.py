@@ -45,6 +45,21 @@ def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
     assert "as far as noise lets one tell" in plausible.describe("clinic")
 
 
+def test_the_level_holds_where_the_variance_was_estimated_from_few_rows():
+    """v is the mean of four squares, as of a column seen four times."""
+    runs, rng = 1000, np.random.default_rng(8)
+    estimated = V * rng.chisquare(4, (runs, 30)) / 4
+    gradients = drawn(0.0, runs, seed=9)
+    loud = 1e6  # releases without noise: all variance is the estimated one
+    g = gradients * np.sqrt(H**2 * V + 1 / loud) / np.sqrt(1 / CLOCK + H**2 * V)
+    few, known = (
+        np.mean([measure_shift(x, loud, H, v, LARGEST, n).p_value < LEVEL for x, v in zip(g, estimated, strict=True)])
+        for n in (np.full(30, 4.0), None)
+    )
+    assert abs(few - LEVEL) < 0.01 + 4 * np.sqrt(LEVEL * (1 - LEVEL) / runs)  # Satterthwaite's is an approximation
+    assert known > 0.2
+
+
 def rows(n, truth, rng, balance=0.0):
     X = rng.uniform(-1, 1, (n, 4)) * 0.45
     X[:, 0] = 0.4

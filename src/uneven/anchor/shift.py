@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.stats import chi2, f
 
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.theory.anchor import theorem_d_mismatch
@@ -40,7 +40,8 @@ class Disagreement:
     Attributes
     ----------
     statistic : float
-        Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees.
+        Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees. Where v_j rests on few
+        rows, the square is first taken down to that of a normal variable as unlikely as it is.
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
@@ -71,7 +72,12 @@ class Disagreement:
 
 
 def measure_shift(
-    gradient: Array, clock: float | Array, curvature: Array, variance: Array, largest: float
+    gradient: Array,
+    clock: float | Array,
+    curvature: Array,
+    variance: Array,
+    largest: float,
+    freedom: Array | None = None,
 ) -> Disagreement:
     """Test whether a mean gradient at the start fits the anchor, and estimate t².
 
@@ -86,6 +92,9 @@ def measure_shift(
     largest : float
         Largest t² that is plausible (`largest_shift`). Without it, chance in directions that hardly curve, where noise
         is largest, would pass for an optimum far away.
+    freedom : array of shape (d,) or None
+        Rows that v rests on in each direction (`Coordinates`); None for v as known. Each ḡ_j²/(s² + h_j²v_j) is then F
+        with so many degrees of freedom (Satterthwaite), and taken at the chi-squared value of the same probability.
 
     Examples
     --------
@@ -94,6 +103,9 @@ def measure_shift(
     6.4
     """
     squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
+    if freedom is not None:
+        degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
+        squares = chi2.isf(np.maximum(f.sf(squares / expected, 1.0, np.minimum(degrees, 1e9)), 1e-300), 1.0) * expected
     statistic = float((squares / expected).sum())
 
     def loss(shift: float) -> float:
@@ -160,7 +172,14 @@ def react(
     """
     gradient = gradient - coordinates.clip_shift
     precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
-    found = measure_shift(gradient, precision, coordinates.curvature, coordinates.variance, largest_shift(coordinates))
+    found = measure_shift(
+        gradient,
+        precision,
+        coordinates.curvature,
+        coordinates.variance,
+        largest_shift(coordinates),
+        coordinates.freedom,
+    )
     if found.found:
         return allow_shift(coordinates, found, left), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found
