@@ -55,8 +55,13 @@ class Disagreement:
 
     @property
     def found(self) -> bool:
-        """Whether noise alone is an unlikely explanation, and another optimum a likelier one."""
-        return self.p_value < LEVEL and self.variance > 0.0
+        """Whether noise alone is an unlikely explanation."""
+        return self.p_value < LEVEL
+
+    @property
+    def matters(self) -> bool:
+        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
+        return self.found and self.variance > 0.0
 
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
@@ -64,11 +69,10 @@ class Disagreement:
         >>> Disagreement(120.0, 1e-6, 2.0).describe("clinic")
         "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
         """
-        if self.found:
-            return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
-        if self.p_value < LEVEL:
-            return f"{name!r} agrees with the anchor as far as noise lets one tell (p = {self.p_value:.2g})"
-        return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+        if not self.found:
+            return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
+        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
 
 
 def measure_shift(
@@ -180,6 +184,6 @@ def react(
         largest_shift(coordinates),
         coordinates.freedom,
     )
-    if found.found:
+    if found.matters:
         return allow_shift(coordinates, found, left), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found
