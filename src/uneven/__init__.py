@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
-    from uneven.engine.objective import objective
+    from uneven.engine.objective import objective, surrogate_objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
-    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
+    "crowd": ("Crowd", "from_answers"),
+    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -51,6 +53,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Crowd",
     "Evaluation",
     "Exact",
     "Fit",
@@ -71,10 +74,12 @@ __all__ = [
     "__version__",
     "evaluate",
     "fit",
+    "from_answers",
     "from_record_batches",
     "objective",
     "plan",
     "rate_interval",
+    "surrogate_objective",
     "sweep",
     "value",
 ]

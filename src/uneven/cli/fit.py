@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uneven.cli import terminal
+from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
@@ -62,42 +62,42 @@ def command(
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
     from uneven.ledger import Ledger
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
-    from uneven.training.model_file import save
 
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
     book = None if ledger is None else Ledger(ledger)
     before = _spent_before(book, file) if statement is not None else {}
-    trained = train_files(
-        file,
-        seed=seed,
-        ledger=book,
-        budget=budget,
-        test=opened(test),
-        validation=opened(validation),
-        record=0 if report is None else PATH_POINTS,
-        bar=terminal.bar,
-    )
-    save(trained.model, output)
-    if report is not None:
-        _write_report(trained, file, report)
-    if statement is not None:
-        _write_statement(statement, trained, output, before, book, file.settings.budget if budget is None else budget)
-    _warn(trained)
+    limit = file.settings.budget if budget is None else budget
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
+        trained = train_files(
+            file,
+            seed=seed,
+            ledger=book,
+            budget=budget,
+            test=opened(test),
+            validation=opened(validation),
+            record=0 if report is None else PATH_POINTS,
+            bar=terminal.bar,
+        )
+        saving.write_model(outputs[output], trained.model)
+        if report is not None:
+            saving.write_report(outputs[report], trained.model, output, lambda: _make_report(trained, file))
+        if statement is not None:
+            state = _make_statement(trained, output, before, book, limit)
+            saving.write_report(outputs[statement], trained.model, output, lambda: state)
+    _warn(trained)
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
         typer.echo("\n".join(_words(trained, written)))
 
 
-def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
-    from uneven.io import write_text_atomically
+def _make_report(trained: FileFit, file: SourcesFile) -> str:
     from uneven.report import fit_report
 
-    command = shlex.join(terminal.command_line())
-    write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+    return fit_report(trained, shlex.join(terminal.command_line()), file.path.read_text(encoding="utf-8-sig"))
 
 
 def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
@@ -106,18 +106,16 @@ def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
     return spent_in(ledger, tuple(entry.name for entry in file.sources))
 
 
-def _write_statement(
-    path: Path,
+def _make_statement(
     trained: FileFit,
     model: Path,
     before: dict[str, float],
     ledger: Ledger | None,
     budget: float | None,
-) -> None:
-    from uneven.io import write_text_atomically
+) -> str:
     from uneven.report.statement import write_statement
 
-    write_text_atomically(path, write_statement(trained, model, before, ledger, budget))
+    return write_statement(trained, model, before, ledger, budget)
 
 
 def _warn(trained: FileFit) -> None:

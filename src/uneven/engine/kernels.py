@@ -7,6 +7,7 @@ fresh process.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from uneven.engine.state import Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC, hinge_slope, linear_slope, logistic_slope
 from uneven.noise import Coefficients, directions, grid
 from uneven.noise.directions import SILENT, TINY, UNIFORM
-from uneven.schedules import AVERAGES, MatrixClock, Precision, Rate, Schedule
+from uneven.schedules import AVERAGES, Anytime, MatrixClock, Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -25,7 +26,7 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
 """Losses that `raw_slope` knows; others run by the reference."""
 _LOGISTIC, _HINGE, _LINEAR = LOSS_CODES.values()
-_RATE, _PRECISION, _AVERAGED, _MATRIX = range(4)
+_RATE, _PRECISION, _AVERAGED, _MATRIX, _ANYTIME = range(5)
 _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
@@ -90,6 +91,8 @@ def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
         return _PRECISION, schedule.lam, schedule.offset
     if isinstance(schedule, MatrixClock):
         return _MATRIX, schedule.longest, 0.0
+    if isinstance(schedule, Anytime):
+        return _ANYTIME, schedule.radius, 0.0
     return _AVERAGED, schedule.scale, 0.0
 
 
@@ -173,6 +176,8 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
         return spec.scale / step
     if spec.schedule == _PRECISION:
         return 1.0 / (spec.scale * moment * (spec.offset + clock))
+    if spec.schedule == _ANYTIME:
+        return spec.scale / (moment * math.sqrt(clock))
     return spec.scale / moment
 
 

@@ -32,7 +32,7 @@ from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
-READ_ONLY = "a model that was loaded from a file: it can predict but not go on learning"
+READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +103,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         and once with it.
     use : {"auto", "all"}
         Whether a private source that is not expected to help is left out, uncharged.
+    sketch : None, "auto" or int
+        Columns that private rows are projected to before anything is released, by a public random projection: noise
+        grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
+        be sketched to be private.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
@@ -178,6 +182,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         long_rows: str = "shrink",
         passes: Any = "auto",
         use: str = "auto",
+        sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
@@ -198,6 +203,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.long_rows = long_rows
         self.passes = passes
         self.use = use
+        self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
         self.line_search = line_search
@@ -311,7 +317,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
         """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
-        model = model_file.load(path)
+        return cls.from_model(model_file.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> UnevenClassifier:
+        """Classifier that predicts by this model."""
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features

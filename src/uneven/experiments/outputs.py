@@ -11,10 +11,20 @@ import numpy as np
 
 from uneven.experiments.claims import Claim
 from uneven.experiments.results import Results
-from uneven.io import write_text_atomically, written_atomically
+from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WRITTEN = ("claims.json", "claims.md", "targets.json", "tables.md", "figure.png", "figure.pdf")
+"""Files that a suite writes when its runs are done."""
+
+
+def refuse_outputs(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, or that has something else than a file in an output's place."""
+    refuse_folder(folder)
+    for name in WRITTEN if folder.exists() else ():
+        refuse_target(folder / name)
 
 
 def write_claims(path: Path, results: Mapping[str, Results], claims: Sequence[Claim]) -> None:

@@ -164,8 +164,7 @@ def _run_suite(
     names = [checks.one_of("panel", name, specs) for name in panels or specs]
     wanted = checks.whole("runs", (QUICK_RUNS if quick else FULL_RUNS) if runs is None else runs, least=2)
     checks.whole("seed", seed, least=0)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output must be a folder, got {str(folder)!r}, which is a file")
+    outputs.refuse_outputs(folder)
     started = time.monotonic()
 
     @cache  # a data set is loaded only if a run is missing, and once

@@ -352,7 +352,8 @@ def plan(
         Rows per step.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
-        ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), or the paper's: ``"two-rates"``
+        ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), ``"anytime"`` (the same
+        without knowing how much is to come), or the paper's: ``"two-rates"``
         (Algorithm 2), ``"same-rate-clean-first"``, ``"same-rate-noisy-first"``, ``"clean-only"``, ``"arbitrary"``
         (all rows shuffled together).
     moments : {"auto", "upper", "lower", "variance"}

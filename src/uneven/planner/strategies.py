@@ -13,7 +13,7 @@ from uneven.noise import MOMENTS, Moment
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, sort_clean_first, sort_noisy_first
 from uneven.problem import Problem
-from uneven.schedules import Averaged, Precision, Rate, Schedule
+from uneven.schedules import Anytime, Averaged, Precision, Rate, Schedule
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ THEOREM_3 = Theorem("Theorem 3", leading_term=True)
 THEOREM_A = Theorem("Theorem A")
 THEOREM_B = Theorem("Theorem B", iterate="average")
 THEOREM_C = Theorem("Theorem C", has_offset=True)
+ANYTIME = Theorem("Theorem B at any time", iterate="average")
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,14 @@ def draft_averaged(problem: Problem, batches: Sequence[Batches]) -> Draft:
     return Draft(_schedule_all(sort_noisy_first(batches), schedule), bound, THEOREM_B)
 
 
+def draft_anytime(problem: Problem, batches: Sequence[Batches]) -> Draft:
+    """Steps R/(γ²√τ), of order 1/√t, and the average iterate: as "averaged", without knowing how much is to come."""
+    ordered, total = sort_noisy_first(batches), sum(one.precision for one in batches)
+    first = 1.0 / max(ordered[0].step_moment, ordered[0].last_moment)
+    bound = 2.0 / problem.alpha * theory.anytime_bound(total, first, problem.ball)
+    return Draft(_schedule_all(ordered, Anytime(problem.ball)), bound, ANYTIME)
+
+
 def draft_two_rates(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """Algorithm 2 of the paper, for any number of sources: the best order, and the best rate for each."""
     order = search.best_order(*_moments_and_steps(batches), problem.alpha)
@@ -213,6 +222,7 @@ STRATEGIES: dict[str, Strategy] = {
             from_paper=False,
         ),
         Strategy("averaged", draft_averaged, accepts_variance=False, average="steps", from_paper=False),
+        Strategy("anytime", draft_anytime, accepts_variance=False, average="steps", from_paper=False),
         Strategy("two-rates", draft_two_rates, searches_order=True),
         Strategy("same-rate-clean-first", draft_same_rate_clean_first),
         Strategy("same-rate-noisy-first", draft_same_rate_noisy_first),
