@@ -46,6 +46,10 @@ def command(
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
+    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
+    runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
+    runs all steps.
+
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
     from dataclasses import replace
@@ -139,6 +143,8 @@ def _warn(trained: FileFit) -> None:
 def _facts(trained: FileFit) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from uneven.planner import list_promises
+
     model, plan = trained.model, trained.plan
     return {
         "classes": model.classes,
@@ -154,6 +160,8 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "batch_sizes": plan.batch_sizes,
+        "promises": list_promises(plan.sources, plan.other_promises()),
         "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
@@ -190,6 +198,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
 
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
+    from uneven.planner.text import describe_steps
+
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
@@ -204,7 +214,7 @@ def _how(trained: FileFit) -> list[str]:
         together = "all together" if plan.shuffled else "in this order"
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
-            f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
+            f"{describe_steps(plan)}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:
@@ -219,6 +229,8 @@ def _scale(scale: Scale) -> str:
 
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
+    from uneven.planner.text import describe_privacy
+
     spent = trained.model.privacy_spent
     if not spent:
         return []
@@ -226,6 +238,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
+    lines += describe_privacy(trained.plan)
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
     return lines

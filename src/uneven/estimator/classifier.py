@@ -78,8 +78,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
         every row is private.
-    batch_size : int
-        Rows per step.
+    batch_size : int or "auto"
+        Rows per step. ``"auto"`` is 50, and for each source with site privacy what is predicted to be best.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
         ``"auto"`` learns sources without privacy to convergence, and lets private ones add to that ("anchored"); where
@@ -180,7 +180,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         noise: Any = None,
         *,
         alpha: Any = "auto",
-        batch_size: int = 50,
+        batch_size: Any = "auto",
         loss: str = "logistic",
         strategy: str = "auto",
         moments: str = "auto",
