@@ -162,6 +162,12 @@ def test_copies_within_a_source_are_rows_of_their_own():
         ledger.charge("other", ledger.fingerprint(np.vstack([X[:1], np.full((1, 3), 0.5)])), 1.0)
 
 
+def test_fingerprints_need_the_key_of_their_ledger():
+    X, _ = rows(5)
+    one, two = (set(uneven.Ledger(budget=1.0).fingerprint(X).numbers) for _ in range(2))
+    assert not one & two
+
+
 def test_copies_are_the_same_rows_in_any_order():
     hashes = np.array([-9, -5, -5, -7, -5, -9])
     known = sorted(count_copies(b"key", hashes).numbers)
