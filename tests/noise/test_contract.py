@@ -22,6 +22,7 @@ NOISES = [
     LocalPrivacy(epsilon=0.7, mechanism="quiet"),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
+    FlippedLabels(rate=(0.1, 0.35)),
     LabelPrivacy(epsilon=0.8),
     LabelPrivacy(epsilon=4.0),
     AdditiveNoise(variance=3.0),

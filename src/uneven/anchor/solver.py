@@ -226,12 +226,14 @@ class _Objective:
         value, total, gradient = 0.0, 0.0, np.zeros(d)
         hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
         for source, weight in self.sources:
-            tilt = (2.0 if self.loss.name == "linear" else 1.0) * source.flip_rate / (1.0 - 2.0 * source.flip_rate)
+            rate, skew = source.flip_rate, source.flip_skew
+            unit = (2.0 if self.loss.name == "linear" else 1.0) / (1.0 - 2.0 * rate)
             total += weight * source.count
             for X, y in _blocks(source, d):
                 margins = y * (X @ w)
                 losses, slopes, bends = self.loss.terms(margins, self.width)
-                value += weight * float(losses - tilt * margins.sum())
+                tilt = unit * (rate + skew * y)  # ρy/(1-a-b): ℓ(m) - ℓ(-m) is -m
+                value += weight * float(losses - (tilt * margins).sum())
                 gradient += X.T @ (weight * y * (slopes - tilt))
                 if hessian is not None:
                     _add_curvature(hessian, X, weight * bends)
