@@ -7,6 +7,7 @@ not released.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sqlite3
@@ -26,6 +27,7 @@ from uneven import checks
 APPLICATION, FORMAT = 0x756E6576, 1  # in the header of every ledger file; "unev"
 TOLERANCE = 1e-9  # relative: ten charges of 0.1 are within a budget of 1
 PATIENCE = 60.0  # seconds to wait for another process to finish its charge
+BROKEN_DISK = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}  # what SQLite says, as the system
 LEAST, MOST = 1e-6, 1e6  # of ε and of a budget: within these, floats add up without losing a charge
 
 SCHEMA = (
@@ -277,6 +279,8 @@ def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     except sqlite3.OperationalError as reason:
         if reason.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise TimeoutError(f"ledger {str(path)!r} is held by another process: waited {PATIENCE:g} s") from None
+        if number := BROKEN_DISK.get(reason.sqlite_errorcode & 0xFF):
+            raise OSError(number, f"ledger {str(path)!r} could not be written ({reason}): is its disk full?") from None
         raise OSError(f"ledger {str(path)!r} must be a file in a folder, both writable; got: {reason}") from None
     except sqlite3.DatabaseError as reason:
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}: {reason}") from None
@@ -324,7 +328,8 @@ def _expect_ledger(book: sqlite3.Connection, path: Path) -> None:
 def _checked_path(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be a file name or None, got {checks.shown(path)}")
-    resolved = Path(path).resolve()  # another directory later, or in another process, must not mean another ledger
+    # Another directory later, or in another process, must not mean another ledger.
+    resolved = Path(os.path.realpath(path))
     if resolved.exists() and not resolved.is_file():
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
     return resolved

@@ -12,7 +12,7 @@ from uneven import checks
 from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
-from uneven.problem import RADII
+from uneven.problem import RADII, batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
@@ -64,7 +64,7 @@ def _count(name: str, value: Any) -> int:
 
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
-    "batch_size": checks.whole,
+    "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "loss": _one_of(*LOSSES),
     "strategy": _one_of("auto", "anchored", *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
@@ -97,7 +97,7 @@ class Settings:
     """
 
     alpha: Any = "auto"
-    batch_size: int = 50
+    batch_size: Any = "auto"
     loss: str = "logistic"
     strategy: str = "auto"
     moments: str = "auto"
@@ -123,6 +123,10 @@ class Settings:
     def stated_alpha(self) -> float:
         """alpha as stated; where it is not and no row may choose it, `DEFAULT_ALPHA`."""
         return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
+
+    def batching(self, own: bool) -> dict[str, Any]:
+        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
+        return batching(self.batch_size, own)
 
     @property
     def stepping(self) -> str:

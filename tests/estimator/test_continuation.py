@@ -171,7 +171,7 @@ def test_moments_estimated_on_the_way_go_on():
     ("change", "message"),
     [
         ({"alpha": 1.0}, "alpha must stay 'auto' for partial_fit to go on, got 1.0; fit starts anew"),
-        ({"batch_size": 5}, "batch_size must stay 50"),
+        ({"batch_size": 5}, "batch_size must stay 'auto'"),
         ({"loss": "hinge"}, "loss must stay 'logistic'"),
         ({"noise": LocalPrivacy(1.0)}, "noise must stay None"),
         ({"row_norm": 3.0}, "row_norm must stay 'auto'"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from uneven import Exact, FlippedLabels, Problem
+from uneven import Exact, FlippedLabels, Problem, surrogate_objective
 from uneven.losses import LOSSES
 from uneven.theory import rcn_second_moment
 
@@ -29,6 +29,15 @@ def test_mean_over_unequal_flips_is_the_clean_gradient(loss, rates, label):
     noise, own = FlippedLabels(rates), rates[0] if label > 0 else rates[1]
     stays, turns = (noise.slope(loss, sign * MARGINS, 0.5, sign * label) for sign in (1.0, -1.0))
     np.testing.assert_allclose((1 - own) * stays - own * turns, loss.slope(MARGINS, 0.5), atol=1e-13)
+
+
+def test_the_surrogate_objective_of_unequal_flips_is_what_is_descended():
+    rng, problem, rates = np.random.default_rng(0), Problem(3, 0.1, 5), (0.3, 0.05)
+    X, w = rng.uniform(-0.5, 0.5, (40, 3)), rng.normal(size=3)
+    y, h = np.where(rng.random(40) < 0.4, 1.0, -1.0), 1e-6
+    up, down = (surrogate_objective(problem, w + sign * h * np.eye(3), X, y, rates) for sign in (1, -1))
+    descended = FlippedLabels(rates).row_gradients(problem, w, X, y).mean(axis=0) + 0.1 * w
+    np.testing.assert_allclose((up - down) / (2 * h), descended, atol=1e-8)
 
 
 def test_two_equal_rates_are_one():

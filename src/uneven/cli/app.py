@@ -5,6 +5,7 @@ Command modules import what they need inside their functions: ``uneven --help`` 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -14,6 +15,7 @@ import typer
 from uneven.cli import (
     audit,
     beyond,
+    crowd,
     demo,
     evaluate,
     federate,
@@ -30,6 +32,9 @@ from uneven.cli import (
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
+
+NOT_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a disk says that is full or broken: nothing was wrong with what the user asked for."""
 
 INTERRUPTED = 130
 """What typer makes of Ctrl-C."""
@@ -51,6 +56,7 @@ app.command("demo")(demo.command)
 app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
+app.command("crowd")(crowd.command)
 app.command("predict")(predict.command)
 app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
@@ -108,6 +114,13 @@ def _report(error: Exception) -> int:
         return error.exit_code
     if type(error).__name__ == "BudgetExceeded":  # by name, so that the ledger is not imported here
         terminal.note(str(error))
+        return FAILED
+    if isinstance(error, terminal.Failure | TimeoutError):  # also a ledger that another process holds
+        terminal.note(str(error))
+        return FAILED
+    if isinstance(error, OSError) and error.errno in NOT_INPUT:
+        named = "" if error.filename is None else f": {str(error.filename)!r}"
+        terminal.note(f"{error.strerror or error}{named}")
         return FAILED
     if isinstance(error, ValueError | OSError | ImportError):
         terminal.note(str(error))

@@ -32,7 +32,7 @@ from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
-READ_ONLY = "a model that was loaded from a file: it can predict but not go on learning"
+READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
 
 
 def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,8 +75,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
         every row is private.
-    batch_size : int
-        Rows per step.
+    batch_size : int or "auto"
+        Rows per step. ``"auto"`` is 50, and for each source with site privacy what is predicted to be best.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
         ``"auto"`` learns sources without privacy to convergence, and lets private ones add to that ("anchored"); where
@@ -170,7 +170,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         noise: Any = None,
         *,
         alpha: Any = "auto",
-        batch_size: int = 50,
+        batch_size: Any = "auto",
         loss: str = "logistic",
         strategy: str = "auto",
         moments: str = "auto",
@@ -317,7 +317,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> UnevenClassifier:
         """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
-        model = model_file.load(path)
+        return cls.from_model(model_file.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> UnevenClassifier:
+        """Classifier that predicts by this model."""
         made = cls(model.noise, **{name: getattr(model.settings, name) for name in NAMES})
         made._take(model)
         made.n_features_in_ = model.n_features

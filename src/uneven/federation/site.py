@@ -54,7 +54,8 @@ PATIENCE = 0.1
 Reply = str | tuple[str, Future[str], list[int]]
 """Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
 
-JOB_KEYS = ("kind", "job", "name", "number", "features", "classes", "row_norm", "intercept", "private", "task")
+SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
+JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private", "task")
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,12 @@ class SiteRows:
     @property
     def n_features(self) -> int:
         """Number of columns learned from."""
-        return len(self.policy.features)
+        return self.policy.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Rows piece by piece, in the file's order."""
         policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
-        for X, y, said in self.table.read(policy.label, policy.features, columns, checked):
+        for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
             ids = None if policy.id is None else said[policy.id]
             yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
 
@@ -144,6 +145,7 @@ class Site:
                 "site": policy.name,
                 "rows": self.scan.rows,
                 "features": list(policy.features),
+                "columns": policy.described_columns,
                 "classes": list(policy.classes),
                 "row_norm": policy.row_norm,
                 "epsilon": policy.epsilon,
@@ -169,7 +171,7 @@ class Site:
         after = run_segment(state, asked.task, self._data(asked), self.policy.seed, done.append)
         text = write_message({"state": state_to_dict(after), "rows": self.scan.rows})
         with self._one_at_a_time:
-            self.releases.keep(asked.release, 0, asked.request, text)
+            self.releases.keep(asked.release, asked.request, text)
         return text
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
@@ -189,7 +191,7 @@ class Site:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
-            used = self.releases.count(asked.release)
+            used = self.releases.resume(asked.release)
             self._batches[asked.release] = Batches(asked.task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
 
@@ -211,10 +213,11 @@ class Site:
     def _release_step(self, batches: Batches, weights: Any, step: int, release: str, request: str) -> str:
         """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
         del self._batches[release]
-        if (answer := batches.answer(weights)) is None:
-            raise Refused(f"step must be below {step}, got {step}: every row was used once")
-        reply = write_message(answer)
-        self.releases.keep(release, step, request, reply)
+        self.releases.reserve(release, batches.next)
+        answer = batches.answer(weights)
+        reply = write_message({"finished": step} if answer is None else answer)
+        if answer is not None:
+            self.releases.keep_step(release, step, request, reply)
         self._batches[release] = batches
         return reply
 
@@ -228,7 +231,7 @@ class Site:
             checks.needed_keys("a request", message, (*JOB_KEYS, *more))
             release, task = _release(message), task_from_dict(message["task"], policy.name)
         refuse_job(policy, message["name"], mode)
-        refuse_schema(policy, message["features"], message["classes"], message["row_norm"])
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_noise(policy, task.noises[0])
         asked = Asked(release, digest(text), task, bool(message["intercept"]), bool(message["private"]))
         if task.problem.norms != "largest" or task.problem.n_features != self._rows.n_features + asked.intercept:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
@@ -11,6 +12,7 @@ from uneven.report.words import QUESTION
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
+    from uneven.crowd import Crowd
     from uneven.experiments import Demo
     from uneven.training.files import FileFit
 
@@ -20,6 +22,14 @@ DESCRIBED = (
     "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
 )
 
+CROWD_QUESTION = (
+    "Who of the crowd is right how often, what is the true label of each task, and what is an answer worth?"
+)
+INDEPENDENT = (
+    "Errors are estimated as if workers erred independently of one another. Where some tasks are hard for everybody, "
+    "labels are wrong more often than stated here."
+)
+WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 says nothing."
 LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
 
 
@@ -98,6 +108,35 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
     measured, path = sections.comparison(demo) + sections.public_rows(demo), sections.demo_paths(demo)
     title = "Two sites, two privacy rules: the demo of uneven"
     return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
+
+
+def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> str:
+    """Report of what a crowd's answers came to, as one HTML file.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        What `uneven.from_answers` returned.
+    command : str
+        What to type to get it again.
+    accuracy : float or None
+        Of the model learned from it, on tasks with true labels, if that was measured.
+
+    Returns
+    -------
+    str
+    """
+    head, rows = tabulate(crowd)
+    said = summarise(crowd)
+    if accuracy is not None:
+        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly.")
+    parts = [
+        markup.section("The answer in short", markup.card(markup.bullets(said))),
+        markup.section("The workers", markup.table("Workers", head, rows, set(range(1, len(head))))),
+        sections.caveats([INDEPENDENT, WORTH]),
+        sections.repeat(command, ""),
+    ]
+    return markup.page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
 
 
 def _write_page(

@@ -33,6 +33,8 @@ from uneven.training.trainer import Trained, refuse_unfit
 KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
+UNKNOWN_ROWS = "the best one depends on how many rows are to come"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -95,6 +97,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     model, settings = trained.model, trained.model.settings
     if not get_strategy(settings.stepping).can_continue:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
+    if trained.plan.problem.own_batches:
+        return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)
@@ -165,7 +169,9 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     noises = _with_known_rates(_declared_noises(noise, groups), {})
     private = any(one.protects_features for one in noises.values())
     scale = choose_scale(scan, groups, settings, private)
-    problem = scaled_problem(settings, scale, scan.n_features, private)
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values())
+    if problem.own_batches:
+        raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
     states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
     return _progress(found, scale, states, problem, noises, settings, noise, {})
 

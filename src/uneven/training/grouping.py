@@ -16,7 +16,10 @@ from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
 Array = NDArray[np.float64]
 
 LEVELS = 256
-"""More different noise levels than this, one per row, are rounded to this many."""
+"""More different ε than this, one per row, are rounded to this many."""
+
+FLIP_LEVELS = 32
+"""The same for flip rates: each moves by 0.008 at most, and the time of a fit grows with their number."""
 
 ONE = "data"
 """Name of the only source, where none is given."""
@@ -213,11 +216,11 @@ def _round_down(epsilon: Array) -> Array:
 
 
 def _round_to_grid(rate: Array) -> Array:
-    """At most `LEVELS` values, each within half a step of what it was."""
+    """At most `FLIP_LEVELS` values, each within half a step of what it was."""
     given = np.unique(rate[~np.isnan(rate)])
-    if len(given) <= LEVELS:
+    if len(given) <= FLIP_LEVELS:
         return rate
-    step = (given[-1] - given[0]) / (LEVELS - 1)
+    step = (given[-1] - given[0]) / (FLIP_LEVELS - 1)
     return np.asarray(given[0] + step * np.rint((rate - given[0]) / step))
 
 

@@ -58,22 +58,12 @@ def comparable(noises: Mapping[str, Noise]) -> list[str]:
 def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
     """Which weights have the least objective on rows with labels of this noise.
 
-    For flipped labels it is the surrogate's, whose mean over flips is that of the true labels:
-    ((1-σ)f(y) - σf(-y))/(1-2σ), and the like for each label where it has its own rate.
+    For flipped labels it is the surrogate's, whose mean over flips is that of the true labels.
     """
-    from uneven.engine import objective  # now only: a model is loaded without a compiler
+    from uneven.engine import surrogate_objective  # now only: a model is loaded without a compiler
 
-    rate, problem, W, y = _rate(noise), plan.problem, np.array(weights), np.asarray(y)
-    if rate == 0.0:
-        return int(np.argmin(objective(problem, W, X, y)))
-    skew = noise.skew if isinstance(noise, FlippedLabels) else 0.0
-    values = np.zeros(len(W))
-    for sign in (1.0, -1.0):
-        if (mine := y == sign).any():
-            kept, flipped = (objective(problem, W, X[mine], label * y[mine]) for label in (1.0, -1.0))
-            own = rate + sign * skew
-            values += mine.mean() * ((1.0 - 2.0 * rate + own) * kept - own * flipped) / (1.0 - 2.0 * rate)
-    return int(np.argmin(values))
+    rate: Any = noise.rate if isinstance(noise, FlippedLabels) else 0.0
+    return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, rate)))
 
 
 def _rate(noise: Noise) -> float:

@@ -57,6 +57,11 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     model : Model
     path : path
     """
+    write_text_atomically(Path(path), to_text(model))
+
+
+def to_text(model: Model) -> str:
+    """What the file of a model holds."""
     plan = model.plan
     planned = None if plan is None else line_search.as_planned(plan)
     searched = plan is not None and planned is not None and planned.segments != plan.segments
@@ -78,7 +83,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "columns": None if model.columns is None else plain_columns(model.columns),
     }
     values["digest"] = _digest(values)
-    write_text_atomically(Path(path), json.dumps(values, indent=1, allow_nan=False) + "\n")
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -219,8 +219,7 @@ def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
         for name, found in rows.items()
         if found is not None
     }
-    like = replace(job.problem, clip=None)
-    noises = flips.estimated(job.groups.noises, flips.fitted_to(data, like, job.settings.random_state))
+    noises = flips.estimated(job.groups.noises, data)
     return replace(job, groups=job.groups.with_noises(noises))
 
 
