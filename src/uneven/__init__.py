@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
     from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective, surrogate_objective
@@ -34,6 +35,7 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
+    "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -80,10 +82,13 @@ __all__ = [
     "Ledger",
     "LocalPrivacy",
     "Moment",
+    "NoBudgetWarning",
     "Noise",
     "Plan",
+    "PrivacyWarning",
     "Problem",
     "PublicColumns",
+    "SimulationWarning",
     "SitePrivacy",
     "Source",
     "Stream",

@@ -62,6 +62,18 @@ def _count(name: str, value: Any) -> int:
     return checks.whole(name, value, least=0)
 
 
+def _classes(name: str, value: Any) -> tuple[Any, ...]:
+    """Two or more different labels, all text, all whole numbers or all booleans."""
+    shape = f"{name} must be None or a list of two or more labels, all text, all whole numbers or all booleans"
+    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(np.asarray(value, dtype=object)) != 1:
+        raise ValueError(f"{shape}, got {checks.shown(value)}")
+    plain = tuple(one.item() if isinstance(one, np.generic) else one for one in value)
+    alike = len({type(one) for one in plain}) == 1 and isinstance(plain[0], str | int)
+    if len(plain) < 2 or not alike or len(set(plain)) < len(plain):
+        raise ValueError(f"{shape}, got {checks.shown(value)}")
+    return plain
+
+
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
@@ -76,6 +88,8 @@ CHECKS: Mapping[str, Check] = {
     "long_rows": _one_of(*LONG_ROWS),
     "passes": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "use": _one_of("auto", "all"),
+    "redact": _boolean,
+    "classes": _or(None, "None or a list of labels", _classes),
     "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
@@ -109,6 +123,8 @@ class Settings:
     long_rows: str = "shrink"
     passes: Any = "auto"
     use: str = "auto"
+    redact: bool = False
+    classes: Any = None
     sketch: Any = None
     budget: float | None = None
     line_search: int = 0

@@ -64,15 +64,14 @@ def command(
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
-    from uneven.ledger import Ledger
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
-    book = None if ledger is None else Ledger(ledger)
-    before = _spent_before(book, file) if statement is not None else {}
     limit = file.settings.budget if budget is None else budget
+    book = _opened_ledger(ledger, limit)
+    before = _spent_before(book, file) if statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
@@ -96,6 +95,13 @@ def command(
         terminal.print_json({**_facts(trained), **written})
     else:
         typer.echo("\n".join(_words(trained, written)))
+
+
+def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
+    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    from uneven.ledger import Ledger
+
+    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
 def _make_report(trained: FileFit, file: SourcesFile) -> str:
@@ -125,9 +131,11 @@ def _make_statement(
 def _warn(trained: FileFit) -> None:
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    some = "some" if trained.model.settings.redact else ""
     for name, count in trained.trained.too_long.items():
         terminal.note(
-            f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
+            f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r} are longer than row_norm = "
+            f"{trained.scale.row_norm:g} and "
             "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
         )
 
@@ -226,7 +234,8 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     spent = trained.model.privacy_spent
     if not spent:
         return []
-    each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+    shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
+    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     lines += describe_privacy(trained.plan)

@@ -320,6 +320,11 @@ def measures(found: Sequence[Measure]) -> str:
     return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
 
 
+def simulated(was: bool) -> str:
+    """Said before anything else: noise from a seed protects nobody."""
+    return markup.paragraph(words.SIMULATED, "warning") if was else ""
+
+
 def privacy(spent: Mapping[str, float], simulated: bool) -> str:
     """What each private row has spent."""
     return markup.section("Privacy spent", markup.bullets(words.describe_privacy(spent, simulated)))

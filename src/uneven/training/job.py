@@ -49,14 +49,14 @@ class Job:
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
-        if is_sparse(X) or self.scale.sketch:
+        if is_sparse(X):
             return self.scale.rows(shorten_rows(X, self._bound))
         return self._unit_rows_at(X, np.arange(len(X)))
 
     def _unit_rows_at(self, X: Any, places: NDArray[np.int64]) -> Any:
         """The same for some rows of a dense X, in one reading of them."""
         if self.scale.sketch:
-            return self.unit_rows(X[places])
+            return self.scale.rows(shorten_rows(X[places], self._bound))
         bound = np.inf if self._bound is None else self._bound
         return scale_rows(X, places, self.scale.factor, self.scale.constant, bound)
 
