@@ -48,7 +48,7 @@ $(BIN)/python:
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once; about a minute)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,studio]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,federation,studio]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

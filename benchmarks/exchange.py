@@ -1,7 +1,8 @@
 """Exchange rates, predicted and measured, on Covertype's sample: ``python benchmarks/exchange.py docs/exchange.png``.
 
 Source A is run with several numbers of rows, drawn with replacement; source B with many. The measured rate is the rows
-of B over the rows of A that leave the same excess objective.
+of B over the rows of A that leave the same excess objective. ``python benchmarks/exchange.py anchored`` has the rates
+of an anchored fit: private rows beside a few exact ones, over the exact rows that would lower the excess as much.
 """
 
 import sys
@@ -82,6 +83,61 @@ def measured(one, other, alpha, repeats=40, rows=MOST):
     return rows / (sizes[last] * (sizes[last + 1] / sizes[last]) ** share)
 
 
+def equal_rows(target, sizes, values):
+    """Size at which decreasing values reach the target, between the sizes on a log scale."""
+    return float(np.exp(np.interp(-np.log(target), -np.log(values), np.log(sizes))))
+
+
+def anchored(public, private, epsilon, repeats=10, alpha=1e-3):
+    """Private rows over the exact rows that lower the excess as much, beside `public` exact ones: predicted, measured.
+
+    Predicted: by `uneven.value` with the public rows, and without them.
+    """
+    X, y = sample()
+    d, sizes = X.shape[1], (public * 2.0 ** np.arange(0.25, 6.0, 0.5)).astype(int)
+    noise = {"exact": Exact(), "private": LocalPrivacy(epsilon)}
+    sources = [uneven.Source("exact", public, noise["exact"]), uneven.Source("private", 1, noise["private"])]
+    scalar = uneven.value(sources, d, alpha, BATCH).exchange
+    expected, found, problem = [], [], uneven.Problem(d, alpha, BATCH)
+    for seed in range(repeats):
+        order = np.random.default_rng(seed).permutation(len(y))
+        first = order[:public]
+
+        def value(more, first=first):
+            with_rows = uneven.value(sources, d, alpha, BATCH, public=(X[first], y[first]), more=int(more))
+            return {worth.name: worth.next_bound for worth in with_rows.worths}
+
+        expected.append([value(private)["private"], *(value(size)["exact"] for size in sizes)])
+        clf = uneven.UnevenClassifier(
+            noise, alpha=alpha, row_norm=1.0, fit_intercept=False, use="all", random_state=seed
+        )
+        names = np.where(np.arange(public + private) < public, "exact", "private")
+        rows = order[: public + private]
+        weights = [clf.fit(X[rows], y[rows], source=names).coef_[0]]
+        for size in sizes:
+            plain = uneven.UnevenClassifier(alpha=alpha, fit_intercept=False)
+            weights.append(plain.fit(X[order[: public + size]], y[order[: public + size]]).coef_[0])
+        found.append(uneven.objective(problem, np.array(weights), X, y) - optimum(alpha))
+    rates = [
+        private / equal_rows(one[0], sizes, one[1:]) for one in (np.mean(expected, axis=0), np.mean(found, axis=0))
+    ]
+    return scalar["exact"] / scalar["private"], *rates
+
+
+def main_anchored():
+    print("exact  private  eps  without public rows  predicted  measured  predicted/measured")
+    for public, private, epsilon in (
+        (100, 20_000, 3),
+        (100, 40_000, 3),
+        (500, 40_000, 3),
+        (100, 20_000, 10),
+        (500, 20_000, 10),
+    ):
+        scalar, predicted, measured = anchored(public, private, epsilon)
+        rates = f"{scalar:19.1f}  {predicted:9.1f}  {measured:8.1f}  {predicted / measured:.2f}"
+        print(f"{public:5}  {private:7}  {epsilon:3}  {rates}", flush=True)
+
+
 def name(noise):
     return noise.describe().replace(" (quiet)", "").replace("private, ", "").replace("gradient noise, ", "")
 
@@ -113,6 +169,8 @@ def draw(found, path):
 
 
 def main():
+    if sys.argv[1:] == ["anchored"]:
+        return main_anchored()
     found = []
     print(f"{'alpha':>6}  {'pair':44}  predicted  measured  ratio")
     for alpha in (0.1, 0.01):

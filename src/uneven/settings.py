@@ -50,6 +50,10 @@ def _clip(name: str, value: Any) -> float | None:
     return None if value is None else checks.positive(name, value, 1e-6, 1e6)
 
 
+def _sketch(name: str, value: Any) -> int | None:
+    return None if value is None else checks.whole(name, value)
+
+
 def _budget(name: str, value: Any) -> float:
     return checks.positive(name, value, 1e-6, 1e6)
 
@@ -72,6 +76,7 @@ CHECKS: Mapping[str, Check] = {
     "long_rows": _one_of(*LONG_ROWS),
     "passes": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "use": _one_of("auto", "all"),
+    "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
     "mechanism": _one_of(*MECHANISMS),
@@ -104,6 +109,7 @@ class Settings:
     long_rows: str = "shrink"
     passes: Any = "auto"
     use: str = "auto"
+    sketch: Any = None
     budget: float | None = None
     line_search: int = 0
     mechanism: str = "quiet"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from uneven import Problem
-from uneven.anchor.uncertainty import fit_anchor, leave_one_out_margins, sandwich
+from uneven.anchor.solver import solve
+from uneven.anchor.uncertainty import Flips, fit_anchor, leave_one_out_margins, sandwich
 from uneven.datasets import load_covertype_sample
 from uneven.engine import optimum
 
@@ -82,3 +83,43 @@ def test_the_start_is_no_worse_than_the_optimum_of_few_rows(covertype):
         gains.append(values[0] - values[1])
     assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(10)
     assert anchor.strength >= ALPHA
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_flipped_rows_are_as_unsure_as_they_are(rate):
+    """Half the rows exact, half flipped; errors of 60 anchors beside what each says of itself."""
+    rng, truth, alpha = np.random.default_rng(3), np.array([4.0, -3.0, 0.0]), 0.01
+    rates = np.repeat([0.0, rate], 400)
+
+    def draw(n):
+        X = rng.uniform(-0.5, 0.5, (n, 3))
+        return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ truth)), 1.0, -1.0)
+
+    X, y = draw(100_000)
+    best = fit_anchor(X, y, alpha)
+    errors, expected = [], []
+    for _ in range(60):
+        X, y = draw(800)
+        anchor = fit_anchor(X, np.where(rng.random(800) < rates, -y, y), alpha, rates=rates)
+        e = anchor.weights - best.weights
+        errors.append(e @ best.hessian @ e)
+        expected.append(np.trace(best.hessian @ anchor.covariance))
+    assert abs(np.mean(errors) - np.mean(expected)) < 4 * np.std(errors) / 60**0.5
+    exact = np.trace(best.hessian @ fit_anchor(X, y, alpha).covariance)
+    assert np.mean(expected) > 1.1 * exact
+
+
+def test_leave_one_out_margins_of_flipped_rows_are_those_of_refitted_weights():
+    rng, alpha = np.random.default_rng(4), 0.05
+    X = rng.uniform(-0.5, 0.5, (60, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
+    flips = Flips(np.where(np.arange(60) < 30, 0.0, 0.2))
+    c = (1 - 2 * flips.rates) ** 2
+
+    def weights(keep):
+        problem = Problem(n_features=4, alpha=alpha * c.sum() / c[keep].sum(), batch_size=1)
+        return solve(problem, Flips(flips.rates[keep]).sources(X[keep], y[keep])).weights
+
+    refitted = [y[i] * X[i] @ weights(np.arange(60) != i) for i in range(60)]
+    found = leave_one_out_margins(X, y, weights(np.full(60, True)), alpha, flips)
+    np.testing.assert_allclose(found, refitted, atol=5e-3)

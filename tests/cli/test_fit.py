@@ -301,3 +301,10 @@ def test_shrunk_rows_are_told_to_their_owner_only(folder, private, uneven_in):
     done = uneven_in("fit", "sources.toml", "--report", "report.html")
     assert f"{count:,} of 1,200 rows of 'crowd' are longer than row_norm = 1 and were shrunk" in done.stderr
     assert f"{count:,}" not in done.stdout + (folder / "report.html").read_text()
+
+
+def test_a_privacy_statement_is_written(folder, private, good):
+    good("fit", private(), "--ledger", "ledger.db", "--statement", "statement.md")
+    text = (folder / "statement.md").read_text()
+    assert "| clinic | 400 | features and label | quiet, ε = 4 a release | 0 | 4 |" in text
+    assert "Digest of the ledger after the run" in text

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import uneven
 
@@ -128,3 +129,21 @@ def test_help_has_an_example():
     done = run("--help")
     assert done.returncode == 0
     assert "uneven value sources.toml --budget 1000" in " ".join(done.stdout.split())
+
+
+def test_owned_public_rows_that_can_be_read_say_what_rows_are_worth(tmp_path):
+    """'vague' is so noisy that a fit would leave it out: it is not bought, whatever it costs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (200, 2))
+    y = np.where(rng.random(200) < 1 / (1 + np.exp(-5 * X[:, 0])), 1, 0)
+    np.savetxt(tmp_path / "mine.csv", np.column_stack([X, y]), "%.6f", ",", header="a,b,label", comments="")
+    mine = 'label = "label"\nrow_norm = 1.0\n[[source]]\nname = "mine"\ndata = "mine.csv"\nnoise = { kind = "exact" }\n'
+    vague = '[[source]]\nname = "vague"\nrows = 500\nnoise = { kind = "local-privacy", epsilon = 0.1 }\nprice = 0.001\n'
+    (tmp_path / "sources.toml").write_text(mine + vague)
+    done = run(tmp_path / "sources.toml", "--budget", "100", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["theorem"] == "Theorem D"
+    assert found["purchases"] == []
+    assert found["declined"] == ["vague"]
+    assert found["bound"] == found["bound_before"]

@@ -283,7 +283,7 @@ def source(text, name="crowd"):
 
 SETTINGS = (
     "'alpha', 'batch_size', 'loss', 'strategy', 'moments', 'radius', 'fit_intercept', 'clip', 'average', 'row_norm', "
-    "'long_rows', 'passes', 'use', 'budget', 'line_search', 'mechanism'"
+    "'long_rows', 'passes', 'use', 'sketch', 'budget', 'line_search', 'mechanism'"
 )
 TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'data', 'source_column', 'delimiter', 'columns', 'source'"
 IN_DATA = "sources.toml: source 'crowd', data:"

@@ -39,6 +39,8 @@ def draw_case(seed):
     }
     if settings["strategy"] == "precision":
         settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
+    if any(one.protects_features for one in noise.values()) and rng.random() < 0.3:
+        settings["sketch"] = 2
     return X, y, source, noise, settings
 
 

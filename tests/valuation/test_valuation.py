@@ -417,3 +417,71 @@ def test_the_predicted_rate_is_the_measured_one_where_noise_prevails(one, other)
     predicted = exchange.predicted(one, other, alpha=0.1)
     assert predicted / 1.5 < measured < predicted * 1.5
     assert measured > 1.5
+
+
+@pytest.fixture(scope="module")
+def public():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (300, 4))
+    return X, np.where(rng.random(300) < 1 / (1 + np.exp(-X @ [3.0, -2.0, 1.0, 0.0])), 1.0, -1.0)
+
+
+def offered(*sold):
+    return [Source("mine", 300, Exact()), *sold]
+
+
+def test_with_public_rows_exact_ones_are_worth_more_than_by_the_bound(public):
+    sources = offered(Source("private", 10_000, LocalPrivacy(3.0)))
+    by_bound, by_excess = (uneven.value(sources, 4, 0.01, public=rows).exchange for rows in (None, public))
+    assert by_excess["mine"] / by_excess["private"] > 3 * by_bound["mine"] / by_bound["private"]
+
+
+def test_with_public_rows_the_excess_halves_as_they_double(public):
+    found = uneven.value(offered(), 4, 0.01, public=public, more=300)
+    assert found.worths[0].next_bound == pytest.approx(found.bound / 2, rel=1e-9)
+    assert found.theorem == "Theorem D"
+    assert "Expected excess objective" in found.summary()
+    assert "expected excess" in found.plot().axes[0].get_ylabel()
+
+
+def test_nothing_is_bought_that_is_not_expected_to_help(public):
+    noisy = Source("noisy", 1_000, LocalPrivacy(0.05), price=0.01)
+    found = uneven.value(offered(noisy), 4, 0.01, public=public, budget=10.0)
+    assert found.purchases == ()
+    assert found.declined == ("noisy",)
+    assert "not expected to lower the excess" in found.summary()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([Exact(), LocalPrivacy(0.3), LocalPrivacy(4.0)]),
+                  st.integers(1, 100_000), st.floats(0.001, 10)), min_size=1, max_size=3,
+    ),
+    st.floats(0, 5000),
+)  # fmt: skip
+def test_no_purchase_is_expected_to_do_harm(public, sold, budget):
+    sources = offered(*(Source(f"s{k}", n, noise, price=price) for k, (noise, n, price) in enumerate(sold)))
+    found = uneven.value(sources, 4, 0.01, public=public, budget=budget)
+    assert found.bound <= found.bound_before
+    assert found.bound < found.bound_before or not found.purchases
+    assert found.spent <= budget * (1 + 1e-9)
+
+
+def test_money_is_split_where_both_kinds_of_rows_help(public):
+    """At least as good as all of it on either kind."""
+    kinds = [Source("exact", 10**6, Exact(), price=1.0), Source("private", 10**6, LocalPrivacy(6.0), price=0.05)]
+    one, other, both = (
+        uneven.value(offered(*sold), 4, 0.01, public=public, budget=300.0).bound
+        for sold in (kinds[:1], kinds[1:], kinds)
+    )
+    assert both <= min(one, other) * (1 + 1e-12)
+
+
+def test_public_rows_that_do_not_fit_are_refused(public):
+    with pytest.raises(ValueError, match="public must be rows of 5 columns"):
+        uneven.value(offered(), 5, public=public)
+    with pytest.raises(ValueError, match="labels -1 and 1"):
+        uneven.value(offered(), 4, public=(public[0], np.zeros(300)))
+    with pytest.raises(ValueError, match="sources must own rows without privacy"):
+        uneven.value([Source("a", 9, LocalPrivacy(1.0))], 4, public=public)

@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
+from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -94,9 +95,14 @@ class Anchor:
 
 
 def fit_anchor(
-    X: ArrayLike, y: ArrayLike, alpha: float, factors: Array | float = 1.0, chosen: float | None = None
+    X: ArrayLike,
+    y: ArrayLike,
+    alpha: float,
+    factors: Array | float = 1.0,
+    chosen: float | None = None,
+    rates: Array | None = None,
 ) -> Anchor:
-    """Learn from exact rows and estimate how far off the answer is.
+    """Learn from rows without privacy and estimate how far off the answer is.
 
     Parameters
     ----------
@@ -105,10 +111,12 @@ def fit_anchor(
     alpha : float
         L2 strength of the objective that is to be minimised.
     factors : array of shape (d,) or float
-        Factors p of alpha, one a weight: less than 1 for an intercept.
+        Factors p of alpha, one a weight: less than 1 for an intercept, except under flips (`solve`).
     chosen : float or None
         L2 strength that cross-validation chose for these rows alone; None if alpha was stated. Where it was chosen, λ₀
         minimises the leave-one-out loss, as it does, instead of the objective.
+    rates : array of shape (n,) or None
+        Rate σ at which each row's label is flipped; None for exact rows.
 
     Examples
     --------
@@ -118,37 +126,92 @@ def fit_anchor(
     (2, 2)
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    factors = factors * np.ones(rows.shape[1])
-    plain = weights = _solve(rows, labels, alpha, factors, None)
+    flips = Flips(np.zeros(len(labels)) if rates is None else rates)
+    factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
+    sources = flips.sources(rows, labels)
+    plain = weights = _solve(sources, alpha, factors, None)
     best: tuple[float, float, Array, Array] | None = None
     most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
     for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
-        weights = _solve(rows, labels, strength, factors, weights)
-        margins = leave_one_out_margins(rows, labels, weights, strength * factors)
-        score = float(np.logaddexp(0.0, -margins).mean() + counted / 2.0 * factors @ weights**2)
+        weights = _solve(sources, strength, factors, weights)
+        margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips)
+        score = flips.loss(margins) + counted / 2.0 * float(factors @ weights**2)
         if best is not None and score >= best[0]:
             break
         best = score, strength, weights, margins
     assert best is not None
     _, strength, weights, margins = best
     size = float(factors @ plain**2 / factors.sum())
-    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size)
+    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips)
+    labels, margins = flips.draw_labels(labels, margins)
     return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors)
 
 
-def leave_one_out_margins(X: Array, y: Array, weights: Array, strength: Array | float) -> Array:
+@dataclass(frozen=True)
+class Flips:
+    """Rates σ at which labels are flipped, one a row; 0 for exact rows.
+
+    A row counts c = (1-2σ)², and the slope of its surrogate is |ℓ'| + σ/(1-2σ) (`solver`).
+    """
+
+    rates: Array
+
+    @property
+    def weights(self) -> Array:
+        """c·n/Σc: what each row counts, 1 on average."""
+        c = (1.0 - 2.0 * self.rates) ** 2
+        return np.asarray(c / c.mean())
+
+    def slopes(self, margins: Array) -> Array:
+        """Sizes of the surrogate's slopes."""
+        return np.asarray(expit(-margins) + self.rates / (1.0 - 2.0 * self.rates))
+
+    def loss(self, margins: Array) -> float:
+        """Minus the mean log likelihood of the labels as observed, by weight: the logistic loss without flips."""
+        losses = -np.log(self.rates + (1.0 - 2.0 * self.rates) * expit(margins)) if self.rates.any() else None
+        return float(np.mean(np.logaddexp(0.0, -margins) if losses is None else self.weights * losses))
+
+    def sources(self, X: Array, y: Array) -> list[PublicRows]:
+        """The rows, one source for each rate."""
+        kinds = [(rate, self.rates == rate) for rate in np.unique(self.rates).tolist()]
+        return [PublicRows.from_arrays(X[at], y[at], FlippedLabels(rate) if rate else None) for rate, at in kinds]
+
+    def draw_labels(self, y: Array, margins: Array) -> tuple[Array, Array]:
+        """Labels as they may have been before the flips, and their margins: drawn given the labels observed.
+
+        Slopes and the share of correct classifications are then those of exact rows.
+        """
+        if not self.rates.any():
+            return y, margins
+        correct = (1.0 - self.rates) * expit(margins)
+        correct = correct / (correct + self.rates * expit(-margins))
+        signs = np.where(np.random.default_rng(0).random(len(y)) < correct, 1.0, -1.0)
+        return y * signs, margins * signs
+
+
+def leave_one_out_margins(
+    X: Array, y: Array, weights: Array, strength: Array | float, flips: Flips | None = None
+) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
-    m₍ᵢ₎ = mᵢ - qᵢgᵢ/(1 - qᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|.
+    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - cᵢqᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|; sᵢ = qᵢ and cᵢ = 1 for exact rows.
     """
     margins = y * (X @ weights)
-    slopes = expit(-margins)
-    H = _curvature(X, slopes) + strength * np.eye(X.shape[1])
-    reach = np.einsum("ij,ji->i", X, np.linalg.solve(H, X.T)) / len(y)
-    return np.asarray(margins - slopes * reach / (1.0 - slopes * (1.0 - slopes) * reach))
+    flips = Flips(np.zeros(len(y))) if flips is None else flips
+    slopes, c = expit(-margins), flips.weights
+    H = _curvature(X, slopes, c) + strength * np.eye(X.shape[1])
+    reach = c * np.einsum("ij,ji->i", X, np.linalg.solve(H, X.T)) / len(y)
+    return np.asarray(margins - flips.slopes(margins) * reach / (1.0 - slopes * (1.0 - slopes) * reach))
 
 
-def sandwich(X: Array, margins: Array, strength: Array | float, alpha: Array | float, size: float) -> Array:
+def sandwich(
+    X: Array,
+    margins: Array,
+    strength: Array | float,
+    alpha: Array | float,
+    size: float,
+    flips: Flips | None = None,
+) -> Array:
     """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
 
     Parameters
@@ -157,19 +220,22 @@ def sandwich(X: Array, margins: Array, strength: Array | float, alpha: Array | f
     margins : array of shape (n,)
     strength, alpha : float or array of shape (d,)
         λ₀ and α, of all weights or of each.
+    flips : Flips or None
+        For rows with flipped labels: S is that of the surrogate's gradients, by weight.
     """
     n, d = X.shape
-    slopes = expit(-margins)
+    flips = Flips(np.zeros(n)) if flips is None else flips
+    slopes = flips.weights * flips.slopes(margins)
     S = (X.T * slopes**2) @ X / n
     S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
-    inverse = np.linalg.inv(_curvature(X, slopes) + strength * np.eye(d))
+    inverse = np.linalg.inv(_curvature(X, expit(-margins), flips.weights) + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 
 
-def _curvature(X: Array, slopes: Array) -> Array:
-    return np.asarray((X.T * (slopes * (1.0 - slopes))) @ X / len(slopes))
+def _curvature(X: Array, slopes: Array, weights: Array | float = 1.0) -> Array:
+    return np.asarray((X.T * (weights * slopes * (1.0 - slopes))) @ X / len(slopes))
 
 
-def _solve(X: Array, y: Array, strength: float, factors: Array, start: Array | None) -> Array:
-    problem = Problem(n_features=X.shape[1], alpha=strength, batch_size=1)
-    return solve(problem, [PublicRows.from_arrays(X, y)], factors, start).weights
+def _solve(sources: list[PublicRows], strength: float, factors: Array, start: Array | None) -> Array:
+    problem = Problem(n_features=len(factors), alpha=strength, batch_size=1)
+    return solve(problem, sources, factors, start).weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from scipy.special import expit
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
+from uneven.anchor.solver import source_weight
 from uneven.anchor.uncertainty import Anchor
+from uneven.noise import LocalPrivacy, Noise
+from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 Information = Callable[[float], float]
@@ -54,6 +57,23 @@ class Verdict:
     def use(self) -> bool:
         """Whether the source is to be used."""
         return self.word != "no"
+
+
+def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
+    """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release)."""
+    return lambda activity: rows * problem.n_features / release_energy(noise, problem, activity)
+
+
+def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
+    """Energy of one row's release where gradients are `activity` times the clip long on average."""
+    if isinstance(noise, LocalPrivacy) and noise.by_direction:
+        return problem.gradient_norm**2 * noise.calibration(problem.n_features).energy(min(max(activity, 0.0), 1.0))
+    return noise.row_energy(problem)
+
+
+def public_worth(noise: Noise, problem: Problem) -> float:
+    """What a row without privacy counts, in exact rows."""
+    return source_weight(noise, replace(problem, clip=None))
 
 
 def judge_sources(anchor: Anchor, sources: Mapping[str, Information]) -> dict[str, Verdict]:

@@ -16,11 +16,13 @@ from uneven.cli import (
     beyond,
     demo,
     evaluate,
+    federate,
     fit,
     init,
     plan,
     predict,
     reproduce,
+    site,
     studio,
     terminal,
     value,
@@ -52,6 +54,8 @@ app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
+app.command("federate")(federate.command)
+app.add_typer(site.app, name="site")
 app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)

@@ -12,6 +12,7 @@ from uneven.cli import terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
+    from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.quality import Scores
     from uneven.training.scaling import Scale
@@ -32,6 +33,9 @@ def command(
         Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    statement: Annotated[
+        Path | None, typer.Option(help="Write a privacy statement of the run, one page of Markdown, into this.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="For simulations: noise that can be repeated protects nobody.")
     ] = None,
@@ -49,11 +53,11 @@ def command(
 
     from uneven.io import open_table, read_sources
 
-    for path in (output, report, ledger):
+    for path in (output, report, ledger, statement):
         terminal.refuse_output(path)
     file = read_sources(sources)
     terminal.refuse_overwriting(
-        {"--ledger": ledger, "--output": output, "--report": report},
+        {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
@@ -64,10 +68,12 @@ def command(
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
+    book = None if ledger is None else Ledger(ledger)
+    before = _spent_before(book, file) if statement is not None else {}
     trained = train_files(
         file,
         seed=seed,
-        ledger=None if ledger is None else Ledger(ledger),
+        ledger=book,
         budget=budget,
         test=opened(test),
         validation=opened(validation),
@@ -77,8 +83,10 @@ def command(
     save(trained.model, output)
     if report is not None:
         _write_report(trained, file, report)
+    if statement is not None:
+        _write_statement(statement, trained, output, before, book, file.settings.budget if budget is None else budget)
     _warn(trained)
-    written = {"model": output, "report": report, "ledger": ledger}
+    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
@@ -91,6 +99,26 @@ def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
 
     command = shlex.join(terminal.command_line())
     write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+
+
+def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
+    from uneven.report.statement import spent_in
+
+    return spent_in(ledger, tuple(entry.name for entry in file.sources))
+
+
+def _write_statement(
+    path: Path,
+    trained: FileFit,
+    model: Path,
+    before: dict[str, float],
+    ledger: Ledger | None,
+    budget: float | None,
+) -> None:
+    from uneven.io import write_text_atomically
+    from uneven.report.statement import write_statement
+
+    write_text_atomically(path, write_statement(trained, model, before, ledger, budget))
 
 
 def _warn(trained: FileFit) -> None:

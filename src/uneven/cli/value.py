@@ -19,6 +19,9 @@ def command(
 ) -> None:
     """Say what data is worth: exchange rates, the next thousand rows of each source, and what to buy.
 
+    Where rows without privacy are owned and their file is given, worth is in the excess objective that a fit is
+    expected to have; else in a bound that needs no rows.
+
     A source without a price is owned. A source with a price is on offer: 'rows' is how many can be bought. Instead of
     one price, 'prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]' has one for each epsilon.
 
@@ -26,6 +29,7 @@ def command(
     """
     from uneven.io import read_sources
     from uneven.io.refusals import located
+    from uneven.training.ahead import anchor_ahead
     from uneven.training.planning import problem_ahead
     from uneven.valuation import value_sources
 
@@ -34,6 +38,7 @@ def command(
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
     problem, _ = problem_ahead(described)  # the one that a fit solves, where that is known without reading rows
     with located(str(described.path)):
+        anchor, problem = anchor_ahead(described) or (None, problem)
         found = value_sources(
             described.described(),
             problem,
@@ -41,6 +46,7 @@ def command(
             budget=budget,
             prices={entry.name: entry.prices for entry in described.sources if entry.prices is not None},
             more=more,
+            anchor=anchor,
         )
     if plot is not None:
         terminal.write_figure(found.plot(), plot)

@@ -103,6 +103,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         and once with it.
     use : {"auto", "all"}
         Whether a private source that is not expected to help is left out, uncharged.
+    sketch : None, "auto" or int
+        Columns that private rows are projected to before anything is released, by a public random projection: noise
+        grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
+        be sketched to be private.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
@@ -178,6 +182,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         long_rows: str = "shrink",
         passes: Any = "auto",
         use: str = "auto",
+        sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
         line_search: int = 0,
@@ -198,6 +203,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.long_rows = long_rows
         self.passes = passes
         self.use = use
+        self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
         self.line_search = line_search

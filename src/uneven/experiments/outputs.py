@@ -54,9 +54,9 @@ def describe_baselines(results: Results) -> str:
     """What the numbers of a panel's table are to be compared with, in words."""
     best = results.settings["optimum"]
     return (
-        f"f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows classified correctly. Predicting "
-        f"nothing has an excess of {best['nothing'] - best['objective']:.4f}; the majority class is "
-        f"{best['majority']:.2%} of test rows."
+        f"{results.runs} runs per point. f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows "
+        f"classified correctly. Predicting nothing has an excess of {best['nothing'] - best['objective']:.4f}; the "
+        f"majority class is {best['majority']:.2%} of test rows."
     )
 
 

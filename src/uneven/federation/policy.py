@@ -41,12 +41,12 @@ class Policy:
         Of the site, and of the source that it is in the server's plan.
     data : str
         File with its rows.
-    label : str
-        Column of the labels.
     features : tuple of str
         Columns that may be learned from, in this order.
     classes : tuple
         The two classes, in order: a public statement, not a finding.
+    label : str, int or None
+        Column of the labels, as in ``sources.toml``.
     row_norm : float
         Public bound on the norm of rows; longer ones are shrunk to it.
     epsilon : float or None
@@ -71,9 +71,9 @@ class Policy:
     folder: Path
     name: str
     data: str
-    label: str
     features: tuple[str, ...]
     classes: tuple[Any, ...]
+    label: str | int | None = None
     row_norm: float = 1.0
     epsilon: float | None = None
     budget: float | None = None
@@ -101,7 +101,24 @@ class Policy:
 
 
 KEYS = ("private", *(key for key in Policy.__dataclass_fields__ if key != "folder"))
-NEEDED = ("name", "data", "label", "features", "classes")
+NEEDED = ("name", "data", "features", "classes")
+
+MEANING = {
+    "name": "the name in the certificate, and of the source in the server's plan",
+    "data": "the rows; they stay here",
+    "label": "column of the labels",
+    "features": "columns that may be learned from, in this order",
+    "classes": "the two labels: a public statement",
+    "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",
+    "private": "whether the rows are protected; false sends what is learned from them as it is",
+    "epsilon": "the most that one release of a row may cost",
+    "budget": "the most that a row may spend in all, over all jobs",
+    "jobs": "names of the jobs that are allowed; * stands for any characters",
+    "modes": '"relay": the segment runs here; "oracle": this site answers gradients, step by step',
+    "id": "column by which the ledger knows the rows; left out: by their place in the file",
+    "seed": "for rehearsals: noise that can be repeated protects nobody",
+}
+"""Keys that are written to a new file, in this order, and what they mean."""
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -132,7 +149,7 @@ def parse_policy(folder: Path, values: Mapping[str, Any]) -> Policy:
         elif key in values:
             raise ValueError(f"{key} must be left out where private = false, got {checks.shown(values[key])}")
     for key in ("name", "data", "label", "id", "ledger", "releases"):
-        if key in given:
+        if key in given and not (key == "label" and type(given[key]) is int):
             checks.text(key, given[key])
     for key in ("features", "jobs", "modes", "noises"):
         if key in given:
@@ -158,6 +175,21 @@ def _classes(values: Any) -> tuple[Any, ...]:
     if type(values[0]) is not type(values[1]) or not isinstance(values[0], str | int) or not values[0] < values[1]:
         raise ValueError(f"classes must be two labels of one kind, in order; got {checks.shown(values)}")
     return tuple(values)
+
+
+def policy_to_text(values: Mapping[str, Any]) -> str:
+    """Text of a ``site.toml``; keys with the value None are left out.
+
+    >>> print(policy_to_text({"name": "clinic", "budget": 2.0}))
+    # What this site allows, for uneven. Whatever a server asks, this file and the ledger decide.
+    name = "clinic"  # the name in the certificate, and of the source in the server's plan
+    budget = 2.0  # the most that a row may spend in all, over all jobs
+    """
+    lines = ["# What this site allows, for uneven. Whatever a server asks, this file and the ledger decide."]
+    for key, meaning in MEANING.items():
+        if values.get(key) is not None:
+            lines.append(f"{key} = {json.dumps(values[key], ensure_ascii=False)}  # {meaning}")
+    return "\n".join(lines) + "\n"
 
 
 def refuse_job(policy: Policy, name: Any, mode: str) -> None:

@@ -28,10 +28,11 @@ from uneven.federation.messages import (
 from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer
 from uneven.io import SourcesFile, write_text_atomically
-from uneven.planner import Plan
+from uneven.planner import Plan, void_bound
 from uneven.settings import Settings
 from uneven.training.model import Model
 from uneven.training.planning import describe_sources, plan_fit, scaled_problem
+from uneven.training.running import find_void
 from uneven.training.scaling import Scale, stated_scale
 
 Call = Callable[[str, str], str]
@@ -67,20 +68,25 @@ class Ask:
         text, pause, since = write_message(request), PAUSES[0], time.monotonic()
         while True:
             try:
-                reply = read_message(self.call(site, text))
-            except (OSError, ValueError):
+                answer = self.call(site, text)
+            except OSError:
                 if time.monotonic() - since > self.patience:
                     raise TimeoutError(f"no answer from {site!r} for {self.patience:g} s") from None
             else:
+                reply = _accepted(site, answer)
                 if "working" not in reply:
-                    return _accepted(site, reply)
+                    return reply
                 since = time.monotonic()
                 self.tell(site, "at work", int(reply["working"]["rows"]), int(reply["working"]["of"]))
             time.sleep(pause)
             pause = min(2.0 * pause, PAUSES[1])
 
 
-def _accepted(site: str, reply: dict[str, Any]) -> dict[str, Any]:
+def _accepted(site: str, answer: str) -> dict[str, Any]:
+    try:
+        reply = read_message(answer)
+    except ValueError:
+        raise Refused(f"{site!r} sent something that is no message") from None
     for key in ("refused", "failed"):
         if key in reply:
             raise Refused(f"{site!r} {key}: {reply[key]}")
@@ -132,7 +138,14 @@ class Federated:
         return self.model.plan
 
 
-def federate(file: SourcesFile, ask: Ask, folder: Path, name: str = "uneven", mode: str = "relay") -> Federated:
+def federate(
+    file: SourcesFile,
+    ask: Ask,
+    folder: Path,
+    name: str = "uneven",
+    mode: str = "relay",
+    show: Callable[[Plan], None] = lambda _: None,
+) -> Federated:
     """Run the plan of a ``sources.toml`` at the sites that its sources are named after.
 
     Parameters
@@ -145,6 +158,8 @@ def federate(file: SourcesFile, ask: Ask, folder: Path, name: str = "uneven", mo
     name : str
         Of the job, for the sites' policies.
     mode : {"relay", "oracle"}
+    show : callable
+        Given the plan, and with it what a row of each site is worth, before any site is asked for a row.
 
     Returns
     -------
@@ -158,6 +173,7 @@ def federate(file: SourcesFile, ask: Ask, folder: Path, name: str = "uneven", mo
         progress = _describe(file, ask, progress, name, mode)
         _save(folder, progress)
     job = _Job(file, progress, name, mode)
+    show(job.plan)
     for number in range(progress.next, len(job.plan.segments)):
         progress = _segment(job, ask, progress, number)
         _save(folder, progress)
@@ -233,7 +249,8 @@ class _Job:
         self.scale: Scale = scale
         problem = scaled_problem(settings, scale, len(self.features), self.private)
         counts = [int(progress.sites[key]["rows"]) for key in self.noises]
-        self.plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
+        plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
+        self.plan = void_bound(plan, why) if (why := find_void(plan, settings)) else plan
         if self.plan.shuffled:
             raise ValueError(f"strategy must use one source after the other, got {self.plan.strategy!r}")
         self.tasks: Sequence[Task] = tasks_of(self.plan, settings.average, settings.estimate)

@@ -52,8 +52,9 @@ class LocalPrivacy(Noise):
         ``"l2-laplace"`` is the paper's: add Z with density proportional to exp(-(ε/2)‖z‖/C).
     activity : float
         For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
-        private rows. It decides how much noise there is, never how private it is. Where silence is of no use, such as
-        at an activity of 1 or an ε below about 1, quiet is privunit.
+        private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
+        decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
+        1 or an ε below about 1, quiet is privunit.
 
     Notes
     -----

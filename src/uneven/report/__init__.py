@@ -5,6 +5,7 @@ sections   one function per section
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
 markup     escaped text, tables, figures
+statement  the privacy statement of a fit, in Markdown
 style      how it looks: light, dark, on paper
 """
 

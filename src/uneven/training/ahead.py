@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from uneven.anchor.uncertainty import Anchor
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan
+from uneven.problem import Problem
 from uneven.training.planning import plan_fit, problem_ahead
+from uneven.training.rows import Piece
+
+if TYPE_CHECKING:
+    from uneven.training.files import FileRows
+    from uneven.training.job import Job
 
 PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
 
@@ -40,13 +49,39 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """
     with located(str(file.path)):
         if _needs_public_rows(file):
-            return _plan_from_public_rows(file), PUBLIC
+            job, positives = _public_job(file, {source.name: source.rows for source in file.described()})
+            from uneven.training.running import decide  # now only: it needs a compiler
+
+            return decide(job, positives, None).plan, PUBLIC
         problem, note = problem_ahead(file)
-        if any(entry.noise is not None and entry.noise.observed is not entry.noise for entry in file.sources):
-            return plan_fit(file.described(), problem, file.settings), LABELS
         if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
         return plan_fit(file.described(), problem, file.settings), note
+
+
+def anchor_ahead(file: SourcesFile) -> tuple[Anchor, Problem] | None:
+    """What the owned rows without privacy say to a valuation, and the problem; None where nothing can be anchored.
+
+    Parameters
+    ----------
+    file : SourcesFile
+        Sources with a price are not owned: none of their rows are read.
+
+    Returns
+    -------
+    (Anchor, Problem) or None
+    """
+    owned = tuple(entry for entry in file.sources if entry.price is None and entry.prices is None)
+    readable = tuple(entry for entry in owned if not (entry.noise is None or entry.noise.private))
+    if not readable or not _needs_public_rows(replace(file, sources=readable)):
+        return None
+    counts = {entry.name: entry.source.rows if entry in owned else 1 for entry in file.sources}
+    from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
+
+    job, positives = _public_job(file, counts, tuple(entry.name for entry in readable))
+    if refuse_anchor(job.settings, job.groups, len(positives), job.problem.n_features, job.scan.sparse) is not None:
+        return None
+    return fit_public(job, [entry.name for entry in readable], positives[0]), job.problem
 
 
 def _has_public(file: SourcesFile) -> bool:
@@ -54,34 +89,54 @@ def _has_public(file: SourcesFile) -> bool:
 
 
 def _needs_public_rows(file: SourcesFile) -> bool:
-    opened = all(
-        entry.table is not None and entry.noise is not None and entry.noise.observed is entry.noise
-        for entry in file.sources
-    )
+    opened = file.shared is not None or all(entry.table is not None for entry in file.sources)
     return (
         opened
+        and all(entry.noise is not None for entry in file.sources)
         and _has_public(file)
         and file.settings.strategy in ("auto", "anchored")
         and file.settings.steps_asked is None
     )
 
 
-def _plan_from_public_rows(file: SourcesFile) -> Plan:
-    """Read the rows of the sources without privacy, and plan with the others by their number alone."""
+def _public_job(file: SourcesFile, counts: Mapping[str, int], names: tuple[str, ...] | None = None) -> tuple[Job, Any]:
+    """Job of the rows without privacy with alpha chosen, and its classes; of other sources, only their number is known.
+
+    `names` are the sources that are read; None for all without privacy.
+    """
     from uneven.training.files import FileRows, declared_noises
     from uneven.training.grouping import group_pieces
     from uneven.training.labels import positive_classes
-    from uneven.training.running import choose_alpha, decide
+    from uneven.training.running import choose_alpha
     from uneven.training.scan import scan_rows
     from uneven.training.trainer import begin  # now only: it needs a compiler
 
     noises = declared_noises(file)
-    public = [entry for entry in file.sources if not noises[entry.name].private]
-    private = [entry for entry in file.sources if noises[entry.name].private]
-    rows = FileRows(replace(file, sources=tuple(public)))
+    public = tuple(name for name, noise in noises.items() if not noise.private) if names is None else names
+    order = [*public, *(name for name in noises if name not in public)]
+    rows = _Selected(FileRows(file), public)
     scan = scan_rows(rows)
-    counts = {entry.name: scan.counts.get(entry.name, 0) for entry in public}
-    counts |= {entry.name: entry.source.rows for entry in private}
-    job = begin(rows, scan, group_pieces(counts, noises), file.settings)
+    known = {name: scan.counts.get(name, 0) if name in public else counts[name] for name in order}
+    job = begin(rows, scan, group_pieces(known, noises), file.settings)
     positives = positive_classes(scan.classes)
-    return decide(choose_alpha(job, positives), positives, None).plan
+    return choose_alpha(job, positives), positives
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """Rows of some sources, one source after the other, from files that may have rows of others too."""
+
+    rows: FileRows
+    names: tuple[str, ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.n_features
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        for name in self.names if only is None else (only,):
+            for piece in self.rows.pieces(checked, name):
+                if isinstance(piece.source, str):
+                    yield piece
+                elif (mine := piece.source == name).any():
+                    yield Piece(piece.X[mine], piece.y[mine], name, where=piece.where)

@@ -19,7 +19,7 @@ from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.anchor.verdicts import Information, Verdict, judge_sources
+from uneven.anchor.verdicts import Verdict, information_of, judge_sources, public_worth, release_energy
 from uneven.engine import (
     State,
     Task,
@@ -31,8 +31,7 @@ from uneven.engine import (
 )
 from uneven.engine import compiled_advance as advance
 from uneven.losses import get_loss
-from uneven.noise import Exact, LocalPrivacy, Noise
-from uneven.problem import Problem
+from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
 from uneven.training.convergence import carried_share, intercept_free, public_rows
@@ -94,10 +93,10 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     """Learn the anchor and judge the private sources, before anything is charged."""
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
-    anchor = _fit(job, converged, positive)
+    anchor = fit_public(job, converged, positive)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    information = {name: _information(groups.noises[name], counts[name], job.problem) for name in private}
+    information = {name: information_of(groups.noises[name], counts[name], job.problem) for name in private}
     verdicts = judge_sources(anchor, information)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
     used.sort(key=lambda name: groups.noises[name].row_energy(job.problem))
@@ -105,18 +104,7 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     return Anchoring(anchor, converged, verdicts, tuple(used), left_out)
 
 
-def _information(noise: Noise, rows: int, problem: Problem) -> Information:
-    """Clock that a source brings at a given activity: rows·d/(energy of a row's release)."""
-    return lambda activity: rows * problem.n_features / _energy(noise, problem, activity)
-
-
-def _energy(noise: Noise, problem: Problem, activity: float) -> float:
-    if isinstance(noise, LocalPrivacy) and noise.by_direction:
-        return problem.gradient_norm**2 * noise.calibration(problem.n_features).energy(min(max(activity, 0.0), 1.0))
-    return noise.row_energy(problem)
-
-
-def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
+def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
     sources = public_rows(job, names, positive)
     count = sum(source.count for source in sources)
@@ -125,17 +113,18 @@ def _fit(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
+    rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
     factors = np.maximum(intercept_free(job), INTERCEPT)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
-    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen)
-    if count <= MOST_ROWS and all(isinstance(source.noise, Exact) for source in sources):
+    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates)
+    known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
+    if known and count <= MOST_ROWS:
         return anchor
-    # Labels that may be wrong, or more rows than were looked at: the answer is that of all rows with their own weights,
-    # and its covariance that of so many exact rows as they are worth.
-    problem = replace(job.problem, clip=None)
-    worth = sum(source.count * problem.gradient_norm**2 / source.noise.row_energy(problem) for source in sources)
-    covariance = anchor.covariance * (len(y) / worth)
-    return anchor.moved(solve(problem, sources, factors).weights, covariance)
+    # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
+    # with noise added: the covariance is that of so many exact rows as they are worth.
+    worth = sum(source.count * public_worth(source.noise, job.problem) for source in sources)
+    covariance = anchor.covariance * (len(y) / (count if known else worth))
+    return anchor.moved(solve(replace(job.problem, clip=None), sources, factors).weights, covariance)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
@@ -146,33 +135,28 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     anchor, noises = prepared.anchor, job.groups.noises
-    used = {name: _information(noises[name], counts[name], job.problem) for name in prepared.order}
+    used = {name: information_of(noises[name], counts[name], job.problem) for name in prepared.order}
     possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
     distance = float(np.trace(_covariance(coordinates, clock)))
-    public = sum(counts[name] * _public_worth(noises[name], job.problem) for name in prepared.converged)
+    public = sum(counts[name] * public_worth(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
     step = 0.01 * sum(
-        _information(noises[name], counts[name], job.problem)(coordinates.activity)
+        information_of(noises[name], counts[name], job.problem)(coordinates.activity)
         for name in counts
         if noises[name].private
     )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
-    worths = {name: gain["public"] * _public_worth(noises[name], job.problem) for name in prepared.converged}
+    worths = {name: gain["public"] * public_worth(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
         if name not in worths:
-            row = _information(noises[name], 1, job.problem)(coordinates.activity)
+            row = information_of(noises[name], 1, job.problem)(coordinates.activity)
             worths[name] = max(per_clock * row, 0.0)
     most = max(worths.values()) or 1.0
     return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
-
-
-def _public_worth(noise: Noise, problem: Problem) -> float:
-    plain = replace(problem, clip=None)
-    return plain.gradient_norm**2 / noise.row_energy(plain)
 
 
 @dataclass(frozen=True)
@@ -237,8 +221,8 @@ class _Source:
             if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
-        clock = _information(self.noise, measured, problem)(coordinates.activity)
-        left = _information(self.noise, self.rows - measured, problem)
+        clock = information_of(self.noise, measured, problem)(coordinates.activity)
+        left = information_of(self.noise, self.rows - measured, problem)
         coming_clock = left(coordinates.activity)
         coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
         if not disagreement.found:
@@ -256,7 +240,7 @@ class _Source:
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.job.problem, clip=coordinates.clip)
-        energy = _energy(self.noise, problem, coordinates.activity)
+        energy = release_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step

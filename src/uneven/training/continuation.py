@@ -141,7 +141,8 @@ def continue_training(
     groups = group_rows(len(piece.y), noise, piece.source)
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
     found = before.classes if before is not None else classes_of(np.asarray(piece.y if classes is None else classes))
-    refuse_unfit(groups, len(positive_classes(found)), is_sparse(piece.X))
+    sparse = is_sparse(piece.X) and settings.sketch is None
+    refuse_unfit(groups, len(positive_classes(found)), sparse)
     scan = scan_rows(rows, bound, classes=found)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)

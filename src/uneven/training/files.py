@@ -285,11 +285,11 @@ def measure(
 
 def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:
     """Number of rows, and the objective on them for two classes."""
-    model, scale = trained.model, trained.scale
+    model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
     positives, count, total = positive_classes(model.classes), 0, 0.0
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
-    problem = trained.plan.problem
+    problem = replace(trained.plan.problem, n_features=len(weights))
     # Learned to convergence, the intercept has no L2 term, or next to none.
     free = weights[-1] if scale.intercept and trained.plan.converged else 0.0
     for X, y in pieces:

@@ -224,6 +224,8 @@ def _scale(values: Any) -> Scale:
         checks.not_negative("constant of scale", values["constant"]),
         checks.one_of("norms of scale", values["norms"], NORMS),
         checks.positive("eigenvalue of scale", values["eigenvalue"], 1e-9, 1.0),
+        checks.whole("columns of scale", values["columns"], least=0),
+        checks.whole("sketch of scale", values["sketch"], least=0),
     )
 
 

@@ -14,6 +14,7 @@ from uneven.engine import squared_norms
 from uneven.matrices import is_sparse
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
+from uneven.training.planning import describe_sources, with_sketch
 from uneven.training.rows import join_rows
 from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale, too_long
 from uneven.training.scan import Scan
@@ -41,8 +42,11 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
 
     `private` is whether any source that may come is, now or in later calls.
     """
+    if isinstance(settings.sketch, int) and not private:
+        raise ValueError(f"sketch must be None or 'auto' where no source is private, got {settings.sketch}")
     if (stated := stated_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
-        return stated
+        sources = describe_sources(groups.noises, groups.counts, 1)
+        return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     sample = join_rows([X for X, _ in scan.sample.values()])
     norm = max(mean_square_norms(scan, groups))
     return measured_scale(norm, sample, settings.fit_intercept, settings.batch_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from uneven.io import SourcesFile
 from uneven.noise import Noise
@@ -10,6 +11,7 @@ from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.scaling import Scale, stated_scale
+from uneven.training.sketch import choose_width
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -25,7 +27,7 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
 def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
     return Problem(
-        n_features + scale.intercept,
+        (scale.sketch or n_features) + scale.intercept,
         scale.alpha(settings.stated_alpha),
         settings.batch_size,
         settings.loss,
@@ -34,6 +36,17 @@ def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: b
         scale.norms,
         scale.eigenvalue,
     )
+
+
+def with_sketch(
+    scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int, sparse: bool = False
+) -> Scale:
+    """The scale with the sketch that is asked for, or that is expected to do best."""
+    if settings.sketch is None:
+        return scale
+    wide = scaled_problem(settings, scale, n_features, private=True)
+    width = choose_width(settings.sketch, sources, wide, n_features, sparse)
+    return replace(scale, columns=n_features, sketch=width) if width else scale
 
 
 def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
@@ -56,6 +69,7 @@ def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
         return file.problem, UNKNOWN
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
+    scale = with_sketch(scale, settings, file.described(), file.n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     return scaled_problem(settings, scale, file.n_features, private), note

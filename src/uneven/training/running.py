@@ -79,7 +79,8 @@ def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision
     settings, groups = job.settings, job.groups
     cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
     if settings.strategy in ("auto", "anchored"):
-        why = anchoring.refuse_anchor(settings, groups, len(positives), job.problem.n_features, job.scan.sparse)
+        sparse = job.scan.sparse and not job.scale.sketch
+        why = anchoring.refuse_anchor(settings, groups, len(positives), job.problem.n_features, sparse)
         if why is None:
             with one_thread():
                 return _decide_anchored(job, positives[0])
@@ -90,13 +91,13 @@ def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
     plans = _compared_plans(job, plan, validation, len(positives))
-    if why := _find_void(plan, settings):
+    if why := find_void(plan, settings):
         plans = [void_bound(one, why) for one in plans]
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans))
 
 
-def _find_void(plan: Plan, settings: Settings) -> str:
+def find_void(plan: Plan, settings: Settings) -> str:
     """Why no theorem covers what these settings ask for; empty if one does."""
     if settings.pass_count > 1:
         return f"each row is used {settings.pass_count} times, and rows that were used before are not fresh."

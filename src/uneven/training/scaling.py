@@ -20,6 +20,7 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.matrices import is_sparse
+from uneven.training.sketch import project, projection
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,10 @@ class Scale:
     constant: float = 0.0
     norms: str = "largest"
     eigenvalue: float = 1.0
+    columns: int = 0
+    """Columns of rows as given, where they are sketched."""
+    sketch: int = 0
+    """Columns of the sketch; 0 for none."""
 
     @property
     def intercept(self) -> bool:
@@ -70,7 +75,9 @@ class Scale:
         return scaled
 
     def rows(self, X: Any) -> Any:
-        """Rows as scaled, float32, with the constant feature last."""
+        """Rows as scaled, float32, with the constant feature last; those of a sketch are shrunk to the bound again."""
+        if self.sketch:
+            X = shorten_rows(project(X, self.sketch), self.row_norm)
         if is_sparse(X):
             parts: list[Any] = [sparse.csr_array(X) / self.factor]
             if self.intercept:
@@ -89,8 +96,9 @@ class Scale:
 
     def coefficients(self, weights: Array) -> tuple[Array, float]:
         """Coefficients and intercept for the rows as given, from weights for the rows as scaled."""
-        coef = weights / self.factor
-        return (coef[:-1], float(coef[-1] * self.constant)) if self.intercept else (coef, 0.0)
+        scaled = weights / self.factor
+        coef, intercept = (scaled[:-1], float(scaled[-1] * self.constant)) if self.intercept else (scaled, 0.0)
+        return (projection(self.columns, self.sketch) @ coef if self.sketch else coef), intercept
 
 
 def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:

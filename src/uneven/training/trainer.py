@@ -140,7 +140,7 @@ def train(
         scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
     positives, groups = positive_classes(scan.classes), observed(declared)
-    refuse_unfit(declared, len(positives), scan.sparse)
+    refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
     if labels := private_labels(declared):
         account.charge(declared, scan.row_id, settings.budget, 1, labels, again=True, counted=False)
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
@@ -177,7 +177,7 @@ def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
     """The job of rows as scanned: what cannot be done is refused, the scale chosen, unknown flip rates estimated."""
     positives = positive_classes(scan.classes)
     flips.refuse_unanchored(groups.noises, settings.loss)
-    refuse_unfit(groups, len(positives), scan.sparse)
+    refuse_unfit(groups, len(positives), scan.sparse and settings.sketch is None)
     scale = choose_scale(scan, groups, settings, groups.any_private)
     return _with_known_rates(Job(rows, settings, scan, groups, scale), positives)
 
@@ -202,7 +202,7 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
-        raise ValueError("rows must be dense where a source is private: its noise fills every coordinate")
+        raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 
 
 def _refuse_long(too_long: Mapping[str, int], scan: Scan, settings: Settings) -> None:

@@ -1,12 +1,13 @@
 """What data is worth: exchange rates, the next thousand rows, what to buy, and the bound that it gives.
 
-valuing   `Valuation`, `value_sources` and its wrapper with keywords, `value`
-text      a valuation in words
-picture   a valuation in charts
-market    the bound that money buys, and what more rows of each source are worth
-buying    the most precision for money, in whole rows
-offers    rows for sale or owned: what one costs, and the precision it carries
-worths    what a row of a source is worth, and rows to buy
+valuing     `Valuation`, `value_sources` and its wrapper with keywords, `value`
+text        a valuation in words
+picture     a valuation in charts
+market      the bound that money buys, and what more rows of each source are worth
+buying      the most precision for money, in whole rows
+currencies  a bound, or the expected excess where rows without privacy are at hand
+offers      rows for sale or owned: what one costs, and the precision it carries
+worths      what a row of a source is worth, and rows to buy
 
 A source without a price is owned: its rows are free and not for sale. A source with a price is for sale: none of its
 rows are owned, and `rows` is how many can be bought.

@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.planner import Plan, Source, make_plan
-from uneven.problem import Problem
+from uneven.planner import Source
 from uneven.valuation.buying import Basket, Step, buy, rank_steps
-from uneven.valuation.offers import Offer, Prices, list_menu, make_offer
+from uneven.valuation.currencies import Currency, Expected
+from uneven.valuation.offers import Offer, Prices, list_menu
 from uneven.valuation.worths import Worth
 
 Curve = tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]
 """Spends, their bounds, and the source that the last of the money goes to."""
+
+SPLITS = 11
+"""Ways to split money between rows with privacy and without that are tried."""
 
 POINTS = 60
 """Points of the curve, besides those where a source is sold out."""
@@ -26,57 +29,63 @@ POINTS = 60
 class Market:
     """What is owned, and the steps of buying what is for sale."""
 
-    problem: Problem
-    moments: str
+    currency: Currency
     owned: tuple[Offer, ...]
     steps: tuple[Step, ...]
 
     @property
     def precision(self) -> float:
-        """Σ rows/(row's variance) of what is owned."""
+        """Σ rows·(worth of a row) of what is owned."""
         return sum(offer.source.rows * offer.precision for offer in self.owned)
 
-    def bound_with(self, rows: Sequence[tuple[Offer, int]]) -> tuple[float, Plan | None]:
-        """Bound with what is owned and this many rows of some offers, and the plan behind it; None without rows."""
+    def bound_with(self, rows: Sequence[tuple[Offer, int]]) -> tuple[float, tuple[str, ...]]:
+        """Bound, or expected excess, with what is owned and this many rows of some offers; and its caveats."""
         held = [offer.source for offer in self.owned]
         held += [replace(offer.source, rows=count) for offer, count in rows]
-        if not held:
-            return self.problem.ball**2, None
-        plan = make_plan(held, self.problem, moments=self.moments)
-        return min(plan.bound, self.problem.ball**2), plan
+        return self.currency.total(held)
 
     def choose(self, money: float) -> Basket:
         """What to buy: the most precision for the money, unless the bound is lower with less.
 
         The cleanest rows limit the step sizes of all (Theorem C), so that few of them can raise the bound. Rows no
-        cleaner than those owned do not; and nothing is bought that leaves the bound higher than it was.
+        cleaner than those owned do not. Rows with privacy and without are two goods (Theorem D): the more there is of
+        one, the less more of it is worth. Nothing is bought that leaves the bound higher than it was, or as it was.
         """
         most = buy(self.steps, money)
         cleanest = max((offer.precision for offer in self.owned), default=0.0)
         no_cleaner = buy([step for step in self.steps if step.offer.precision <= cleanest], money)
-        baskets = (most, no_cleaner, Basket())
-        best = min(baskets, key=lambda basket: self.bound_with(basket.rows)[0])  # of equal ones the first
+        baskets = (most, no_cleaner, *self._splits(money), Basket())
+        bounds = [(self.bound_with(basket.rows)[0], basket.spent) for basket in baskets]
+        least = min(bound for bound, _ in bounds)
+        near = [k for k, (bound, _) in enumerate(bounds) if bound <= least * (1.0 + 1e-12)]
+        best = baskets[min(near, key=lambda k: bounds[k][1] if isinstance(self.currency, Expected) else k)]
         declined = set(most.origins) - set(best.origins)
         first = [step.offer for step in self.steps if step.before is None]
         return replace(best, declined=tuple(offer.name for offer in first if offer.origin in declined))
 
+    def _splits(self, money: float) -> Iterator[Basket]:
+        """The money split between rows with privacy and without, where their worths do not simply add up."""
+        private = [step for step in self.steps if step.offer.source.noise.private]
+        public = [step for step in self.steps if not step.offer.source.noise.private]
+        if not isinstance(self.currency, Expected) or not (private and public):
+            return
+        for share in np.linspace(0.0, 1.0, SPLITS):
+            one, other = buy(public, share * money), buy(private, (1.0 - share) * money)
+            yield Basket(one.rows + other.rows, one.margin or other.margin)
+
 
 def open_market(
-    sources: Sequence[Source],
-    problem: Problem,
-    moments: str,
-    prices: Mapping[str, Prices],
-    epsilons: tuple[float, float],
+    sources: Sequence[Source], currency: Currency, prices: Mapping[str, Prices], epsilons: tuple[float, float]
 ) -> Market:
     """Market of these sources: those without a price are owned, the others for sale."""
     owned, menus = [], []
     for source in sources:
         if source.price is None and source.name not in prices:
-            owned.append(make_offer(source, problem, moments))
+            owned.append(Offer(source, currency.precision(source), source.name))
         else:
             menu = list_menu(source, prices.get(source.name), epsilons)
-            menus.append([make_offer(sold, problem, moments, source.name) for sold in menu])
-    return Market(problem, moments, tuple(owned), tuple(rank_steps(menus)))
+            menus.append([Offer(sold, currency.precision(sold), source.name) for sold in menu])
+    return Market(currency, tuple(owned), tuple(rank_steps(menus)))
 
 
 def find_worths(market: Market, basket: Basket, bound: float, more: int) -> Iterator[Worth]:
@@ -93,7 +102,7 @@ def find_worths(market: Market, basket: Basket, bound: float, more: int) -> Iter
             rows=offer.source.rows,
             price=None if offer in market.owned else offer.price,
             precision=offer.precision,
-            exchange=offer.precision / cleanest,
+            exchange=offer.precision / cleanest if cleanest else 1.0,
             money=offer.precision / margin.rate if margin else None,
             next_bound=next_bound,
             next_change=next_bound / bound - 1.0,
@@ -128,10 +137,12 @@ def trace_curve(market: Market, budget: float | None) -> tuple[Curve, str]:
     places = np.minimum(np.searchsorted(sold_out, np.array(spends) * (1 - 1e-9)), len(market.steps) - 1)
     going_to = [market.steps[i].offer.origin for i in places] if market.steps else [""] * len(spends)
     declined = [(spend, basket.declined) for spend, basket in zip(spends, baskets, strict=True) if basket.declined]
-    return (tuple(spends), tuple(bounds), tuple(going_to)), _note_rise(declined, np.array(bounds))
+    return (tuple(spends), tuple(bounds), tuple(going_to)), _note_rise(market, declined, np.array(bounds))
 
 
-def _note_rise(declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArray[np.float64]) -> str:
+def _note_rise(market: Market, declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArray[np.float64]) -> str:
+    if isinstance(market.currency, Expected):
+        return ""
     why = (
         "the cleanest rows limit the step sizes of all (Theorem C), and there the money buys too few of them to make "
         "up for it."

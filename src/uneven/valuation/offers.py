@@ -12,7 +12,6 @@ import numpy as np
 from uneven import checks
 from uneven.noise import LocalPrivacy
 from uneven.planner import Source
-from uneven.problem import Problem
 
 TRIED = 200
 """Number of values of ε that are tried where a price is a function of it."""
@@ -38,16 +37,6 @@ class Offer:
     def price(self) -> float:
         """Price of one row."""
         return self.source.price or 0.0
-
-
-def make_offer(source: Source, problem: Problem, moments: str, origin: str | None = None) -> Offer:
-    """Offer of one source: a row carries 1/(b·γ²), γ² that of a full mini-batch; with variances that is 1/v.
-
-    >>> make_offer(Source("clinic", 10), Problem(25, 1e-3, 50), "variance").precision
-    1.0
-    """
-    gamma2 = source.noise.moment(moments, problem).at(problem.batch_size)
-    return Offer(source, 1.0 / (problem.batch_size * gamma2), origin or source.name)
 
 
 def list_menu(source: Source, prices: Prices | None, epsilons: tuple[float, float]) -> list[Source]:

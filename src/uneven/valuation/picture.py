@@ -50,13 +50,16 @@ def _draw_curve(axes: Axes, found: Valuation) -> None:
         words, point = f"{money(found.budget)} buys {number(found.bound)}", (found.budget, found.bound)
         side = "right" if late else "left"
         axes.annotate(words, point, (8 if late else 10, 10), textcoords="offset points", ha=side, fontsize=9)
-    mark_start(axes, found.problem.ball**2, horizontal=True)
-    axes.set(yscale="log", xlabel="money spent", ylabel="bound on the mean of ‖w - w*‖²")
+    if not found.anchored:
+        mark_start(axes, found.problem.ball**2, horizontal=True)
+    what = "expected excess objective" if found.anchored else "bound on the mean of ‖w - w*‖²"
+    axes.set(yscale="log", xlabel="money spent", ylabel=what)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title("What money buys (smaller is better)", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, which="both")
-    draw_legend(axes, centre=0.5, columns=3)
+    if axes.get_legend_handles_labels()[0]:
+        draw_legend(axes, centre=0.5, columns=3)
 
 
 def _draw_costs(axes: Axes, found: Valuation) -> None:

@@ -74,7 +74,8 @@ def _describe_purchases(found: Valuation) -> list[str]:
 def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
     if worth.name in found.declined:
-        return f"Buy none of {worth.name!r}: what this money buys of it would raise the bound."
+        harm = "is not expected to lower the excess" if found.anchored else "would raise the bound"
+        return f"Buy none of {worth.name!r}: what this money buys of it {harm}."
     equal = worth.price / worth.exchange
     costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
     enough = worth.money or 0.0
@@ -89,6 +90,9 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
 
 
 def _describe_bound(found: Valuation) -> str:
+    if found.anchored:
+        bought = f"; without buying, {number(found.bound_before)}" if found.purchases else " with what is owned"
+        return f"Expected excess objective of a fit: {number(found.bound)}{bought} ({found.theorem})."
     what = f"{found.theorem}, {name_moments(found.moments)}"
     if not found.purchases:
         return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {number(found.bound)} ({what})."
@@ -99,7 +103,7 @@ def _describe_bound(found: Valuation) -> str:
 
 
 def _tabulate_next(found: Valuation) -> str:
-    rows = [("source", "price", "bound", "change", "more precision")]
+    rows = [("source", "price", "excess" if found.anchored else "bound", "change", "more precision")]
     for worth in found.worths:
         price = "" if worth.price is None else money(found.more * worth.price)
         share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all of it"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
+from uneven.anchor.shape import CLIP
+from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
+from uneven.valuation.currencies import Bound, Currency, Expected
 from uneven.valuation.market import find_worths, open_market, trace_curve
 from uneven.valuation.offers import Prices, checked_prices, checked_range
 from uneven.valuation.worths import Purchase, Worth
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOMENTS = ("auto", "upper", "variance")
+
+EXPECTATION = (
+    "The expected excess, and the worth of one row more of each source, come from the owned rows without privacy. They "
+    "are expectations, not bounds, and take it that all sources are of one distribution."
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,8 @@ class Valuation:
     owned : tuple of Source
     bound_before, bound : float
         Bound on E‖w - w*‖² with what is owned, and with what is bought too: that of the plan ``"precision"``, or
-        R² if that is smaller, which holds without any step.
+        R² if that is smaller, which holds without any step. With owned rows without privacy at hand (`anchored`), the
+        expected excess objective f(w) - f(w*) of an anchored fit instead.
     precision_before, precision : float
         Σ 1/γ² over the steps, before and after.
     more : int
@@ -73,6 +82,11 @@ class Valuation:
     bounds: tuple[float, ...]
     going_to: tuple[str, ...]
     caveats: tuple[str, ...]
+
+    @property
+    def anchored(self) -> bool:
+        """Whether rows are worth what they take from the expected excess, instead of a bound."""
+        return self.theorem == "Theorem D"
 
     @property
     def spent(self) -> float:
@@ -139,6 +153,7 @@ def value_sources(
     prices: Mapping[str, Prices] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     more: int = 1_000,
+    anchor: Anchor | None = None,
 ) -> Valuation:
     """What data is worth for a problem; `value` with keywords is the same.
 
@@ -148,6 +163,8 @@ def value_sources(
     problem : Problem
     moments, budget, prices, epsilons, more
         As in `uneven.value`.
+    anchor : Anchor or None
+        What the owned rows without privacy say: then rows are worth what they take from the expected excess.
 
     Returns
     -------
@@ -159,21 +176,27 @@ def value_sources(
     checks.whole("more", more)
     planned = make_plan(described, problem, moments=moments)
     offered = checked_prices(prices, described), checked_range(epsilons)
-    market = open_market(described, problem, planned.moments, *offered)
+    currency: Currency = Bound(problem, planned.moments)
+    if anchor is not None:
+        owned = [one for one in described if one.price is None and one.name not in offered[0]]
+        if all(one.noise.private for one in owned):
+            raise ValueError("sources must own rows without privacy where their rows are given, got none")
+        currency = Expected(problem, anchor, tuple(owned))
+    market = open_market(described, currency, *offered)
     basket = market.choose(money) if budget is not None else Basket()
     before, _ = market.bound_with(())
-    after, made = market.bound_with(basket.rows)
+    after, notes = market.bound_with(basket.rows)
     worths = tuple(find_worths(market, basket, after, more))
     (spends, bounds, going_to), note = trace_curve(market, None if budget is None else money)
     caveats = [
         *([note] if note else []),
-        *(made.caveats if made else ()),
-        *_note_exact_rows(problem, worths),
+        *notes,
+        *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
     ]
     return Valuation(
         problem=problem,
         moments=planned.moments,
-        theorem=planned.theorem,
+        theorem=planned.theorem if anchor is None else "Theorem D",
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
@@ -214,6 +237,7 @@ def value(
     prices: Mapping[str, Prices] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     more: int = 1_000,
+    public: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Valuation:
     """What data is worth: maximise Σ n_k/v_k, v_k the variance of a row of source k, under a budget Σ n_k·price_k.
 
@@ -238,6 +262,10 @@ def value(
         Range of ε in which a function is tried, at 200 values.
     more : int
         Number of additional rows that the marginal worth is about.
+    public : (X, y) or None
+        Rows of the owned sources without privacy, in the unit ball, and their labels -1 and 1. With them, rows are
+        worth what they take from the expected excess objective of an anchored fit, which is what a fit comes to:
+        without them, rows without noise are undervalued about ten times.
 
     Returns
     -------
@@ -255,4 +283,19 @@ def value(
     8.3
     """
     problem = Problem(n_features, alpha, batch_size, loss, radius, clip)
-    return value_sources(sources, problem, moments, budget=budget, prices=prices, epsilons=epsilons, more=more)
+    anchor = None
+    if public is not None:
+        X, y = _checked_public(*public, n_features)
+        anchor, problem = fit_anchor(X, y, alpha), replace(problem, clip=CLIP)
+    bought = {"budget": budget, "prices": prices, "epsilons": epsilons}
+    return value_sources(sources, problem, moments, **bought, more=more, anchor=anchor)  # type: ignore[arg-type]
+
+
+def _checked_public(X: ArrayLike, y: ArrayLike, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rows without privacy as arrays; refused if they do not fit."""
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape != (len(labels), n_features):
+        raise ValueError(f"public must be rows of {n_features} columns and a label for each, got shape {rows.shape}")
+    if not (np.abs(labels) == 1.0).all() or not np.isfinite(rows).all():
+        raise ValueError("public must hold finite numbers, and labels -1 and 1")
+    return rows, labels

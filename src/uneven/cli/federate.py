@@ -1,0 +1,155 @@
+"""``uneven federate``: the plan of a sources.toml, run where the rows are."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uneven.cli import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from uneven.federation.server import Federated
+    from uneven.io import SourcesFile
+    from uneven.planner import Plan
+
+
+def command(
+    sources: terminal.SourcesPath,
+    kit: Annotated[Path | None, typer.Option(help="The server's kit.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
+    mode: Annotated[
+        str, typer.Option(help="relay: each site runs its own steps; oracle: sites answer gradients, step by step.")
+    ] = "relay",
+    job: Annotated[str, typer.Option(help="Name of the job, for the sites' policies.")] = "uneven",
+    work: Annotated[Path | None, typer.Option(help="Folder for the job's progress; else OUTPUT.job.")] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for a site that is away.")] = 60.0,
+    provision: Annotated[
+        Path | None, typer.Option(help="Make kits with certificates in this folder, and stop.")
+    ] = None,
+    address: Annotated[str, typer.Option(help="With --provision: where sites reach the server.")] = "127.0.0.1:8102",
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="Start a process for each source on this machine, from its data.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="With --rehearse: noise that can be repeated protects nobody.")
+    ] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Learn a classifier from sites that keep their rows: what travels are weights and counts.
+
+    Sources are named after their sites and need no data here. A job that was broken off goes on when it is run again.
+    A site that does not return is left out, and the result says so.
+
+    [bold]Example:[/] uneven federate sources.toml --rehearse
+    """
+    from uneven.io import read_sources
+
+    terminal.refuse_output(output)
+    if (kit is not None) + (provision is not None) + rehearse != 1:
+        raise ValueError("one of --kit, --provision and --rehearse must be given; got none or several")
+    if seed is not None and not rehearse:
+        raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
+    file = read_sources(sources)
+    terminal.refuse_overwriting({"--output": output}, terminal.described_files(file))
+    if provision is not None:
+        _provision(file, provision, address)
+        return
+    from uneven.federation.server import Ask, federate
+    from uneven.training.model_file import save
+
+    place = output.with_suffix(".job") if work is None else work
+    opened: AbstractContextManager[tuple[Callable[[str, str], str], Path]]
+    opened = _rehearsed(file, seed) if rehearse else _connected(kit, place)
+    with opened as (call, folder):
+        show = (lambda _: None) if json else _show_plan
+        done = federate(file, Ask(call, patience, _tell), folder, job, mode, show)
+    save(done.model, output)
+    if json:
+        terminal.print_json({**_facts(done), "model": output, "rehearsed": rehearse})
+    else:
+        typer.echo("\n".join(_words(done, output, rehearse)))
+
+
+def _provision(file: SourcesFile, folder: Path, address: str) -> None:
+    from uneven.federation.kits import AUTHORITY, make_kits
+
+    made = make_kits(folder, [entry.name for entry in file.sources], address)
+    typer.echo(f"Made {len(made)} kits in {folder}: {terminal.listed([one.name for one in made])}.")
+    typer.echo(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
+    typer.echo("Next, at a site: uneven site init KIT --data ROWS --label COLUMN --epsilon E, then uneven site run KIT")
+
+
+@contextmanager
+def _connected(kit: Path | None, folder: Path) -> Iterator[tuple[Callable[[str, str], str], Path]]:
+    from uneven.federation.cells import open_server
+    from uneven.federation.kits import Kit
+
+    assert kit is not None
+    with open_server(Kit(kit)) as call:
+        yield call, folder
+
+
+@contextmanager
+def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[str, str], str], Path]]:
+    import tempfile
+
+    from uneven.federation.cells import open_server
+    from uneven.federation.kits import SERVER, Kit
+    from uneven.federation.rehearsal import make_sites, run_sites
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        make_sites(file, folder, seed)
+        call = stack.enter_context(open_server(Kit(folder / SERVER)))
+        yield stack.enter_context(run_sites(folder, [entry.name for entry in file.sources], call)), folder / "job"
+
+
+def _show_plan(plan: Plan) -> None:
+    """What each site is expected to bring, before it is asked."""
+    for name in plan.order:
+        typer.echo(f"{name!r}: a row is expected to bring {plan.exchange[name]:.3g} times one of the cleanest site.")
+    for name, verdict in plan.verdicts.items():
+        typer.echo(verdict.describe(name))
+
+
+def _tell(site: str, what: str, done: int, of: int) -> None:
+    if what != "at work":
+        terminal.note(f"{site}: {what}" + (f", {done:,} of {of:,} rows" if of else ""))
+
+
+def _facts(done: Federated) -> dict[str, Any]:
+    return {
+        "used": list(done.used),
+        "left_out": dict(done.left_out),
+        "steps": done.state.step,
+        "rows": {source.name: source.rows for source in done.plan.sources},
+        "order": done.plan.order,
+        "bound": done.plan.bound,
+        "privacy_spent": done.model.privacy_spent,
+        "simulated": done.simulated,
+    }
+
+
+def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
+    rows = {source.name: source.rows for source in done.plan.sources}
+    used = ", then ".join(f"{rows[name]:,} rows of {name!r}" for name in done.used)
+    lines = [f"Learned from {used}, each at its site: {done.state.step:,} steps, each row used once."]
+    lines += [f"Left out: {name!r}: {reason}." for name, reason in done.left_out.items()]
+    if done.left_out:
+        lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")
+    if spent := done.model.privacy_spent:
+        each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+        lines.append(f"Privacy spent: {each}, charged at the sites before the rows were used.")
+    if rehearsed:
+        lines.append("A rehearsal: its ledgers are not kept, so no row's true budget was charged.")
+    if done.simulated:
+        lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
+    lines.append(f"The model is in {output}.")
+    lines.append(f"Next: uneven predict {shlex.quote(str(output))} ROWS -o predictions.csv")
+    return lines

@@ -1,0 +1,117 @@
+"""``uneven site``: the rows of one site, which stay there."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from uneven.cli import terminal
+
+app = typer.Typer(help="Take part in a federation with rows that stay where they are.", no_args_is_help=True)
+
+KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit; 'uneven federate --provision' makes it.")]
+
+
+@app.command("init")
+def init(
+    kit: KitPath,
+    data: Annotated[Path, typer.Option(help="File with the site's rows.")],
+    label: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Columns that may be learned from, with commas; else all others.")
+    ] = None,
+    classes: Annotated[str, typer.Option(help="The two labels, in order: a public statement.")] = "0,1",
+    row_norm: Annotated[float, typer.Option(help="Public bound on the norm of rows.")] = 1.0,
+    epsilon: Annotated[float | None, typer.Option(help="The most that one release of a row may cost.")] = None,
+    budget: Annotated[float | None, typer.Option(help="The most that a row may spend in all; else epsilon.")] = None,
+    identity: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
+    jobs: Annotated[str, typer.Option(help="Names of the jobs that are allowed, with commas.")] = "*",
+    public: Annotated[bool, typer.Option("--public", help="The rows are not protected.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a policy that is there.")] = False,
+) -> None:
+    """Write the site's policy into its kit and check the rows against it.
+
+    The policy is the site's: a plan that asks for more is refused. Open the file afterwards and read it.
+
+    [bold]Example:[/] uneven site init clinic --data rows.csv --label outcome --epsilon 2 --budget 2
+    """
+    from uneven.federation.kits import Kit
+    from uneven.federation.policy import policy_to_text
+    from uneven.io import open_table, write_text_atomically
+
+    if public == (epsilon is not None):
+        raise ValueError("--epsilon must be given, or --public for rows that are not protected; got both or neither")
+    file, name = kit / "site.toml", Kit(kit).name
+    if file.exists() and not force:
+        raise FileExistsError(f"{file} must not be there yet, got a policy; --force writes over it")
+    table = open_table(data)
+    _, columns = table.select(label, None if features is None else features.split(","))
+    values = {
+        "name": name,
+        "data": str(data.absolute()),
+        "label": label,
+        "features": [column for column in columns if column != identity],
+        "classes": _read_classes(classes),
+        "row_norm": row_norm,
+        "private": not public,
+        "epsilon": epsilon,
+        "budget": epsilon if budget is None else budget,
+        "id": identity,
+        "jobs": jobs.split(","),
+        "modes": ["relay", "oracle"],
+    }
+    write_text_atomically(file, policy_to_text(values))
+    site = _open(kit)
+    site.close()
+    typer.echo(f"Wrote {file} for {site.scan.rows:,} rows of {name!r}. Read it: whatever a server asks, it decides.")
+    if long := sum(site.scan.long.values()):
+        terminal.note(f"{long:,} rows are longer than row_norm = {row_norm:g} and will be shrunk to it")
+    typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")
+
+
+@app.command("run")
+def run(kit: KitPath) -> None:
+    """Answer the server's requests, as far as the policy allows, until interrupted.
+
+    Every private row is charged in the site's ledger before it is used. The process may be stopped or killed at any
+    moment: started again, it goes on, and no row is released twice.
+
+    [bold]Example:[/] uneven site run clinic
+    """
+    import logging
+    import threading
+
+    from uneven.federation.cells import open_site
+    from uneven.federation.kits import Kit
+
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    own = Kit(kit)
+    site = _open(kit)
+    if own.name != site.policy.name:
+        raise ValueError(f"name in {kit / 'site.toml'} must be {own.name!r}, as in the kit; got {site.policy.name!r}")
+    with open_site(own, site.answer):
+        typer.echo(f"{own.name!r} answers {own.address} for {site.scan.rows:,} rows. Ctrl-C stops it.")
+        threading.Event().wait()
+
+
+def _open(kit: Path) -> Any:
+    from uneven.federation.policy import read_policy
+    from uneven.federation.site import Site
+
+    return Site(read_policy(kit / "site.toml"))
+
+
+def _read_classes(text: str) -> list[Any]:
+    """Labels as a policy has them: whole numbers where all are.
+
+    >>> _read_classes("-1,1"), _read_classes("no,yes")
+    ([-1, 1], ['no', 'yes'])
+    """
+    words = text.split(",")
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        return list(words)

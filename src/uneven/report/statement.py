@@ -1,0 +1,119 @@
+"""The privacy statement of a run: one page, filled in from what was done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from uneven import __version__
+from uneven.ledger import Ledger
+from uneven.noise import LabelPrivacy, LocalPrivacy, Noise
+
+if TYPE_CHECKING:
+    from uneven.training.files import FileFit
+
+SIMULATION = (
+    "**This was a simulation.** The noise came from a seed, so it can be repeated and taken away: the run protects "
+    "nobody, and every ε below is in truth infinite."
+)
+
+PROMISE = (
+    "**What ε promises.** Take any private row, and replace it by any other. The probability of anything that this run "
+    "released changes by a factor of at most e^ε. So whoever sees the model, and knows all other rows, can change the "
+    "odds of any guess about the row by at most that factor. It is a promise for each row: "
+    "somebody with five rows has five times the ε. For labels-only protection read "
+    "*label* for *row*: the features are not protected."
+)
+
+OPEN = (
+    "**What is public**: the names and number of rows of the sources, each row's ε, the classes, the columns and their "
+    "stated ranges, every setting, and this statement. **What is not covered**: several rows of one person, anything "
+    "computed from private rows outside this run (ranges, imputation, choice of columns, scores), the time that the "
+    "run took, and the memory and files of the machine that held the rows."
+)
+
+
+def spent_in(ledger: Ledger | None, names: tuple[str, ...]) -> dict[str, float]:
+    """The most ε that a row of each source has spent by a ledger; 0 without one."""
+    known = set() if ledger is None else set(ledger.sources())
+    return {name: ledger.max_spent(name) if ledger is not None and name in known else 0.0 for name in names}
+
+
+def digest_of(ledger: Ledger) -> str:
+    """SHA-256 of all that a ledger has, in order: two ledgers that agree have the same one."""
+    digest = hashlib.sha256()
+    for name in sorted(ledger.sources()):
+        for row, epsilon in sorted(ledger.spent(name).items()):
+            digest.update(f"{name!r} {row} {epsilon!r}\n".encode())
+    return digest.hexdigest()
+
+
+def write_statement(
+    trained: FileFit, model: Path, before: Mapping[str, float], ledger: Ledger | None, budget: float | None = None
+) -> str:
+    """Statement of a fit, as Markdown.
+
+    Parameters
+    ----------
+    trained : FileFit
+    model : Path
+        File that the model was written to.
+    before : dict
+        The most ε that a row of each source had spent before the run, by `spent_in`.
+    ledger : Ledger or None
+    budget : float or None
+        The most that a row was allowed to have spent.
+
+    Returns
+    -------
+    str
+    """
+    groups, noises = trained.trained.groups, {s.name: s.noise for s in trained.plan.sources}
+    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    spent = trained.model.privacy_spent
+    table = ["| source | rows | protection | mechanism | ε before | ε after |", "|---|---|---|---|---|---|"]
+    for (name, count), known_as in zip(rows.items(), groups.charged_to, strict=True):
+        noise, earlier = noises.get(name, groups.noises[name]), before.get(known_as, 0.0)
+        epsilons = (f"{earlier:g}", f"{spent.get(name, earlier):g}") if noise.private else ("", "")
+        table.append(f"| {name} | {count:,} | {_protection(noise)} | {_mechanism(noise)} | {' | '.join(epsilons)} |")
+    used = ", ".join(trained.plan.order)
+    unused = [name for name in rows if name not in trained.plan.order]
+    lines = [
+        "# Privacy statement",
+        f"Written by uneven {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, from the run itself.",
+        *([SIMULATION] if trained.simulated else []),
+        "\n".join(table),
+        f"Learned from: {used}." + (f" Left out, and not charged: {', '.join(unused)}." if unused else ""),
+        f"ε is that of the row that has spent the most, {_recorded(ledger, budget)}.",
+        f"The model is {model.name}, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}.",
+        PROMISE,
+        OPEN,
+        "**To verify**: `uneven audit` measures the mechanisms; the digest says whether a ledger is the one charged.",
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _recorded(ledger: Ledger | None, budget: float | None) -> str:
+    limit = "no budget was set" if budget is None else f"the budget was {budget:g}"
+    if ledger is None:
+        return f"counted for this run alone: no ledger was charged; {limit}"
+    place = "in memory" if ledger.path is None else ledger.path.name
+    digest = f"Digest of the ledger after the run: {digest_of(ledger)}"
+    return f"by the ledger {place}, charged before any row was used; {limit}. {digest}"
+
+
+def _protection(noise: Noise) -> str:
+    if not noise.private:
+        return "none"
+    return "features and label" if noise.protects_features else "label only: FEATURES NOT PROTECTED"
+
+
+def _mechanism(noise: Noise) -> str:
+    if isinstance(noise, LocalPrivacy):
+        return f"{noise.mechanism}, ε = {noise.epsilon:g} a release"
+    if isinstance(noise, LabelPrivacy):
+        return f"randomised response, ε = {noise.epsilon:g} once"
+    return noise.describe()

@@ -1,0 +1,104 @@
+"""What rows are worth in: a bound that needs no data, or, with rows without privacy, the excess that they expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from uneven.anchor.clock import Coordinates, expected_excess
+from uneven.anchor.shape import possible_coordinates
+from uneven.anchor.uncertainty import Anchor
+from uneven.anchor.verdicts import LITTLE, information_of, public_worth
+from uneven.planner import Source, make_plan
+from uneven.problem import Problem
+
+STEP = 0.01
+"""Relative change of what is owned that the worth of one row is computed from."""
+
+
+class Currency(Protocol):
+    """What rows are worth, and what all rows together come to."""
+
+    def precision(self, source: Source) -> float:
+        """Worth of one row."""
+
+    def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
+        """What is to be as small as possible, with these sources; and what to know of it."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The bound of Theorem C on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
+
+    problem: Problem
+    moments: str
+
+    def precision(self, source: Source) -> float:
+        """1/(b·γ²); with variances that is 1/v."""
+        gamma2 = source.noise.moment(self.moments, self.problem).at(self.problem.batch_size)
+        return 1.0 / (self.problem.batch_size * gamma2)
+
+    def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
+        """The bound, and the plan's caveats."""
+        if not sources:
+            return self.problem.ball**2, ()
+        plan = make_plan(sources, self.problem, moments=self.moments)
+        return min(plan.bound, self.problem.ball**2), tuple(plan.caveats)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The expected excess objective of an anchored fit (Theorem D): public rows shrink V₀, private ones move the clock.
+
+    Attributes
+    ----------
+    problem : Problem
+    anchor : Anchor
+        Of the rows without privacy that are owned.
+    owned : tuple of Source
+        All that is owned, those rows among them.
+    """
+
+    problem: Problem
+    anchor: Anchor
+    owned: tuple[Source, ...]
+
+    @cached_property
+    def _possible(self) -> tuple[Coordinates, ...]:
+        return possible_coordinates(self.anchor)
+
+    @cached_property
+    def _public(self) -> float:
+        """Owned rows without privacy, in exact rows."""
+        return sum(one.rows * public_worth(one.noise, self.problem) for one in self.owned if not one.noise.private)
+
+    def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
+        """Expected excess with these sources and `more` exact rows."""
+        public = sum(one.rows * public_worth(one.noise, self.problem) for one in sources if not one.noise.private)
+        share = self._public / (public + more)
+        private = [information_of(one.noise, one.rows, self.problem) for one in sources if one.noise.private]
+
+        def at(c: Coordinates) -> float:
+            scaled = replace(c, covariance=c.covariance * share)
+            return expected_excess(scaled, sum(one(c.activity) for one in private))
+
+        return min(map(at, self._possible))
+
+    def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
+        """Expected excess; private rows that are not expected to help are left out, as a fit leaves them out."""
+        without = self.excess([one for one in sources if not one.noise.private])
+        excess = self.excess(sources)
+        return (excess if excess <= LITTLE * without else without), ()
+
+    def precision(self, source: Source) -> float:
+        """What one row takes from the expected excess, beside what is owned: by a step of 1%."""
+        now = self.excess(self.owned)
+        if not source.noise.private:
+            more = STEP * self._public
+            return (now - self.excess(self.owned, more=more)) / more * public_worth(source.noise, self.problem)
+        rows = max(1, round(STEP * self._public))
+        while (gain := now - self.excess([*self.owned, replace(source, rows=rows)])) <= 0 and rows < 10**12:
+            rows *= 4  # a release so noisy that few rows change no digit
+        return max(gain, 0.0) / rows

@@ -1,0 +1,133 @@
+"""Wide rows under privacy: a public projection, folded back into the weights."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import uneven
+from uneven.datasets import load_mnist
+from uneven.planner import Source
+from uneven.problem import Problem
+from uneven.training.planning import with_sketch
+from uneven.training.scaling import Scale
+from uneven.training.sketch import choose_width, project, projection
+
+PRIVATE = uneven.LocalPrivacy(3.0)
+
+
+def rows(n=600, d=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(X @ rng.normal(size=d) > 0, 1, 0)
+
+
+def test_lengths_and_scores_are_kept_on_average():
+    """E‖Rx‖² = ‖x‖² and E⟨Rw, Rx⟩ = ⟨w, x⟩, with a variance of at most (‖w‖²‖x‖² + ⟨w, x⟩²)/k."""
+    X, _ = rows(d=3000)
+    sketched, k = project(X, 100), 100
+    squares = (sketched**2).sum(axis=1)
+    assert abs(squares.mean() - 1) < 4 * np.sqrt(2 / k / len(X)) + 4 * np.sqrt(2 / k / 3000)
+    assert squares.std() == pytest.approx(np.sqrt(2 / k), rel=0.2)
+    errors = sketched[1:] @ sketched[0] - X[1:] @ X[0]
+    assert errors.std() == pytest.approx(np.sqrt(1 / k), rel=0.2)
+
+
+def test_the_projection_is_public():
+    """It depends on the numbers of columns alone, and few signs per column do as many do."""
+    np.testing.assert_array_equal(projection.__wrapped__(300, 20), projection.__wrapped__(300, 20))
+    assert not np.array_equal(projection(300, 20), projection(301, 20)[:300])
+
+
+def test_large_projections_have_few_signs(monkeypatch):
+    monkeypatch.setattr("uneven.training.sketch.DENSE", 0)
+    found = projection.__wrapped__(10_000, 50)
+    assert sparse.issparse(found)
+    assert found.nnz == pytest.approx(50 * 100, rel=0.1)
+    lengths = np.asarray(found.multiply(found).sum(axis=0)).ravel()
+    assert lengths.mean() == pytest.approx(10_000 / 50, rel=0.1)
+
+
+def test_weights_are_folded_back():
+    """Scores of the folded weights on rows as given are the scores of the weights on sketched rows."""
+    X, _ = rows()
+    scale = Scale(2.0, 0.5, columns=300, sketch=40)  # so wide a bound that no sketch is shrunk
+    w = np.random.default_rng(1).normal(size=41)
+    coef, intercept = scale.coefficients(w)
+    np.testing.assert_allclose(X @ coef + intercept, scale.rows(X) @ w, atol=1e-5)
+
+
+def test_no_sketched_row_is_longer_than_the_bound():
+    X, _ = rows()
+    assert (np.linalg.norm(Scale(1.0, 0.25, columns=300, sketch=10).rows(X), axis=1) <= 1).all()
+
+
+def test_dense_and_sparse_rows_give_the_same_model():
+    X, y = rows()
+    fits = [uneven.UnevenClassifier(PRIVATE, sketch=30, random_state=0).fit(Z, y) for Z in (X, sparse.csr_array(X))]
+    assert fits[0].coef_.shape == (1, 300)
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-4, atol=1e-6)
+    assert fits[0].plan_.problem.n_features == 31
+
+
+def test_sparse_text_can_be_private():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1000, 20_000), density=0.002, random_state=0, format="csr")
+    X = sparse.csr_array(X.multiply(1 / np.maximum(np.sqrt(X.multiply(X).sum(axis=1)), 1e-9)[:, None]))
+    y = np.where(X @ rng.normal(size=20_000) > 0, 1, 0)
+    fitted = uneven.UnevenClassifier(PRIVATE, sketch="auto", random_state=0).fit(X, y)
+    assert 0 < fitted.scale_.sketch < 1000
+    assert np.isfinite(fitted.coef_).all()
+    assert fitted.predict(X).shape == (1000,)
+    with pytest.raises(ValueError, match=r"rows must be dense where a source is private, .* or give sketch"):
+        uneven.UnevenClassifier(PRIVATE).fit(X, y)
+
+
+def test_the_width_grows_with_what_the_rows_can_tell():
+    """More rows or a larger ε leave room for more columns; without privacy, none are left out."""
+
+    def width(rows, epsilon):
+        noise = uneven.LocalPrivacy(epsilon)
+        return choose_width("auto", [Source("a", rows, noise)], Problem(785, 1e-3, 50, clip=0.5), 784, False)
+
+    widths = [width(10**4, 1.0), width(10**5, 1.0), width(10**6, 1.0), width(10**6, 10.0)]
+    assert widths == sorted(widths, key=lambda k: k or 784)
+    assert widths[0] < widths[2]
+    assert width(10**9, 20.0) == 0
+    exact = [Source("a", 100, uneven.Exact())]
+    assert choose_width("auto", exact, Problem(785, 1e-3, 50), 784, False) == 0
+
+
+def test_the_plan_is_that_of_the_sketch_and_the_ledger_is_charged_once():
+    X, y = rows()
+    fitted = uneven.UnevenClassifier(PRIVATE, sketch=30, random_state=0).fit(X, y)
+    assert sum(source.rows for source in fitted.plan_.sources) == 600
+    settings = uneven.settings.Settings(sketch=30)
+    scale = Scale(1.0, 0.25)
+    assert with_sketch(scale, settings, fitted.plan_.sources, 300) == replace(scale, columns=300, sketch=30)
+
+
+def test_a_sketch_of_wide_digits_beats_all_their_columns():
+    """784 columns at ε = 1: the noise in all of them leaves the majority class."""
+    data = load_mnist(dimensions=None)
+    fits = [uneven.UnevenClassifier(uneven.LocalPrivacy(1.0), sketch=k, random_state=0) for k in (None, "auto")]
+    wide, sketched = (one.fit(data.X, data.y).score(data.X_test, data.y_test) for one in fits)
+    assert wide < 0.8865 + 4 * 0.003  # the standard error of an accuracy of 0.9 on 10,000 rows is 0.003
+    assert sketched > wide + 4 * 0.003
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sketch": 0}, "sketch must be a whole number of at least 1, got 0"),
+        ({"sketch": "wide"}, "sketch must be None, 'auto' or a whole number of at least 1, got 'wide'"),
+        ({"sketch": 301}, "sketch must be at most 300, the number of columns, got 301"),
+        ({"sketch": 30, "noise": None}, "sketch must be None or 'auto' where no source is private, got 30"),
+    ],
+)
+def test_bad_input(options, words):
+    X, y = rows()
+    with pytest.raises(ValueError, match=words):
+        uneven.UnevenClassifier(**{"noise": PRIVATE, **options}).fit(X, y)
