@@ -8,13 +8,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
+    from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
-    from uneven.engine.objective import objective
+    from uneven.engine.objective import objective, surrogate_objective
     from uneven.engine.sweep import sweep
     from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
+    from uneven.noise import (
+        AdditiveNoise,
+        Exact,
+        FlippedLabels,
+        LabelPrivacy,
+        LocalPrivacy,
+        Moment,
+        Noise,
+        SitePrivacy,
+    )
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -22,11 +33,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
-    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "sweep"),
+    "crowd": ("Crowd", "from_answers"),
+    "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
+    "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
+    "noise": (
+        "AdditiveNoise",
+        "Exact",
+        "FlippedLabels",
+        "LabelPrivacy",
+        "LocalPrivacy",
+        "Moment",
+        "Noise",
+        "SitePrivacy",
+    ),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -51,6 +73,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "Crowd",
     "Evaluation",
     "Exact",
     "Fit",
@@ -59,10 +82,14 @@ __all__ = [
     "Ledger",
     "LocalPrivacy",
     "Moment",
+    "NoBudgetWarning",
     "Noise",
     "Plan",
+    "PrivacyWarning",
     "Problem",
     "PublicColumns",
+    "SimulationWarning",
+    "SitePrivacy",
     "Source",
     "Stream",
     "Sweep",
@@ -71,10 +98,12 @@ __all__ = [
     "__version__",
     "evaluate",
     "fit",
+    "from_answers",
     "from_record_batches",
     "objective",
     "plan",
     "rate_interval",
+    "surrogate_objective",
     "sweep",
     "value",
 ]

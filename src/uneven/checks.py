@@ -53,9 +53,11 @@ def within(name: str, value: object, low: float, high: float) -> float:
     return number
 
 
-def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as an int, or refuse what is not a whole number of at least `least`."""
+def whole(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """Return `value` as an int, or refuse what is not a whole number of at least `least`, or is above `most`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and (number := int(value)) >= least:
+        if most is not None and number > most:
+            raise ValueError(f"{name} must be at most {most:,}, got {shown(value)}")
         return number
     raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}")
 

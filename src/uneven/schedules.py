@@ -75,6 +75,21 @@ class Averaged:
 
 
 @dataclass(frozen=True)
+class Anytime:
+    """η_t = R/(γ_t²√τ_t), of order 1/√t, for the η-weighted average at any time (`theory.anytime_bound`).
+
+    >>> float(Anytime(radius=3.0)(step=4, moment=2.0, clock=4.0))
+    0.75
+    """
+
+    radius: float
+
+    def __call__(self, step: Any, moment: Any, clock: Any) -> Any:
+        """Step size η_t."""
+        return self.radius / (moment * np.sqrt(clock))
+
+
+@dataclass(frozen=True)
 class MatrixClock:
     """η_{t,j} = min(p_t·v_jh_j/(1 + v_jh_j²T_t), η_max), p_t = d/γ_t², T_t = d·τ_t: Theorem D, a step per coordinate.
 
@@ -101,7 +116,7 @@ class MatrixClock:
         return np.array([self.steps(m, c).mean() for m, c in zip(moment, clock, strict=True)])
 
 
-Schedule = Rate | Precision | Averaged | MatrixClock
+Schedule = Rate | Precision | Averaged | Anytime | MatrixClock
 
 LATE = 0.25
 """Part of the clock that the "late" average is over. On MNIST and Covertype half of it gave the same objective, and up
@@ -126,7 +141,9 @@ def schedule_from_dict(values: Mapping[str, Any]) -> Schedule:
     >>> schedule_from_dict({"kind": "rate", "rate": 2.0})
     Rate(rate=2.0)
     """
-    kinds: dict[str, type[Schedule]] = {one.__name__.lower(): one for one in (Rate, Precision, Averaged, MatrixClock)}
+    kinds: dict[str, type[Schedule]] = {
+        one.__name__.lower(): one for one in (Rate, Precision, Averaged, Anytime, MatrixClock)
+    }
     if not isinstance(values, Mapping):
         raise ValueError(f"schedule must be a mapping, got {checks.shown(values)}")
     kind = kinds[checks.one_of("kind of schedule", values.get("kind"), kinds)]

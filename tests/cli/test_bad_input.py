@@ -93,7 +93,7 @@ CASES = {
     "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),
     "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
-    "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must exist, got"),
+    "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must be a folder to write to, got a file"),
     "demo, one run": (None, ("demo", "--runs", "1"), "Invalid value for '--runs'"),
 }
 

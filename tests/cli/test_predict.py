@@ -36,7 +36,7 @@ def test_every_output_says_the_same(folder, model, good):
     counts = want["label"].value_counts()
     assert f"Predicted 300 rows: 'ill' {counts['ill']} times and 'well' {counts['well']} times" in said
     facts = json.loads(good("predict", "model.json", "rows.parquet", "-o", "out.parquet", "--json"))
-    assert facts == {"output": "out.parquet", "rows": 300, "labels": counts.sort_index().to_dict()}
+    assert facts == {"output": "out.parquet", "rows": 300, "labels": counts.sort_index().to_dict(), "simulated": False}
     outputs = [
         pd.read_csv(folder / "out.csv"),
         pd.read_parquet(folder / "out.parquet"),

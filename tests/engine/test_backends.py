@@ -24,6 +24,7 @@ NOISES = [
     noises.LocalPrivacy(0.5, "privunit"),
     noises.LocalPrivacy(4.0, "quiet"),
     noises.LocalPrivacy(1.5, "quiet", activity=0.1),
+    noises.SitePrivacy(4.0),
 ]
 SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
 # Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.

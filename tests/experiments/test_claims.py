@@ -65,8 +65,10 @@ def two_rates_panel(ours, clean, noisy, alone, **options):
 @pytest.mark.parametrize(
     ("ours", "clean", "alone", "verdicts"),
     [
-        (lambda e: 10 / e, lambda e: 20 / e - 0.9, 4.0, [HOLDS, HOLDS, HOLDS]),
-        (lambda e: 10 / e, lambda e: 9 / e, 4.0, [FAILS, FAILS, HOLDS]),
+        (lambda e: 10 / e, lambda e: 20 / e - 0.9, 9.5, [HOLDS, HOLDS, HOLDS]),
+        (lambda e: 10 / e, lambda e: 20 / e - 0.9, 4.0, [HOLDS, HOLDS, IN_PART]),  # ahead by more than slightly
+        (lambda e: 10 / e, lambda e: 10 / e + (1 if e < 8 else 0), 9.5, [IN_PART, HOLDS, HOLDS]),  # not at every ε_N
+        (lambda e: 10 / e, lambda e: 9 / e, 9.5, [FAILS, FAILS, HOLDS]),
         (lambda e: 10 / e, lambda e: 10 / e + (1 if e < 5 else -0.5), 0.1, [IN_PART, HOLDS, FAILS]),
         (lambda e: 10 / e, lambda e: 10 / e + e, 20.0, [HOLDS, FAILS, IN_PART]),
     ],

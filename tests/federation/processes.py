@@ -15,7 +15,7 @@ from uneven.federation import server
 from uneven.federation.policy import policy_to_text, read_policy
 from uneven.federation.server import Ask, federate
 from uneven.federation.site import Site
-from uneven.io import read_sources
+from uneven.io import read_sources, write_text_atomically
 
 EPSILON = {"east": 2.0, "north": 4.0, "west": 1.0}
 JOBS = 3
@@ -72,7 +72,8 @@ def run_site(folder):
             break
         time.sleep(0.005)
     site.ledger.charge_all = dawdling(site.ledger.charge_all)
-    site.releases.enter, site.releases.keep = dawdling(site.releases.enter), dawdling(site.releases.keep)
+    for step in ("enter", "keep", "reserve", "keep_step"):
+        setattr(site.releases, step, dawdling(getattr(site.releases, step)))
     sent = os.open(folder / "sent", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     (folder / "socket").unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -108,7 +109,7 @@ def run_server(root, job, mode):
     server.PAUSES = (0.005, 0.02)
     done = federate(read_sources(root / "sources.toml"), Ask(dawdling(call_in(root)), 30.0), root / job, mode=mode)
     result = {"coef": done.model.coef.tolist(), "used": done.used, "left_out": dict(done.left_out)}
-    (root / job / "result.json").write_text(json.dumps(result))
+    write_text_atomically(root / job / "result.json", json.dumps(result))
 
 
 def kill(child):

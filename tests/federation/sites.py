@@ -60,7 +60,8 @@ class Network:
     def call(self, site, text):
         if site not in self.sites:
             raise TimeoutError(site)
-        reply = self.sites[site].answer(text)
+        while '"working"' in (reply := self.sites[site].answer(text)):
+            pass
         self.messages.append((site, text, reply))
         return reply
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sites import EPSILON, FEATURES, ROWS, Network, make_rows
+from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import Ask, federate
@@ -47,6 +47,34 @@ def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
     assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message a step
 
 
+def test_described_columns_are_encoded_at_the_sites(tmp_path, network):
+    """Ranges and values as sources.toml states them: a site makes the same features as a local fit."""
+    network().close()
+    columns = "".join(f"{name} = {{ range = [-1, 1] }}\n" for name in FEATURES)
+    for file in ("local.toml", "sources.toml"):
+        head, *sources = (tmp_path / file).read_text().split("[[source]]")
+        head = "".join(line for line in head.splitlines(keepends=True) if not line.startswith("features"))
+        (tmp_path / file).write_text("[[source]]".join([f"{head}[columns]\n{columns}", *sources]))
+    for name in ROWS:
+        text = policy_text(name, seed=7, features=None)
+        (tmp_path / name / "site.toml").write_text(f"{text}[columns]\n{columns}")
+    sites = Network(tmp_path)
+    local, federated = both(tmp_path, sites, "relay")
+    sites.close()
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    assert federated.model.columns == local.model.columns
+    assert federated.model.feature_names == local.model.feature_names
+
+
+def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeypatch):
+    sites, told = network(), []
+    monkeypatch.setattr("uneven.federation.site.PATIENCE", 0.0)
+    ask = Ask(lambda site, text: sites.sites[site].answer(text), 1.0, lambda *what: told.append(what))
+    federate(read_sources(tmp_path / "sources.toml"), ask, tmp_path / "job")
+    assert {what for _, what, _, _ in told} >= {"described", "asked", "at work", "done"}
+    assert all(0 <= done <= of == ROWS[site] for site, what, done, of in told if what == "at work")
+
+
 def test_relay_is_one_message_a_site(tmp_path, network):
     sites = network()
     both(tmp_path, sites, "relay")
@@ -58,7 +86,16 @@ def test_what_crosses_the_wire_is_weights_and_counts(tmp_path, network, mode):
     sites = network(seed=None)
     federated = federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job", mode=mode)
     replies = [json.loads(reply) for _, _, reply in sites.messages]
-    allowed = {"rows", "site", "features", "classes", "row_norm", "epsilon", "simulated"}  # what a site says of itself
+    allowed = {
+        "rows",
+        "site",
+        "features",
+        "columns",
+        "classes",
+        "row_norm",
+        "epsilon",
+        "simulated",
+    }  # what a site says of itself
     allowed |= {"state", *STATE_KEYS, *ROWS, "total", "silent", "released"}
     assert {key for reply in replies for key in keys_of(reply)} <= allowed
     longest = max(len(one) for reply in replies for one in lists_of(reply))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
 from uneven import checks
-from uneven.anchor.rows import EXACT, PublicRows
+from uneven.anchor.rows import EXACT, PublicRows, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
 from uneven.noise import Noise
@@ -46,6 +46,9 @@ DENSE_COLUMNS = 2000
 """Columns up to which a Hessian is kept and factorised."""
 
 SAMPLE_ROWS = 20_000
+SMALL_ROWS, JOINED_ROWS = 5_000, 50_000
+"""Sources of at most the first number of rows are read as one, where they have no more than the second together."""
+
 MOST_READINGS = 300
 BLOCK_BYTES = 1 << 21
 HINGE_WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
@@ -191,6 +194,8 @@ class _Objective:
     """α·p."""
     sources: tuple[tuple[PublicRows, float], ...]
     """Each with the weight c of its rows."""
+    parts: tuple[_Part, ...] = ()
+    """The same rows, small sources joined: a call for each of 200 workers would take longer than the sums."""
     width: float = 0.0
     """Of the parabola in place of the hinge's kink."""
 
@@ -208,7 +213,7 @@ class _Objective:
         if flips or loss.name == "linear":
             factors = np.maximum(factors, 1.0)
         weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
-        return cls(loss, problem.alpha * factors, weighted)
+        return cls(loss, problem.alpha * factors, weighted, _join(weighted, loss))
 
     @property
     def count(self) -> int:
@@ -218,20 +223,25 @@ class _Objective:
         """f of a sample of the rows, held in memory."""
         drawn = [(source.sample(share), weight) for source, weight in self.sources]
         kept = tuple((source, weight) for source, weight in drawn if source is not None)
-        return replace(self, sources=kept) if kept else None
+        return replace(self, sources=kept, parts=_join(kept, self.loss)) if kept else None
 
     def at(self, w: Array, curvature: Curvature = "none") -> _Point:
         """Read all rows once."""
         d = len(w)
         value, total, gradient = 0.0, 0.0, np.zeros(d)
         hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
-        for source, weight in self.sources:
-            tilt = (2.0 if self.loss.name == "linear" else 1.0) * source.flip_rate / (1.0 - 2.0 * source.flip_rate)
-            total += weight * source.count
-            for X, y in _blocks(source, d):
+        for part in self.parts:
+            first = 0
+            for X, y in _blocks(part.rows, d):
+                rows = slice(first, first := first + len(y))
+                weight, tilt = part.weight[rows], part.tilt[rows]
                 margins = y * (X @ w)
                 losses, slopes, bends = self.loss.terms(margins, self.width)
-                value += weight * float(losses - tilt * margins.sum())
+                total += float(weight.sum())
+                if part.joined:
+                    value += float(weight @ (self.loss.value(margins) - tilt * margins))
+                else:
+                    value += float(weight[0] * (losses - tilt[0] * margins.sum()))
                 gradient += X.T @ (weight * y * (slopes - tilt))
                 if hessian is not None:
                     _add_curvature(hessian, X, weight * bends)
@@ -242,6 +252,37 @@ class _Objective:
         value = value / total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
         return _Point(w, value, gradient / total + pull, hessian, scale)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one source or of several, each with its weight c and the tilt σ/(1-2σ) of its surrogate."""
+
+    rows: PublicRows
+    weight: Array
+    tilt: Array
+    joined: bool = False
+
+
+def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> tuple[_Part, ...]:
+    """Parts to read: small sources as one, in memory, if they are many and small together."""
+    small = [one for one in sources if one[0].count <= SMALL_ROWS]
+    if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
+        return tuple(_part([one], loss) for one in sources)
+    return (*(_part([one], loss) for one in sources if one[0].count > SMALL_ROWS), _part(small, loss))
+
+
+def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> _Part:
+    counts = [source.count for source, _ in sources]
+    factor = 2.0 if loss.name == "linear" else 1.0
+    tilts = [factor * source.flip_rate / (1.0 - 2.0 * source.flip_rate) for source, _ in sources]
+    if len(sources) == 1:  # as many rows as there may be: no array of their number
+        (rows, weight), count = sources[0], (counts[0],)
+        return _Part(rows, np.broadcast_to(weight, count), np.broadcast_to(tilts[0], count))
+    rows = join_sources([source for source, _ in sources])
+    if rows.count != sum(counts):
+        _refuse_count(rows.count, sum(counts))
+    return _Part(rows, np.repeat([weight for _, weight in sources], counts), np.repeat(tilts, counts), True)
 
 
 def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
@@ -255,6 +296,8 @@ def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
         if not (np.abs(labels) == 1.0).all():
             raise ValueError("y must hold the labels -1 and 1 only, got others")
         seen += len(labels)
+        if seen > source.count:
+            _refuse_count(seen, source.count)
         if is_sparse(X):
             yield X, labels
             continue
@@ -264,7 +307,11 @@ def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
             buffer[: len(part)] = part
             yield buffer[: len(part)], labels[start : start + step]
     if seen != source.count:
-        raise ValueError(f"count must be the number of rows in pieces, {seen}, got {source.count}")
+        _refuse_count(seen, source.count)
+
+
+def _refuse_count(seen: int, count: int) -> NoReturn:
+    raise ValueError(f"count must be the number of rows in pieces, {seen}, got {count}")
 
 
 def _add_curvature(hessian: Array, X: Any, bends: Array) -> None:

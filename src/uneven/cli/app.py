@@ -5,20 +5,23 @@ Command modules import what they need inside their functions: ``uneven --help`` 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from uneven.cli import (
     audit,
     beyond,
+    crowd,
     demo,
     evaluate,
     federate,
     fit,
     init,
+    ledger,
     plan,
     predict,
     reproduce,
@@ -30,6 +33,9 @@ from uneven.cli import (
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
+
+NOT_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a disk says that is full or broken: nothing was wrong with what the user asked for."""
 
 INTERRUPTED = 130
 """What typer makes of Ctrl-C."""
@@ -51,6 +57,7 @@ app.command("demo")(demo.command)
 app.command("init")(init.command)
 app.command("plan")(plan.command)
 app.command("fit")(fit.command)
+app.command("crowd")(crowd.command)
 app.command("predict")(predict.command)
 app.command("evaluate")(evaluate.command)
 app.command("value")(value.command)
@@ -60,6 +67,7 @@ app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
 app.command("beyond")(beyond.command)
+app.add_typer(ledger.app, name="ledger")
 
 
 def _print_version(asked: bool) -> None:
@@ -82,6 +90,7 @@ def _top(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; errors are one line on standard error, and the exit code says which kind."""
+    _say_warnings()
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -93,6 +102,23 @@ def main(arguments: list[str] | None = None) -> None:
         terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_warnings() -> None:
+    """Warnings about privacy as one line each, like every other note."""
+    import warnings
+
+    from uneven.cautions import PrivacyWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, PrivacyWarning):
+            terminal.note(str(message))
+        else:
+            usual(message, category, *rest, **more)
+
+    warnings.showwarning = show
 
 
 def _report(error: Exception) -> int:
@@ -108,6 +134,13 @@ def _report(error: Exception) -> int:
         return error.exit_code
     if type(error).__name__ == "BudgetExceeded":  # by name, so that the ledger is not imported here
         terminal.note(str(error))
+        return FAILED
+    if isinstance(error, terminal.Failure | TimeoutError):  # also a ledger that another process holds
+        terminal.note(str(error))
+        return FAILED
+    if isinstance(error, OSError) and error.errno in NOT_INPUT:
+        named = "" if error.filename is None else f": {str(error.filename)!r}"
+        terminal.note(f"{error.strerror or error}{named}")
         return FAILED
     if isinstance(error, ValueError | OSError | ImportError):
         terminal.note(str(error))

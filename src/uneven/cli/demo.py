@@ -20,6 +20,8 @@ Two sites share {rows:,} rows of Covertype: does lodgepole pine grow on a patch 
 Which rows first, how far to step, what is a row of each worth?
 """
 
+WRITTEN = ("report.html", "sources.toml", "station.parquet", "survey.parquet", "test.parquet")
+
 
 def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the report and the rows.")] = Path(
@@ -36,10 +38,12 @@ def command(
     [bold]Example:[/] uneven demo -o demo
     """
     from uneven.experiments import run_demo, write_files
-    from uneven.io import write_text_atomically
+    from uneven.io import refuse_folder, write_text_atomically
     from uneven.report import demo_report
 
-    terminal.refuse_output(output / "report.html" if output.exists() else output)
+    refuse_folder(output)
+    for path in [output / name for name in WRITTEN] if output.exists() else [output]:
+        terminal.refuse_output(path)
     demo = run_demo(runs, seed, progress=terminal.bar)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)

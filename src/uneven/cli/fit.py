@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uneven.cli import terminal
+from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
@@ -47,6 +47,10 @@ def command(
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
+    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
+    runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
+    runs all steps.
+
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
     from dataclasses import replace
@@ -61,44 +65,50 @@ def command(
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
-    from uneven.ledger import Ledger
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
-    from uneven.training.model_file import save
 
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
-    book = None if ledger is None else Ledger(ledger)
+    limit = file.settings.budget if budget is None else budget
+    book = _opened_ledger(ledger, limit)
     before = _spent_before(book, file) if statement is not None else {}
-    trained = train_files(
-        file,
-        seed=seed,
-        ledger=book,
-        budget=budget,
-        test=opened(test),
-        validation=opened(validation),
-        record=0 if report is None else PATH_POINTS,
-        bar=terminal.bar,
-    )
-    save(trained.model, output)
-    if report is not None:
-        _write_report(trained, file, report)
-    if statement is not None:
-        _write_statement(statement, trained, output, before, book, file.settings.budget if budget is None else budget)
-    _warn(trained)
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
+        trained = train_files(
+            file,
+            seed=seed,
+            ledger=book,
+            budget=budget,
+            test=opened(test),
+            validation=opened(validation),
+            record=0 if report is None else PATH_POINTS,
+            bar=terminal.bar,
+        )
+        saving.write_model(outputs[output], trained.model)
+        if report is not None:
+            saving.write_report(outputs[report], trained.model, output, lambda: _make_report(trained, file))
+        if statement is not None:
+            state = _make_statement(trained, output, before, book, limit)
+            saving.write_report(outputs[statement], trained.model, output, lambda: state)
+    _warn(trained)
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
         typer.echo("\n".join(_words(trained, written)))
 
 
-def _write_report(trained: FileFit, file: SourcesFile, path: Path) -> None:
-    from uneven.io import write_text_atomically
+def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
+    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    from uneven.ledger import Ledger
+
+    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
+
+
+def _make_report(trained: FileFit, file: SourcesFile) -> str:
     from uneven.report import fit_report
 
-    command = shlex.join(terminal.command_line())
-    write_text_atomically(path, fit_report(trained, command, file.path.read_text(encoding="utf-8-sig")))
+    return fit_report(trained, shlex.join(terminal.command_line()), file.path.read_text(encoding="utf-8-sig"))
 
 
 def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
@@ -107,32 +117,34 @@ def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
     return spent_in(ledger, tuple(entry.name for entry in file.sources))
 
 
-def _write_statement(
-    path: Path,
+def _make_statement(
     trained: FileFit,
     model: Path,
     before: dict[str, float],
     ledger: Ledger | None,
     budget: float | None,
-) -> None:
-    from uneven.io import write_text_atomically
+) -> str:
     from uneven.report.statement import write_statement
 
-    write_text_atomically(path, write_statement(trained, model, before, ledger, budget))
+    return write_statement(trained, model, before, ledger, budget)
 
 
 def _warn(trained: FileFit) -> None:
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    some = "some" if trained.model.settings.redact else ""
     for name, count in trained.trained.too_long.items():
         terminal.note(
-            f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
+            f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r} are longer than row_norm = "
+            f"{trained.scale.row_norm:g} and "
             "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
         )
 
 
 def _facts(trained: FileFit) -> dict[str, Any]:
     from dataclasses import asdict
+
+    from uneven.planner import list_promises
 
     model, plan = trained.model, trained.plan
     return {
@@ -149,6 +161,8 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "batch_sizes": plan.batch_sizes,
+        "promises": list_promises(plan.sources, plan.other_promises()),
         "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
@@ -202,6 +216,8 @@ def _protection(trained: FileFit) -> str:
 
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
+    from uneven.planner.text import describe_steps
+
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
@@ -216,7 +232,7 @@ def _how(trained: FileFit) -> list[str]:
         together = "all together" if plan.shuffled else "in this order"
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
-            f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
+            f"{describe_steps(plan)}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:
@@ -231,12 +247,16 @@ def _scale(scale: Scale) -> str:
 
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
+    from uneven.planner.text import describe_privacy
+
     spent = trained.model.privacy_spent
     if not spent:
         return []
-    each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+    shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
+    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
+    lines += describe_privacy(trained.plan)
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
     return lines

@@ -46,17 +46,18 @@ def command(
     if output is not None:
         counts: dict[Any, int] = {}
         scoring.write_predictions(scoring.count_labels(pieces, counts), output)
-        _say(output, counts, json)
+        _say(output, counts, json, fitted.simulated)
     elif json:
-        scoring.write_json(pieces, sys.stdout)
+        scoring.write_json(scoring.mark_simulated(pieces) if fitted.simulated else pieces, sys.stdout)
     else:
         sys.stdout.flush()
         scoring.write_csv(pieces, sys.stdout.buffer)
 
 
-def _say(output: Path, counts: dict[Any, int], json: bool) -> None:
+def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> None:
     if json:
-        terminal.print_json({"output": output, "rows": sum(counts.values()), "labels": counts})
+        rows = sum(counts.values())
+        terminal.print_json({"output": output, "rows": rows, "labels": counts, "simulated": simulated})
         return
     each = terminal.joined([f"{label!r} {times:,} times" for label, times in counts.items()])
     typer.echo(f"Predicted {sum(counts.values()):,} rows: {each}. They are in {output}.")

@@ -19,12 +19,16 @@ KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit; 'u
 def init(
     kit: KitPath,
     data: Annotated[Path, typer.Option(help="File with the site's rows.")],
+    like: Annotated[
+        Path | None,
+        typer.Option(help="The federation's sources.toml: label, columns, row_norm and epsilon from there."),
+    ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns that may be learned from, with commas; else all others.")
     ] = None,
     classes: Annotated[str, typer.Option(help="The two labels, in order: a public statement.")] = "0,1",
-    row_norm: Annotated[float, typer.Option(help="Public bound on the norm of rows.")] = 1.0,
+    row_norm: Annotated[float | None, typer.Option(help="Public bound on the norm of rows; else 1.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The most that one release of a row may cost.")] = None,
     budget: Annotated[float | None, typer.Option(help="The most that a row may spend in all; else epsilon.")] = None,
     identity: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
@@ -36,30 +40,29 @@ def init(
 
     The policy is the site's: a plan that asks for more is refused. Open the file afterwards and read it.
 
-    [bold]Example:[/] uneven site init clinic --data rows.csv --label outcome --epsilon 2 --budget 2
+    [bold]Example:[/] uneven site init clinic --data rows.csv --like sources.toml --budget 2
     """
     from uneven.federation.kits import Kit
     from uneven.federation.policy import policy_to_text
-    from uneven.io import open_table, write_text_atomically
+    from uneven.io import write_text_atomically
 
-    if public == (epsilon is not None):
-        raise ValueError("--epsilon must be given, or --public for rows that are not protected; got both or neither")
     file, name = kit / "site.toml", Kit(kit).name
     if file.exists() and not force:
         raise FileExistsError(f"{file} must not be there yet, got a policy; --force writes over it")
-    table = open_table(data)
-    _, columns = table.select(label, None if features is None else features.split(","))
-    values = {
+    values = {} if like is None else _take_over(like, name)
+    given = {"label": label, "row_norm": row_norm, "epsilon": epsilon, "id": identity}
+    values |= {key: value for key, value in given.items() if value is not None}
+    if public == (values.get("epsilon") is not None):
+        raise ValueError("--epsilon must be given, or --public for rows that are not protected; got both or neither")
+    if features is not None or not {"columns", "features"} & set(values):
+        values["features"] = _find_features(data, values.get("label"), features, identity)
+    values |= {
         "name": name,
         "data": str(data.absolute()),
-        "label": label,
-        "features": [column for column in columns if column != identity],
         "classes": _read_classes(classes),
-        "row_norm": row_norm,
+        "row_norm": values.get("row_norm", 1.0),
         "private": not public,
-        "epsilon": epsilon,
-        "budget": epsilon if budget is None else budget,
-        "id": identity,
+        "budget": values.get("epsilon") if budget is None else budget,
         "jobs": jobs.split(","),
         "modes": ["relay", "oracle"],
     }
@@ -68,7 +71,7 @@ def init(
     site.close()
     typer.echo(f"Wrote {file} for {site.scan.rows:,} rows of {name!r}. Read it: whatever a server asks, it decides.")
     if long := sum(site.scan.long.values()):
-        terminal.note(f"{long:,} rows are longer than row_norm = {row_norm:g} and will be shrunk to it")
+        terminal.note(f"{long:,} rows are longer than row_norm = {values['row_norm']:g} and will be shrunk to it")
     typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")
 
 
@@ -102,6 +105,29 @@ def _open(kit: Path) -> Any:
     from uneven.federation.site import Site
 
     return Site(read_policy(kit / "site.toml"))
+
+
+def _take_over(like: Path, name: str) -> dict[str, Any]:
+    """What a sources.toml says of this site, for the site's people to read and change."""
+    from uneven.federation.rehearsal import describe_features
+    from uneven.io import read_sources
+
+    file = read_sources(like)
+    entry = next((one for one in file.sources if one.name == name), None)
+    if entry is None:
+        raise ValueError(f"{like} must have a source {name!r}, as the kit has it; got none")
+    norm = file.settings.row_norm
+    values = {"label": file.label, **describe_features(file), "row_norm": 1.0 if isinstance(norm, str) else float(norm)}
+    if entry.noise is not None:
+        values["epsilon"] = entry.noise.epsilon_per_row
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _find_features(data: Path, label: Any, features: str | None, identity: str | None) -> list[str]:
+    from uneven.io import open_table
+
+    _, columns = open_table(data).select(label, None if features is None else features.split(","))
+    return [column for column in columns if column != identity]
 
 
 def _read_classes(text: str) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,10 @@ Data = Annotated[
 SourcesPath = Annotated[Path, typer.Argument(metavar="SOURCES", help="A sources.toml; 'uneven init' writes one.")]
 
 
+class Failure(Exception):  # noqa: N818 (it says what happened)
+    """Something failed that was not the user's doing: one line, and an exit code of 1."""
+
+
 def console() -> Console:
     """Console on standard output; without colour if that is not a terminal or NO_COLOR is set."""
     from rich.console import Console
@@ -37,15 +40,10 @@ def console() -> Console:
 
 def refuse_output(path: Path | None) -> None:
     """Refuse a path that cannot be written, before any work is done."""
-    if path is None:
-        return
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"folder of {str(path)!r} must exist, got {str(folder)!r}, which does not")
-    if path.is_dir():
-        raise IsADirectoryError(f"{str(path)!r} must be a file to write, got a folder")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"folder of {str(path)!r} must be writable, got {str(folder)!r}, which is not")
+    from uneven.io import refuse_target
+
+    if path is not None:
+        refuse_target(path)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

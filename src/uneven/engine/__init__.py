@@ -24,7 +24,7 @@ from uneven.engine.chunks import chunks as iterate_chunks
 from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
 from uneven.engine.norms import scale_rows, squared_norms
-from uneven.engine.objective import objective
+from uneven.engine.objective import objective, surrogate_objective
 from uneven.engine.optimum import accuracy, optimum
 from uneven.engine.plans import tasks_of
 from uneven.engine.randomness import checked_seed, generator, repeated
@@ -65,6 +65,7 @@ __all__ = [
     "repeated",
     "scale_rows",
     "squared_norms",
+    "surrogate_objective",
     "sweep",
     "tasks_of",
 ]

@@ -9,11 +9,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from uneven import checks
 from uneven.engine.rows import checked_arrays
 from uneven.engine.state import Array
 from uneven.problem import Problem
 
 _BLOCK_BYTES = 1 << 22
+
+
+def surrogate_objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike, rate: float) -> Array:
+    """f̃(w) = ((1-σ)f(w; y) - σf(w; -y))/(1-2σ): its mean over flips of rate σ is the objective of the true labels.
+
+    The paper's eq. for random classification noise (Section 2.1.2; Natarajan et al. 2013), on labels as observed. The
+    L2 term is that of f, since both parts have it.
+
+    Parameters
+    ----------
+    problem, weights, X
+        As in `objective`.
+    y : array of shape (n,), labels -1 and 1 as observed
+    rate : float
+        σ, below one half.
+
+    Returns
+    -------
+    array of shape (...)
+
+    Examples
+    --------
+    >>> import numpy as np, uneven
+    >>> problem = uneven.Problem(n_features=1, alpha=0.1, batch_size=1)
+    >>> seen = [surrogate_objective(problem, np.ones((1, 1)), [[1.0]], [y], rate=0.25)[0] for y in (1, -1)]
+    >>> true = objective(problem, np.ones((1, 1)), [[1.0]], [1])[0]
+    >>> bool(np.isclose(0.75 * seen[0] + 0.25 * seen[1], true))
+    True
+    """
+    sigma = checks.within("rate", rate, 0.0, 0.5)
+    kept = objective(problem, weights, X, y)
+    if sigma == 0.0:
+        return kept
+    flipped = objective(problem, weights, X, -np.asarray(y, dtype=np.float64))
+    return np.asarray(((1.0 - sigma) * kept - sigma * flipped) / (1.0 - 2.0 * sigma))
 
 
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:

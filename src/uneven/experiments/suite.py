@@ -61,10 +61,12 @@ BEYOND = {
     "sources-mnist": Spec("mnist", build.build_sources, 1.0),
     "harder-mnist": Spec("mnist", build.build_harder, 0.3),
     "wide-mnist": Spec("mnist-784", build.build_wide, 10.0),
+    "site-mnist": Spec("mnist", build.build_site, 0.3),
     "beyond-covertype": Spec("covertype", build.build_beyond, 50.0),
     "ablation-covertype": Spec("covertype", build.build_ablation, 50.0),
     "sources-covertype": Spec("covertype", build.build_sources, 10.0),
     "harder-covertype": Spec("covertype", build.build_harder, 5.0),
+    "site-covertype": Spec("covertype", build.build_site, 5.0),
 }
 
 
@@ -164,8 +166,7 @@ def _run_suite(
     names = [checks.one_of("panel", name, specs) for name in panels or specs]
     wanted = checks.whole("runs", (QUICK_RUNS if quick else FULL_RUNS) if runs is None else runs, least=2)
     checks.whole("seed", seed, least=0)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output must be a folder, got {str(folder)!r}, which is a file")
+    outputs.refuse_outputs(folder)
     started = time.monotonic()
 
     @cache  # a data set is loaded only if a run is missing, and once

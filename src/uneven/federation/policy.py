@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.refusals import located
+from uneven.io.sources_text import columns_text, toml_value
 from uneven.ledger import LEAST, MOST
 from uneven.noise import Noise
 
@@ -43,6 +45,9 @@ class Policy:
         File with its rows.
     features : tuple of str
         Columns that may be learned from, in this order.
+    columns : tuple of Column or None
+        What is publicly known of them (``[columns]``, as in ``sources.toml``), instead of `features`: what the site
+        makes numbers of its columns by.
     classes : tuple
         The two classes, in order: a public statement, not a finding.
     label : str, int or None
@@ -61,7 +66,7 @@ class Policy:
     noises : tuple of str
         Kinds of noise that count as protection.
     id : str or None
-        Column by which the ledger knows the rows; None is their place in the file.
+        Column by which the ledger knows the rows; None is by their content.
     ledger, releases : str
         Files for the account of the rows and for the answers that were given.
     seed : int or None
@@ -73,6 +78,7 @@ class Policy:
     data: str
     features: tuple[str, ...]
     classes: tuple[Any, ...]
+    columns: tuple[Column, ...] | None = None
     label: str | int | None = None
     row_norm: float = 1.0
     epsilon: float | None = None
@@ -91,6 +97,21 @@ class Policy:
         return self.epsilon is not None
 
     @property
+    def encoder(self) -> Encoder | None:
+        """What makes features of the described columns; None where columns are features."""
+        return None if self.columns is None else Encoder(self.columns)
+
+    @property
+    def described_columns(self) -> dict[str, Any] | None:
+        """Columns as plain values."""
+        return None if self.columns is None else plain_columns(self.columns)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the columns make."""
+        return len(self.features) if self.encoder is None else self.encoder.width
+
+    @property
     def class_values(self) -> NDArray[Any]:
         """Classes as an array."""
         return np.array(self.classes)
@@ -101,7 +122,7 @@ class Policy:
 
 
 KEYS = ("private", *(key for key in Policy.__dataclass_fields__ if key != "folder"))
-NEEDED = ("name", "data", "features", "classes")
+NEEDED = ("name", "data", "classes")
 
 MEANING = {
     "name": "the name in the certificate, and of the source in the server's plan",
@@ -151,6 +172,13 @@ def parse_policy(folder: Path, values: Mapping[str, Any]) -> Policy:
     for key in ("name", "data", "label", "id", "ledger", "releases"):
         if key in given and not (key == "label" and type(given[key]) is int):
             checks.text(key, given[key])
+    if ("features" in given) == ("columns" in given):
+        raise ValueError("a site's policy needs either 'features' or [columns]; got neither or both")
+    if "columns" in given:
+        given["columns"] = describe_columns(given["columns"])
+        if not all(column.complete for column in given["columns"]):
+            raise ValueError("[columns] must state a range or values for every column of a site; one has neither")
+        given["features"] = [column.name for column in given["columns"]]
     for key in ("features", "jobs", "modes", "noises"):
         if key in given:
             given[key] = _texts(key, given[key])
@@ -188,8 +216,9 @@ def policy_to_text(values: Mapping[str, Any]) -> str:
     lines = ["# What this site allows, for uneven. Whatever a server asks, this file and the ledger decide."]
     for key, meaning in MEANING.items():
         if values.get(key) is not None:
-            lines.append(f"{key} = {json.dumps(values[key], ensure_ascii=False)}  # {meaning}")
-    return "\n".join(lines) + "\n"
+            lines.append(f"{key} = {toml_value(values[key])}  # {meaning}")
+    columns = values.get("columns")
+    return "\n".join(lines) + "\n" + ("" if columns is None else columns_text(columns))
 
 
 def refuse_job(policy: Policy, name: Any, mode: str) -> None:
@@ -200,14 +229,15 @@ def refuse_job(policy: Policy, name: Any, mode: str) -> None:
         raise Refused(f"{policy.name!r} does not answer in mode {mode!r}; it answers in {', '.join(policy.modes)}")
 
 
-def refuse_schema(policy: Policy, features: Any, classes: Any, row_norm: Any) -> None:
+def refuse_schema(policy: Policy, features: Any, columns: Any, classes: Any, row_norm: Any) -> None:
     """Refuse other columns, classes or row norm than the site's, before a single row is spent."""
     for what, asked, held in (
         ("features", features, list(policy.features)),
+        ("columns", columns, policy.described_columns),
         ("classes", classes, list(policy.classes)),
         ("row_norm", row_norm, policy.row_norm),
     ):
-        if json.dumps(asked) != json.dumps(held):  # as text, so that true is not 1
+        if json.dumps(asked, sort_keys=True) != json.dumps(held, sort_keys=True):  # as text, so that true is not 1
             raise Refused(f"{what} must be {checks.shown(held)} for {policy.name!r}, got {checks.shown(asked)}")
 
 

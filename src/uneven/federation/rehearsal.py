@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from uneven.columns import plain_columns
 from uneven.federation.kits import make_kits
 from uneven.federation.policy import Refused, policy_to_text
 from uneven.io import SourceEntry, SourcesFile
@@ -27,7 +28,7 @@ def make_sites(file: SourcesFile, folder: Path, seed: int | None = None) -> None
     for entry in file.sources:
         if entry.data is None:
             raise ValueError(f"source {entry.name!r} must have data of its own to be rehearsed, got none")
-    make_kits(folder, [entry.name for entry in file.sources], f"127.0.0.1:{_free_port()}")
+    make_kits(folder, [entry.name for entry in file.sources], f"127.0.0.1:{free_port()}")
     classes = scan_rows(FileRows(file), held_bytes=0).classes.tolist()
     for entry in file.sources:
         text = policy_to_text({**_policy(file, entry), "classes": classes, "seed": seed})
@@ -42,7 +43,7 @@ def _policy(file: SourcesFile, entry: SourceEntry) -> dict[str, object]:
         "name": entry.name,
         "data": str(entry.data.absolute()),
         "label": file.label,
-        "features": None if file.feature_names is None else list(file.feature_names),
+        **describe_features(file),
         "row_norm": 1.0 if isinstance(norm, str) else float(norm),
         "private": epsilon is not None,
         "epsilon": epsilon,
@@ -51,7 +52,15 @@ def _policy(file: SourcesFile, entry: SourceEntry) -> dict[str, object]:
     }
 
 
-def _free_port() -> int:
+def describe_features(file: SourcesFile) -> dict[str, object]:
+    """Columns to learn from as a policy has them: described, or by name."""
+    if file.columns is not None:
+        return {"columns": plain_columns(file.columns)}
+    return {"features": None if file.feature_names is None else list(file.feature_names)}
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody uses now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -61,7 +61,7 @@ class Batches:
     """
 
     def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None) -> None:
-        self.task, self._noise = task, generator(seed, 0, task.names[0], "noise")
+        self.task, self.next, self._noise = task, used, generator(seed, 0, task.names[0], "noise")
         self._left = islice(_chunks(task, data, order, steps=1), used, None)
 
     def answer(self, weights: Array) -> dict[str, Any] | None:
@@ -72,6 +72,7 @@ class Batches:
         chunk = next(self._left, None)
         if chunk is None:
             return None
+        self.next += 1
         total, state = measure_gradient(State(weights), self.task, chunk, self._noise)
         (silent,), (released,) = state.silent.values() or (0,), state.released.values() or (0,)
         return {

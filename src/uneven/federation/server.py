@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
+from uneven.columns import plain_columns
 from uneven.engine import State, Task, initial_state, tasks_of
 from uneven.federation.messages import (
     digest,
@@ -211,8 +212,6 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
 
 def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> None:
     """Refuse sites with other columns, classes or row norm than the rest, before any row is spent."""
-    if file.columns is not None:
-        raise ValueError("[columns] must be left out where rows stay at their sites: they hold features as they are")
     first, held = next(iter(sites.items()))
     private = any(entry.noise is not None and entry.noise.private for entry in file.sources)
     stated = file.settings.row_norm
@@ -220,6 +219,7 @@ def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]])
         raise ValueError(f"row_norm must be a number where rows stay at their sites, got {stated!r}")
     expected = {
         "features": held["features"] if file.feature_names is None else list(file.feature_names),
+        "columns": None if file.columns is None else plain_columns(file.columns),
         "classes": held["classes"],
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
@@ -238,7 +238,7 @@ class _Job:
     def __init__(self, file: SourcesFile, progress: Progress, name: str, mode: str) -> None:
         self.file, self.id, self.name, self.mode = file, progress.job, name, mode
         described = next(iter(progress.sites.values()))
-        self.features, self.classes = described["features"], described["classes"]
+        self.features, self.columns, self.classes = (described[key] for key in ("features", "columns", "classes"))
         noises = {entry.name: entry.noise for entry in file.sources if entry.name in progress.sites}
         self.noises = {key: noise for key, noise in noises.items() if noise is not None}
         self.private = any(noise.private for noise in self.noises.values())
@@ -247,7 +247,8 @@ class _Job:
         assert scale is not None
         self.settings: Settings = settings
         self.scale: Scale = scale
-        problem = scaled_problem(settings, scale, len(self.features), self.private)
+        self.names = tuple(self.features) if file.encoder is None else file.encoder.names
+        problem = scaled_problem(settings, scale, len(self.names), self.private, self.noises.values())
         counts = [int(progress.sites[key]["rows"]) for key in self.noises]
         plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
         self.plan = void_bound(plan, why) if (why := find_void(plan, settings)) else plan
@@ -263,6 +264,7 @@ class _Job:
             "name": self.name,
             "number": number,
             "features": self.features,
+            "columns": self.columns,
             "classes": self.classes,
             "row_norm": self.scale.row_norm,
             "intercept": self.scale.intercept,
@@ -307,6 +309,8 @@ def _oracle(job: _Job, ask: Ask, site: str, number: int, state: State) -> State:
         }
         while "closed" in (answer := ask(site, request)):
             ask(site, job.request(number))
+        if "finished" in answer:  # its machine was restarted, and batches that may have been used are passed over
+            break
         state = apply_answer(state, task, answer)
         ask.tell(site, "at work", min((step + 1) * job.plan.problem.batch_size, rows), rows)
     return state
@@ -328,7 +332,8 @@ def _result(job: _Job, progress: Progress) -> Federated:
         plan=job.plan,
         alpha=job.settings.stated_alpha,
         privacy_spent={name: e for name in used if (e := job.noises[name].epsilon_per_row) is not None},
-        feature_names=tuple(job.features),
+        feature_names=job.names,
+        columns=job.file.columns,
     )
     simulated = any(site["simulated"] for site in progress.sites.values())
     return Federated(model, state, used, dict(progress.left_out), simulated)

@@ -38,7 +38,7 @@ from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, 
 from uneven.federation.releases import Releases
 from uneven.federation.segments import Batches, run_segment
 from uneven.io import Table, open_table
-from uneven.ledger import BudgetExceeded, Ledger
+from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
 from uneven.settings import Settings
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
@@ -54,7 +54,8 @@ PATIENCE = 0.1
 Reply = str | tuple[str, Future[str], list[int]]
 """Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
 
-JOB_KEYS = ("kind", "job", "name", "number", "features", "classes", "row_norm", "intercept", "private", "task")
+SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
+JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private", "task")
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,12 @@ class SiteRows:
     @property
     def n_features(self) -> int:
         """Number of columns learned from."""
-        return len(self.policy.features)
+        return self.policy.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Rows piece by piece, in the file's order."""
         policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
-        for X, y, said in self.table.read(policy.label, policy.features, columns, checked):
+        for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
             ids = None if policy.id is None else said[policy.id]
             yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
 
@@ -96,8 +97,8 @@ class Site:
         with ExitStack() as files:
             _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
             self._rows = SiteRows(open_table(policy.path(policy.data)), policy)
-            self.scan = _checked_scan(policy, self._rows)
             self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
+            self.scan = _checked_scan(policy, self._rows, self.ledger.key)
             self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -144,6 +145,7 @@ class Site:
                 "site": policy.name,
                 "rows": self.scan.rows,
                 "features": list(policy.features),
+                "columns": policy.described_columns,
                 "classes": list(policy.classes),
                 "row_norm": policy.row_norm,
                 "epsilon": policy.epsilon,
@@ -169,7 +171,7 @@ class Site:
         after = run_segment(state, asked.task, self._data(asked), self.policy.seed, done.append)
         text = write_message({"state": state_to_dict(after), "rows": self.scan.rows})
         with self._one_at_a_time:
-            self.releases.keep(asked.release, 0, asked.request, text)
+            self.releases.keep(asked.release, asked.request, text)
         return text
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
@@ -189,7 +191,7 @@ class Site:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
-            used = self.releases.count(asked.release)
+            used = self.releases.resume(asked.release)
             self._batches[asked.release] = Batches(asked.task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
 
@@ -211,10 +213,11 @@ class Site:
     def _release_step(self, batches: Batches, weights: Any, step: int, release: str, request: str) -> str:
         """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
         del self._batches[release]
-        if (answer := batches.answer(weights)) is None:
-            raise Refused(f"step must be below {step}, got {step}: every row was used once")
-        reply = write_message(answer)
-        self.releases.keep(release, step, request, reply)
+        self.releases.reserve(release, batches.next)
+        answer = batches.answer(weights)
+        reply = write_message({"finished": step} if answer is None else answer)
+        if answer is not None:
+            self.releases.keep_step(release, step, request, reply)
         self._batches[release] = batches
         return reply
 
@@ -228,7 +231,7 @@ class Site:
             checks.needed_keys("a request", message, (*JOB_KEYS, *more))
             release, task = _release(message), task_from_dict(message["task"], policy.name)
         refuse_job(policy, message["name"], mode)
-        refuse_schema(policy, message["features"], message["classes"], message["row_norm"])
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_noise(policy, task.noises[0])
         asked = Asked(release, digest(text), task, bool(message["intercept"]), bool(message["private"]))
         if task.problem.norms != "largest" or task.problem.n_features != self._rows.n_features + asked.intercept:
@@ -266,8 +269,12 @@ class Site:
                 ) from None
         return entry[1]
 
-    def _ids(self) -> NDArray[np.int64]:
-        return np.arange(self.scan.rows) if self.scan.row_id is None else self.scan.row_id
+    def _ids(self) -> NDArray[np.int64] | Fingerprints:
+        """How the ledger knows the rows: by their ids, or by their content."""
+        if self.scan.row_id is not None:
+            return self.scan.row_id
+        assert self.scan.content is not None
+        return count_copies(self.ledger.key, self.scan.content)
 
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
@@ -301,9 +308,14 @@ def _hold(lock: Any, policy: Policy) -> None:
         raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
 
 
-def _checked_scan(policy: Policy, rows: SiteRows) -> Scan:
+def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     """The site's rows, refused where they are not what its policy says: for its operator only."""
-    scan = scan_rows(rows, policy.row_norm, policy.class_values, ())
+
+    def hash_piece(piece: Piece) -> NDArray[np.int64]:
+        return hash_rows(key, piece.X, policy.features)
+
+    hasher = hash_piece if policy.private and policy.id is None else None
+    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
     if scan.sparse and policy.private:
         raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
     if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":

@@ -8,12 +8,20 @@ sources_file   ``sources.toml``: the sources, where their rows are, and the sett
 source_entry   one source of it
 agreement      what the files of several sources must agree on
 sources_text   its text, parsed and written
-files          files that are written whole or not at all, or that are one
+files          outputs: whole or not at all, to regular files or new names; names of one file
 proposal       a first ``sources.toml`` for files of rows
 refusals       one-line errors about files
 """
 
-from uneven.io.files import same_file, write_text_atomically, written_atomically
+from uneven.io.files import (
+    Output,
+    opened_outputs,
+    refuse_folder,
+    refuse_target,
+    same_file,
+    write_text_atomically,
+    written_atomically,
+)
 from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_file import (
     SourcesFile,
@@ -25,11 +33,15 @@ from uneven.io.sources_file import (
 from uneven.io.tables import Table, open_table
 
 __all__ = [
+    "Output",
     "SourceEntry",
     "SourcesFile",
     "Table",
     "open_table",
+    "opened_outputs",
     "read_sources",
+    "refuse_folder",
+    "refuse_target",
     "same_file",
     "sources_from_text",
     "sources_to_text",

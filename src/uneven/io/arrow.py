@@ -49,7 +49,8 @@ class ArrowFile(ABC):
             if number == 0:
                 _refuse_types(self.path, batch, features)
             with self.explained():  # damage inside a value shows only now
-                piece = feature_matrix(batch, features), {name: _values(batch, name) for name in as_written}
+                X = feature_matrix(batch, features) if features else np.empty((batch.num_rows, 0))
+                piece = X, {name: _values(batch, name) for name in as_written}
             yield piece
 
     def first_column(self) -> Iterator[Any]:

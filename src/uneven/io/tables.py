@@ -19,6 +19,7 @@ from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, op
 from uneven.io.arrow import open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.matrices import is_sparse
+from uneven.redaction import owner_only
 
 
 class Reader(Protocol):
@@ -163,7 +164,7 @@ class Table:
         name, chosen = self.select(label, features)
         as_written = list(dict.fromkeys([*([] if name is None else [name]), *columns]))
         for column in columns:
-            self._refuse_unknown(column)
+            self.refuse_unknown(column)
         first = 0
         for part, said in self._pieces(as_written, chosen, encoder is not None):
             y = None if name is None else said[name]
@@ -179,7 +180,7 @@ class Table:
     def cells(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Values of columns as they are written, in pieces, not checked."""
         for column in names:
-            self._refuse_unknown(column)
+            self.refuse_unknown(column)
         return (said for _, said in self._pieces([], names, True))
 
     def _pieces(
@@ -191,7 +192,8 @@ class Table:
         reader = self.reader.as_text(features) if isinstance(self.reader, CsvFile) else self.reader
         return reader.pieces(list(dict.fromkeys([*as_written, *features])), [])
 
-    def _refuse_unknown(self, column: str) -> None:
+    def refuse_unknown(self, column: str) -> None:
+        """Refuse a name that no column has."""
         if column not in self.columns:
             names = refusals.shortened(self.columns)
             raise ValueError(f"{self.path} must have a column {column!r}; there are {names}")
@@ -325,7 +327,8 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
     row, column, value = found
     if np.isnan(value):
         refusals.no_value(path, features[column], first + row)
-    raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers, got {value} in row {first + row}")
+    which = owner_only(f", got {value} in row {first + row}")
+    raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
 
 
 def _refuse_no_value(path: Path, y: Any, label: str, first: int) -> None:

@@ -98,10 +98,13 @@ def exact_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
     last = np.full(1 << count, -1)
     for k in range(count):
         best[1 << k], last[1 << k] = segment_bound(0.0, second_moments[k], 0, steps[k], 2.0, lam), k
+    # Of equal bounds the first counts: the noisiest source last, as Algorithm 2 has it (clean first where H_CN ≤ H_NC);
+    # of equally noisy ones, that given last.
+    noisiest_first = sorted(range(count), key=lambda k: (-second_moments[k], -k))
     for size in range(2, count + 1):
         sets = masks[sizes == size]
-        whole = np.concatenate([sets[sets >> k & 1 == 1] for k in range(count)])
-        newest = np.concatenate([np.full((sets >> k & 1).sum(), k) for k in range(count)])
+        whole = np.concatenate([sets[sets >> k & 1 == 1] for k in noisiest_first])
+        newest = np.concatenate([np.full((sets >> k & 1).sum(), k) for k in noisiest_first])
         rest = whole & ~(1 << newest)
         _, bounds = best_next_rate(best[rest], second_moments[newest], totals[rest], steps[newest], lam)
         for mask, k, bound in zip(whole, newest, bounds, strict=True):
@@ -127,7 +130,7 @@ def grouped_order(second_moments: Floats, steps: Floats, lam: float) -> list[int
     moments = np.array([np.average(second_moments[group], weights=steps[group]) for group in groups])
     chosen = exact_order(moments, np.array([steps[group].sum() for group in groups]), lam)
     inside = [np.concatenate([groups[k][::direction] for k in chosen]) for direction in (1, -1)]
-    orders = np.stack([*inside, clean_first, clean_first[::-1]])
+    orders = np.stack([clean_first, *inside, clean_first[::-1]])
     _, bounds = best_rates(orders, second_moments, steps, lam)
     return [int(k) for k in orders[np.argmin(bounds)]]
 

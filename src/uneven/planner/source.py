@@ -9,6 +9,9 @@ from typing import Any
 from uneven import checks
 from uneven.noise import Exact, Noise, noise_from_dict
 
+MOST_ROWS = 10**15
+"""Of one source: counts up to this are exact in floats, and so are sums of several."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -38,7 +41,7 @@ class Source:
 
     def __post_init__(self) -> None:
         checks.text("name", self.name)
-        object.__setattr__(self, "rows", checks.whole(f"rows of source {self.name!r}", self.rows))
+        object.__setattr__(self, "rows", checks.whole(f"rows of source {self.name!r}", self.rows, most=MOST_ROWS))
         if not isinstance(self.noise, Noise):
             raise ValueError(
                 f"noise of source {self.name!r} must be a noise such as uneven.Exact(), got {checks.shown(self.noise)}"

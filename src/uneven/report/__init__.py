@@ -1,6 +1,6 @@
 """An HTML report of a plan, a fit or the demo: one file that needs nothing else.
 
-pages      `plan_report`, `fit_report`, `demo_report`
+pages      `plan_report`, `fit_report`, `demo_report`, `crowd_report`
 sections   one function per section
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
@@ -9,7 +9,7 @@ statement  the privacy statement of a fit, in Markdown
 style      how it looks: light, dark, on paper
 """
 
-from uneven.report.pages import demo_report, fit_report, plan_report
+from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.words import explain
 
-__all__ = ["demo_report", "explain", "fit_report", "plan_report"]
+__all__ = ["crowd_report", "demo_report", "explain", "fit_report", "plan_report"]

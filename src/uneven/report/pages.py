@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
-from uneven.report.words import QUESTION
+from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
+    from uneven.crowd import Crowd
     from uneven.experiments import Demo
     from uneven.training.files import FileFit
 
@@ -20,6 +22,14 @@ DESCRIBED = (
     "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
 )
 
+CROWD_QUESTION = (
+    "Who of the crowd is right how often, what is the true label of each task, and what is an answer worth?"
+)
+INDEPENDENT = (
+    "Errors are estimated as if workers erred independently of one another. Where some tasks are hard for everybody, "
+    "labels are wrong more often than stated here."
+)
+WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 says nothing."
 LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
 
 
@@ -71,8 +81,19 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
     said = [scaled]
     if any(one.which.startswith("rows learned from") for one in trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
-    title = "A classifier from data of uneven quality"
-    return _write_page(title, plan, measured, path, privacy, said, command, settings)
+    title, head = "A classifier from data of uneven quality", sections.simulated(trained.model.simulated)
+    again = describe_repeat(_costs(trained, "--ledger" in command), command)
+    return _write_page(title, plan, measured, path, privacy, said, again, settings, head)
+
+
+def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
+    """ε that the same run would cost each private row again; nothing is left to lose after a simulation."""
+    if trained.model.simulated and not ledger:
+        return {}
+    settings, noises = trained.model.settings, {one.name: one.noise for one in trained.plan.sources}
+    times = settings.pass_count * max(1, settings.line_search)
+    costs = {name: (noises[name].epsilon_per_row or 0.0) * times for name in trained.plan.order}
+    return {name: cost for name, cost in costs.items() if cost}
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
@@ -100,8 +121,45 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
     return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
 
 
+def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> str:
+    """Report of what a crowd's answers came to, as one HTML file.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        What `uneven.from_answers` returned.
+    command : str
+        What to type to get it again.
+    accuracy : float or None
+        Of the model learned from it, on tasks with true labels, if that was measured.
+
+    Returns
+    -------
+    str
+    """
+    head, rows = tabulate(crowd)
+    said = summarise(crowd)
+    if accuracy is not None:
+        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly.")
+    parts = [
+        markup.section("The answer in short", markup.card(markup.bullets(said))),
+        markup.section("The workers", markup.table("Workers", head, rows, set(range(1, len(head))))),
+        sections.caveats([INDEPENDENT, WORTH]),
+        sections.repeat(command, ""),
+    ]
+    return markup.page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
+
+
 def _write_page(
-    title: str, plan: Plan, measured: str, path: str, privacy: str, said: list[str], command: str, settings: str
+    title: str,
+    plan: Plan,
+    measured: str,
+    path: str,
+    privacy: str,
+    said: list[str],
+    command: str,
+    settings: str,
+    head: str = "",
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
     stepped = not plan.converged
@@ -109,6 +167,7 @@ def _write_page(
     average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
+        head,
         sections.answer(plan),
         measured,
         sections.verdicts(plan),

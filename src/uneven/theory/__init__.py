@@ -15,6 +15,7 @@ from uneven.theory.anchor import theorem_d_excess, theorem_d_gain, theorem_d_pre
 from uneven.theory.moments import laplace_energy, laplace_second_moment, rcn_second_moment
 from uneven.theory.order import deviation_weights, theorem2_deviation, theorem2_order
 from uneven.theory.precision import (
+    anytime_bound,
     theorem_a_bound,
     theorem_b_bound,
     theorem_b_scale,
@@ -30,12 +31,14 @@ from uneven.theory.rates import (
     largenoi2_bounds,
     largenoi2_interval,
     segment_bound,
+    slow_rate_bound,
     theorem3_bound,
     two_rate_bound,
 )
 from uneven.theory.recursion import contraction_bound, recursion_bound
 
 __all__ = [
+    "anytime_bound",
     "contraction_bound",
     "deviation_weights",
     "h_clean_noisy",
@@ -49,6 +52,7 @@ __all__ = [
     "rcn_second_moment",
     "recursion_bound",
     "segment_bound",
+    "slow_rate_bound",
     "theorem2_deviation",
     "theorem2_order",
     "theorem3_bound",

@@ -36,6 +36,19 @@ def theorem_b_bound(precision: float, radius: float) -> float:
     return radius / math.sqrt(precision)
 
 
+def anytime_bound(precision: float, first_precision: float, radius: float) -> float:
+    """E f(w̄) - f* ≤ R(2 + log(P/p₁))/(2√P), at any time, for steps η_t = R/(γ_t²√τ_t) and their η-weighted average.
+
+    The steps are of order 1/√t and need not know how many there will be; Theorem B's do, and save the logarithm. p₁ is
+    the first step's precision. From Σ η_t E(f(w_t) - f*) ≤ R²/2 + ½Σ η_t²γ_t², with Σ p_t/τ_t ≤ 1 + log(P/p₁) and
+    Σ η_t ≥ R√P.
+
+    >>> anytime_bound(precision=400.0, first_precision=400.0, radius=2.0)
+    0.1
+    """
+    return radius * (2.0 + math.log(precision / first_precision)) / (2.0 * math.sqrt(precision))
+
+
 def theorem_c_offset(max_precision: float, lam: float, smoothness: float, radius: float) -> float:
     """τ₀ = max((L - λ)/(2λ)·max_t γ_t^{-2}, 1/(λR)²): no step longer than 2/(L + λ), and a prior of size R.
 

@@ -54,6 +54,23 @@ def theorem3_bound(second_moments: Sequence[float], steps: Sequence[int], rates:
     return bound
 
 
+def slow_rate_bound(second_moment: float, steps: float, rate: float, lam: float, start: float) -> float:
+    """Bound on E‖w_{N+1} - w*‖² after N steps c/t of one source with κ = 2λc ≤ 1, where Theorem 3 has none.
+
+    E ≤ start·(N+1)^{-κ}·[κ < 1] + 4Γ²c²(N+1)^{-κ}·((N+1)^{κ-1} - 1)/(κ - 1). At κ = 1 the fraction is log(N+1), so the
+    rate is log N/N; below it is at most 1/(1 - κ), so the rate is N^{-κ} (paper, proof of Lemma full_tub: "it would be
+    O(log T/T) ... O(1/T^{2λc₁})"). It follows from the recursion by ∏(1 - κ/j) ≤ ((i+1)/(N+1))^κ.
+
+    >>> round(slow_rate_bound(1.0, steps=99, rate=0.5, lam=1.0, start=5.0), 6)  # κ = 1: log(100)/100
+    0.046052
+    """
+    kappa, log_n = 2.0 * lam * rate, math.log(steps + 1.0)
+    if not 0.0 < kappa <= 1.0:
+        raise ValueError(f"rate must be above 0 and at most 1/(2·lam) = {1 / (2 * lam):g}, got {rate!r}")
+    noise = 4.0 * second_moment * rate**2 * log_n * float(exprel((kappa - 1.0) * log_n))
+    return math.exp(-kappa * log_n) * ((start if kappa < 1.0 else 0.0) + noise)
+
+
 def two_rate_bound(
     c1: float,
     c2: float,

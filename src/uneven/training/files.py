@@ -20,7 +20,8 @@ from uneven.io.refusals import located
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan
-from uneven.training.charging import Account
+from uneven.redaction import owner_only, redacted
+from uneven.training.charging import Account, Hasher
 from uneven.training.labels import as_signs, positive_classes
 from uneven.training.model import Model
 from uneven.training.quality import Comparison, compare, public_rivals
@@ -28,6 +29,9 @@ from uneven.training.rows import Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, no_bar, train
+
+SHARED = 0.1
+"""Share of a test file's rows that may agree with rows learned from: in few columns, rows agree by chance."""
 
 
 def read_rows(
@@ -169,7 +173,7 @@ def train_files(
     seed : int or None
         None draws noise from a cryptographic generator; a seed is for simulations.
     ledger : Ledger or None
-        Ledger that private rows are charged to before use: by their id column, or their place in their file.
+        Ledger that private rows are charged to before use: by their id column, or their content.
     budget : float or None
         The most that a row may have spent, instead of the file's.
     test, validation : Table or None
@@ -195,19 +199,26 @@ def train_files(
     noises, names = declared_noises(file), (file.label, file.feature_names)
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
-    trained = train(
-        FileRows(file),
-        noises or None,
-        settings,
-        account=Account(ledger),
-        validation=None if validation is None else validation.arrays(*names, file.encoder),
-        open_sources=None if len(is_open) == len(file.sources) else is_open,
-        feature_names=file.feature_names if file.encoder is None else file.encoder.names,
-        record=record,
-        follow=lambda classes: _test_sample(file, test, classes),
-        held_bytes=held_bytes,
-        bar=bar,
-    )
+
+    def compare(content: NDArray[np.int64], hasher: Hasher) -> None:
+        for what, table in (("test", test), ("validation", validation)):
+            _refuse_known_rows(what, file, table, np.unique(content), hasher)
+
+    with redacted(settings.redact):
+        trained = train(
+            FileRows(file),
+            noises or None,
+            settings,
+            account=Account(ledger),
+            validation=None if validation is None else validation.arrays(*names, file.encoder),
+            open_sources=None if len(is_open) == len(file.sources) else is_open,
+            feature_names=file.feature_names if file.encoder is None else file.encoder.names,
+            record=record,
+            follow=lambda classes: _test_sample(file, test, classes),
+            compare=None if test is None and validation is None else compare,
+            held_bytes=held_bytes,
+            bar=bar,
+        )
     trained = replace(trained, model=replace(trained.model, columns=file.columns))
     which, rivals = _sampled_words(trained), public_rivals(trained)
     measures, sample = [], trained.sample
@@ -236,6 +247,21 @@ def _refuse_learned_from(what: str, file: SourcesFile, table: Table | None) -> N
     for name, own in tables.items():
         if table is not None and own is not None and same_file(table.path, own.path):
             raise ValueError(f"{what} must be rows that are not learned from, got {table.path}, the data of {name!r}")
+
+
+def _refuse_known_rows(
+    what: str, file: SourcesFile, table: Table | None, known: NDArray[np.int64], hasher: Hasher
+) -> None:
+    """Refuse a file that has the rows learned from under another name or in another order; some may agree by chance."""
+    if table is None:
+        return
+    count = again = 0
+    for X, _ in table.stream(file.label, file.feature_names, file.encoder):
+        count += X.shape[0]
+        again += int(np.isin(hasher.hash(X), known).sum())
+    if again > SHARED * count:
+        many = owner_only(f"{again:,} of its {count:,} rows are", "too many of its rows are")
+        raise ValueError(f"{what} must be rows that are not learned from, got {table.path}: {many} also in the data")
 
 
 def _test_sample(file: SourcesFile, test: Table | None, classes: NDArray[Any]) -> XY | None:

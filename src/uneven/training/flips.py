@@ -1,43 +1,46 @@
 """Flip rates estimated from the labels, anchored by sources whose rates are known.
 
-The likelihood of an observed label is (1-σ)p + σ(1-p), p the model's probability of it. Given p, each source's σ is
-one EM iteration away from a better one; given the rates, the model is fitted again. A few rounds of both.
+Each task (a row, or the rows of several sources with the same features) has one true label. Given the rates σ and a
+model's log-odds m of the true label, its posterior log-odds are b·m + Σ y·log((1-σ)/σ) over the labels y = ±1 that it
+was given; given the posteriors, a source's σ is the mean probability that its labels are wrong. EM, a few rounds of it
+with a model learned again from the posteriors.
 
-Those models are only for the rates: their L2 strength follows from the number of rows, whatever the final one's is. A
-model that is held back is less sure than it should be, and takes flips for doubt; one that has learned its rows by
-heart takes doubt for flips.
+The model is asked only about tasks it did not learn from: one that has learned its rows by heart would take doubt for
+flips. How sure of itself it deserves to be, b, is learned with the rates.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from uneven.engine import fit
 from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Source, make_plan
-from uneven.problem import Problem
+from uneven.training.rows import join_rows
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 LARGEST = 0.49
-ROUNDS = 5
+ROUNDS, FOLDS = 4, 5
+ITERATIONS = 200
+START = 0.25
+LEAST = 1e-6
+
 STRENGTH = 0.5
-"""L2 strength in the rounds, for rows of norm 1, times the number of rows."""
+"""L2 strength of the models, for rows of norm 1, times the number of rows."""
 
-ROW_VISITS = 400_000
-"""Rows that a model is fitted to in a round, all passes together: one that has not converged is too unsure as well.
-The rows are not private, so passes cost nothing."""
+OWN = 2.0
+"""Labels that each source is taken to have given like all those whose rate is not known."""
 
-MOST_PASSES = 50
-"""Of a round: few rows gone through more often than this are learned by heart."""
+REPEATED = 0.01
+"""Share of rows that may come twice in one source, where equal rows of different sources are taken for one task."""
 
 
 def unknown(noises: Mapping[str, Noise]) -> list[str]:
@@ -62,54 +65,127 @@ def _anchors(noises: Mapping[str, Noise]) -> dict[str, Noise]:
     return {name: one for name, one in noises.items() if name not in missing and not one.private}
 
 
-def rate_of(probability: Array, start: float = 0.25, iterations: int = 200) -> float:
-    """Maximum-likelihood flip rate, given the model's probability of each observed label.
+@dataclass(frozen=True)
+class _Labels:
+    """Labels of all sources: the place of each one's task and source, and its sign; features of the tasks."""
 
-    EM: a label was flipped with posterior probability σ(1-p)/((1-σ)p + σ(1-p)); the next σ is their mean.
+    X: Any
+    task: Places
+    source: Places
+    sign: Array
+    known: Array
+    """Flip rate of each source, NaN where it is to be estimated."""
 
-    >>> p = np.array([0.9] * 80 + [0.1] * 20)
-    >>> round(rate_of(p), 3)  # (σ·0.8 + 0.1 = 0.2) solved for σ
-    0.125
-    """
-    sigma = start
-    for _ in range(iterations):
-        flipped = sigma * (1.0 - probability)
-        sigma = float(np.mean(flipped / ((1.0 - sigma) * probability + flipped)))
-    return min(sigma, LARGEST)
+    @property
+    def anchored(self) -> NDArray[np.bool_]:
+        """Which tasks have a label from a source whose rate is known."""
+        return np.bincount(self.task[~np.isnan(self.known)[self.source]], minlength=self.X.shape[0]) > 0
 
 
-def estimated(
-    noises: Mapping[str, Noise], fitted: Callable[[Mapping[str, Noise]], Callable[[str], Array]]
-) -> dict[str, Noise]:
+def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> dict[str, Noise]:
     """Noises with every unknown rate replaced by its estimate.
 
-    `fitted` fits a model to the sources it is given and returns a function from a source's name to the model's
-    probability of each of its observed labels. The first model is that of the anchors alone.
+    Parameters
+    ----------
+    noises : dict of str to Noise
+    data : dict of str to (X, y)
+        Rows of each source without privacy, of norm 1 or so, and labels -1 and 1.
     """
-    missing, known = unknown(noises), _anchors(noises)
-    probability = fitted(known)
-    for _ in range(ROUNDS):
-        rates = {name: FlippedLabels(rate_of(np.clip(probability(name), 1e-12, 1 - 1e-12))) for name in missing}
-        probability = fitted({**known, **rates})
-    for name in (name for name, one in rates.items() if one.rate == LARGEST):
+    names = [name for name in data if not noises[name].private]
+    labels = _collect(names, noises, data)
+    rates = estimate_rates(labels)
+    found = {name: FlippedLabels(min(float(rates[names.index(name)]), LARGEST)) for name in unknown(noises)}
+    for name in (name for name, one in found.items() if one.rate == LARGEST):
         warnings.warn(
             f"flip rate of {name!r} was estimated at its limit, {LARGEST}: its labels tell next to nothing, or are "
             "more often wrong than right",
             UserWarning,
             stacklevel=5,
         )
-    return {name: rates.get(name, noise) for name, noise in noises.items()}
+    return {name: found.get(name, noise) for name, noise in noises.items()}
 
 
-def fitted_to(data: Mapping[str, tuple[Any, Array]], like: Problem, seed: int | None) -> Any:
-    """What `estimated` asks for, from each source's scaled rows and signs; `like` has their norms and batch size."""
+def estimate_rates(labels: _Labels) -> Array:
+    """Flip rate of each source, by EM with a model of the features."""
+    use, rates = labels.anchored, np.where(np.isnan(labels.known), START, labels.known)
+    q = expit(_votes(labels, rates))
+    for seed in range(ROUNDS):
+        evidence = _held_out(labels.X, q, use, seed)
+        rates, q = _iterate(labels, rates, _calibrated(evidence, q, use))
+        use = np.ones_like(use)  # the first model is that of the anchors alone
+    return rates
 
-    def fitted(noises: Mapping[str, Noise]) -> Callable[[str], Array]:
-        visited = sum(len(data[name][1]) for name in noises)
-        passes = min(MOST_PASSES, -(-ROW_VISITS // visited))
-        sources = [Source(name, len(data[name][1]) * passes, one) for name, one in noises.items()]
-        planned = make_plan(sources, replace(like, alpha=STRENGTH / visited))
-        w = fit(planned, {name: data[name] for name in noises}, seed=seed, passes=passes).weights
-        return lambda name: np.asarray(expit(data[name][1] * np.asarray(data[name][0] @ w)))
 
-    return fitted
+def _iterate(labels: _Labels, rates: Array, evidence: Array) -> tuple[Array, Array]:
+    """EM of the rates, given the model's log-odds of each task."""
+    missing, counts = np.isnan(labels.known), np.bincount(labels.source, minlength=len(labels.known))
+    for _ in range(ITERATIONS):
+        q = expit(evidence + _votes(labels, rates))
+        wrong = np.where(labels.sign > 0, 1.0 - q[labels.task], q[labels.task])
+        sums = np.bincount(labels.source, wrong, minlength=len(counts))
+        shared = sums[missing].sum() / counts[missing].sum()
+        before, rates = rates, np.where(missing, (sums + OWN * shared) / (counts + OWN), labels.known)
+        if np.abs(rates - before).max() < 1e-6:
+            break
+    return rates, q
+
+
+def _votes(labels: _Labels, rates: Array) -> Array:
+    """Log-odds of each task's label by what the sources say."""
+    sigma = np.clip(rates, LEAST, 1.0 - LEAST)
+    weight = np.log((1.0 - sigma) / sigma)[labels.source] * labels.sign
+    return np.asarray(np.bincount(labels.task, weight, minlength=labels.X.shape[0]), dtype=np.float64)
+
+
+def _held_out(X: Any, q: Array, use: NDArray[np.bool_], seed: int) -> Array:
+    """Log-odds of each task by a model that did not learn from it."""
+    from sklearn.linear_model import LogisticRegression
+
+    fold = np.random.default_rng(seed).permutation(len(q)) % min(FOLDS, len(q))
+    found = np.zeros(len(q))
+    for one in np.unique(fold):
+        rows = np.flatnonzero(use & (fold != one))
+        weights = np.concatenate([q[rows], 1.0 - q[rows]])
+        targets = np.repeat([1, 0], len(rows))
+        if (np.bincount(targets, weights, minlength=2) > LEAST).all():
+            model = LogisticRegression(C=1.0 / STRENGTH, fit_intercept=False, tol=1e-3, max_iter=200)
+            model.fit(X[np.tile(rows, 2)], targets, sample_weight=weights)
+            found[fold == one] = X[np.flatnonzero(fold == one)] @ model.coef_[0]
+    return found
+
+
+def _calibrated(m: Array, q: Array, use: NDArray[np.bool_]) -> Array:
+    """b·m, with the b > 0 that makes the log-odds m agree best with the posteriors q: Newton's method."""
+    slope = 1.0
+    for _ in range(20):
+        p = expit(slope * m[use])
+        bend = float((p * (1.0 - p) * m[use] ** 2).sum())
+        slope = float(np.clip(slope + (m[use] @ (q[use] - p)) / max(bend, LEAST), 0.0, 10.0))
+    return slope * m
+
+
+def _collect(names: Sequence[str], noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> _Labels:
+    X = join_rows([data[name][0] for name in names])
+    source = np.repeat(np.arange(len(names)), [len(data[name][1]) for name in names])
+    first, task = number_tasks(X, source)
+    known = [np.nan if name in unknown(noises) else getattr(noises[name], "known_rate", 0.0) for name in names]
+    return _Labels(X[first], task, source, np.concatenate([data[name][1] for name in names]), np.array(known))
+
+
+def number_tasks(X: Any, source: Places) -> tuple[Places, Places]:
+    """Number each row's task, and give a row of each: rows of different sources that are equal are one task.
+
+    Only where rows hardly ever come twice in one source: in a table of few values equal rows are different people.
+
+    >>> X = np.array([[1.0, 0.5], [0.2, 0.3], [1.0, 0.5]])
+    >>> number_tasks(X, np.array([0, 0, 1]))[1].tolist(), number_tasks(X, np.array([0, 1, 0]))[1].tolist()
+    ([1, 0, 1], [0, 1, 2])
+    """
+    directions = np.random.default_rng(0).normal(size=(X.shape[1], 2))
+    keys = np.round(np.asarray(X @ directions), 9)
+    _, first, task = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    task = task.ravel()
+    pairs = len(np.unique(task * (int(source.max()) + 1) + source))
+    if len(source) - pairs > REPEATED * len(source):
+        return np.arange(len(source)), np.arange(len(source))
+    return first, task

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
+from uneven.redaction import owner_only
 
 Array = NDArray[np.float64]
 
 LEVELS = 256
-"""More different noise levels than this, one per row, are rounded to this many."""
+"""More different ε than this, one per row, are rounded to this many."""
+
+FLIP_LEVELS = 32
+"""The same for flip rates: each moves by 0.008 at most, and the time of a fit grows with their number."""
 
 ONE = "data"
 """Name of the only source, where none is given."""
@@ -167,7 +171,7 @@ def _checked_names(n: int, source: Any) -> NDArray[Any]:
         kinds = [str if isinstance(one, str) else int if isinstance(one, Integral) else None for one in given]
         wrong = [i for i, kind in enumerate(kinds) if kind is None or kind is not kinds[0]]
         if wrong:
-            got = f"{checks.shown(given[wrong[0]])} in row {wrong[0]}"
+            got = owner_only(f"{checks.shown(given[wrong[0]])} in row {wrong[0]}", "another")
             raise ValueError(f"source must hold names that are all text or all whole numbers, got {got}")
     elif given.dtype.kind not in "USTiub":
         raise ValueError(f"source must hold names that are all text or all whole numbers, got {given.dtype}")
@@ -198,7 +202,7 @@ def _checked_levels(name: str, values: Any, n: int, gaps: bool) -> Array:
     if wrong.any():
         i = int(np.argmax(wrong))
         accepted = "positive and finite" if name == "epsilon" else "in [0, 0.5)"
-        raise ValueError(f"{name} must be {accepted} in every row, got {levels[i]:g} in row {i}")
+        raise ValueError(f"{name} must be {accepted} in every row{owner_only(f', got {levels[i]:g} in row {i}')}")
     return levels
 
 
@@ -213,11 +217,11 @@ def _round_down(epsilon: Array) -> Array:
 
 
 def _round_to_grid(rate: Array) -> Array:
-    """At most `LEVELS` values, each within half a step of what it was."""
+    """At most `FLIP_LEVELS` values, each within half a step of what it was."""
     given = np.unique(rate[~np.isnan(rate)])
-    if len(given) <= LEVELS:
+    if len(given) <= FLIP_LEVELS:
         return rate
-    step = (given[-1] - given[0]) / (LEVELS - 1)
+    step = (given[-1] - given[0]) / (FLIP_LEVELS - 1)
     return np.asarray(given[0] + step * np.rint((rate - given[0]) / step))
 
 

@@ -58,16 +58,11 @@ def comparable(noises: Mapping[str, Noise]) -> list[str]:
 def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
     """Which weights have the least objective on rows with labels of this noise.
 
-    For flipped labels it is the surrogate's, whose mean over flips is that of the true labels:
-    ((1-σ)f(y) - σf(-y))/(1-2σ).
+    For flipped labels it is the surrogate's, whose mean over flips is that of the true labels.
     """
-    from uneven.engine import objective  # now only: a model is loaded without a compiler
+    from uneven.engine import surrogate_objective  # now only: a model is loaded without a compiler
 
-    rate, problem, W = _rate(noise), plan.problem, np.array(weights)
-    values = objective(problem, W, X, y)
-    if rate > 0.0:
-        values = ((1.0 - rate) * values - rate * objective(problem, W, X, -np.asarray(y))) / (1.0 - 2.0 * rate)
-    return int(np.argmin(values))
+    return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, _rate(noise))))
 
 
 def _rate(noise: Noise) -> float:

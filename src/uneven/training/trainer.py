@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from uneven.engine import Path, State, objective
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
+from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account
+from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.label_release import observed, private_labels, release_labels
-from uneven.training.labels import as_signs, positive_classes
+from uneven.training.labels import as_signs, positive_classes, public_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
-from uneven.training.rows import Rows
+from uneven.training.rows import Rows, find_private
 from uneven.training.running import Result, choose_alpha, decide, run
 from uneven.training.scaling import Scale
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
@@ -101,6 +102,7 @@ def train(
     feature_names: tuple[str, ...] | None = None,
     record: int = 0,
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
+    compare: Callable[[NDArray[np.int64], Hasher], None] | None = None,
     held_bytes: int = HELD_BYTES,
     bar: Bar = no_bar,
 ) -> Trained:
@@ -125,6 +127,9 @@ def train(
     follow : callable
         Given the classes, before anything is charged: rows (X, y) that the path's objective is measured on, or None for
         the sample of rows learned from.
+    compare : callable or None
+        Given the hashes of all rows and what made them, before anything is charged: refuses rows that must not be among
+        them.
     held_bytes : int
         Size up to which rows that come in pieces are held in memory.
     bar : callable
@@ -135,23 +140,30 @@ def train(
     Trained
     """
     account = Account() if account is None else account
+    hasher = make_hasher(account, noise, feature_names, every=compare is not None)
     bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
     with bar("Reading the rows", 0) as tick:
-        scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
+        stated = None if settings.classes is None else public_classes(settings.classes)
+        hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
+        scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    if compare is not None and hasher is not None and scan.content is not None:
+        compare(scan.content, hasher)
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
     positives, groups = positive_classes(scan.classes), observed(declared)
     refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
+    simulated = warn_simulated(settings, declared)
     if labels := private_labels(declared):
-        account.charge(declared, scan.row_id, settings.budget, 1, labels, again=True, counted=False)
+        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated))
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
         looked_at = None if open_sources is None else {*open_sources, *labels}
-        scan = scan_rows(rows, bound, scan.classes, looked_at, held_bytes)
+        scan = replace(scan_rows(rows, bound, scan.classes, looked_at, held_bytes), content=scan.content)
     job = begin(rows, scan, groups, settings)
     too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, positives)
     decided = decide(job, positives, validation)
-    account.charge(groups, scan.row_id, settings.budget, decided.times, decided.plan.order, again=True)
+    bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
+    account.charge(bill)
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(positives) * len(decided.plans)) as tick:
@@ -208,10 +220,9 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
 def _refuse_long(too_long: Mapping[str, int], scan: Scan, settings: Settings) -> None:
     if too_long and settings.long_rows == "refuse":
         bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
-        raise ValueError(
-            f"row_norm must be at least {scan.longest**0.5:.6g}, the longest row's norm, with long_rows='refuse'; got "
-            f"{bound:.6g}, and {sum(too_long.values()):,} rows are longer"
-        )
+        least = owner_only(f"{scan.longest**0.5:.6g}, the longest row's norm,", "the longest row's norm")
+        many = owner_only(f", and {sum(too_long.values()):,} rows are longer")
+        raise ValueError(f"row_norm must be at least {least} with long_rows='refuse'; got {bound:.6g}{many}")
 
 
 def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
@@ -224,8 +235,7 @@ def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
         for name, found in rows.items()
         if found is not None
     }
-    like = replace(job.problem, clip=None)
-    noises = flips.estimated(job.groups.noises, flips.fitted_to(data, like, job.settings.random_state))
+    noises = flips.estimated(job.groups.noises, data)
     return replace(job, groups=job.groups.with_noises(noises))
 
 
@@ -250,7 +260,8 @@ def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_n
         scale=job.scale,
         plan=result.plan,
         alpha=job.settings.stated_alpha if job.alpha is None else job.alpha,
-        privacy_spent=dict(account.spent),
+        privacy_spent=account.spent,
+        simulated=bool(account.simulated),
         flip_rates=rates,  # type: ignore[arg-type]
         feature_names=feature_names,
     )

@@ -1,0 +1,128 @@
+"""``uneven crowd``: a model from a crowd's answers and the tasks' features."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uneven.cli import saving, terminal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from uneven.crowd import Crowd
+    from uneven.training.model import Model
+
+SHOWN, MOST_COLUMNS = 20, 4
+"""Workers in the table on the terminal, and classes that get a column of their own there."""
+
+
+def command(
+    answers: Annotated[Path, typer.Argument(help="A file of answers: a task, a worker and a label in every row.")],
+    features: Annotated[Path, typer.Option(help="A file of tasks: a column of tasks, and numbers to learn from.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="A file of tasks whose true label is known.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Tasks with true labels to measure on; never learned from.")] = None,
+    task: Annotated[str, typer.Option(help="Column of tasks, in every file.")] = "task",
+    worker: Annotated[str, typer.Option(help="Column of workers.")] = "worker",
+    label: Annotated[str, typer.Option(help="Column of labels, in every file that has them.")] = "label",
+    json: terminal.Json = False,
+) -> None:
+    """Learn a classifier from the answers of a crowd: how good each worker is, is estimated from repeated answers.
+
+    No gold labels are needed. Each task's label is the most likely one, and it counts as much as it is sure.
+
+    [bold]Example:[/] uneven crowd answers.csv --features tasks.parquet -o model.json
+    """
+    inputs = {"the answers": answers, "the features": features, "the gold file": gold, "the test file": test}
+    for path in (output, report):
+        terminal.refuse_output(path)
+    terminal.refuse_overwriting({"--output": output, "--report": report}, inputs)
+    from uneven.crowd import from_answers
+    from uneven.crowd.learning import fit_model
+    from uneven.settings import Settings
+
+    said = _columns(answers, {"task": task, "worker": worker, "label": label})
+    known = {} if gold is None else _columns(gold, {"task": task, "label": label})
+    X, names, tasks = _features(features, task, label)
+    with saving.opened(output, len(names), report) as outputs:
+        truth = dict(zip(known["task"].tolist(), known["label"].tolist(), strict=True)) if known else None
+        crowd = from_answers(said, X, tasks=tasks, gold=truth, bar=terminal.bar)
+        model = fit_model(crowd, X, Settings(), names, terminal.bar)
+        measured = None if test is None else _measure(model, test, label, names)
+        saving.write_model(outputs[output], model)
+        if report is not None:
+            saving.write_report(outputs[report], model, output, lambda: _make_report(crowd, measured))
+    facts = {"model": output, "report": report, "alpha": model.alpha, "accuracy": measured, **_facts(crowd)}
+    if json:
+        terminal.print_json(facts)
+    else:
+        _print(crowd, measured, output)
+
+
+def _columns(path: Path, names: dict[str, str]) -> dict[str, NDArray[Any]]:
+    """Columns of a file as they are written, under the names that the crowd has for them."""
+    import numpy as np
+
+    from uneven.io import open_table
+
+    table = open_table(path)
+    for name in names.values():
+        table.refuse_unknown(name)
+    parts = [said for _, said in table.reader.pieces(list(names.values()), ())]
+    return {what: np.concatenate([said[name] for said in parts]) for what, name in names.items()}
+
+
+def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], NDArray[Any]]:
+    """Features of each task, their names, and the tasks; a column of labels is no feature."""
+    import numpy as np
+
+    from uneven.io import open_table
+
+    table = open_table(path)
+    table.refuse_unknown(task)
+    names = tuple(name for name in table.columns if name not in (task, label))
+    X, tasks = table.arrays(task, names)
+    return X, names, np.asarray(tasks)
+
+
+def _measure(model: Model, path: Path, label: str, names: tuple[str, ...]) -> float:
+    from uneven.io import open_table
+
+    X, y = open_table(path).arrays(label, names)
+    return float((model.predict(X) == y).mean())
+
+
+def _facts(crowd: Crowd) -> dict[str, Any]:
+    return {
+        "classes": crowd.classes,
+        "tasks": len(crowd.tasks),
+        "answers": crowd.answers,
+        "gold": crowd.gold,
+        "mean_flip_rate": float(crowd.flip_rates.mean()),
+        "workers": [vars(one) for one in crowd.workers],
+    }
+
+
+def _print(crowd: Crowd, measured: float | None, output: Path) -> None:
+    from uneven.crowd.text import summarise, tabulate
+
+    typer.echo("\n".join(summarise(crowd)))
+    head, rows = tabulate(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
+    title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
+    terminal.console().print(terminal.table(title, head, rows[:SHOWN]))
+    if measured is not None:
+        typer.echo(f"Accuracy on the test file: {measured:.4f}.")
+    typer.echo("The worth of a label is in exact labels: 1 is never wrong, 0 says nothing.")
+    typer.echo(f"The model is in {output}.")
+    typer.echo(f"Next: uneven predict {shlex.quote(str(output))} ROWS -o predictions.csv")
+
+
+def _make_report(crowd: Crowd, measured: float | None) -> str:
+    from uneven.report import crowd_report
+
+    return crowd_report(crowd, shlex.join(terminal.command_line()), measured)

@@ -1,0 +1,195 @@
+"""`from_answers`: answers of a crowd in, rows with labels and flip rates of their own out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uneven import checks
+from uneven.crowd import dawid_skene, features
+from uneven.crowd.answers import Answers, find, read_answers
+from uneven.crowd.workers import Worker, describe_workers
+from uneven.settings import Settings
+from uneven.training.rows import ArrayRows, Piece
+from uneven.training.trainer import Bar, no_bar, train
+
+if TYPE_CHECKING:
+    from uneven.estimator import UnevenClassifier
+    from uneven.training.model import Model
+
+Array = NDArray[np.float64]
+
+ROUNDS = 3
+"""Times that the features are asked again, with better posteriors to learn from."""
+
+LARGEST = 0.49
+"""Flip rate of a task that nobody knows anything about: it weighs next to nothing."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What the answers of a crowd say.
+
+    Attributes
+    ----------
+    tasks : array of shape (n,)
+        In the order of all that follows.
+    classes : array of shape (k,)
+    posterior : array of shape (n, k)
+        Probability of each class.
+    workers : tuple of Worker
+        Those with most labels first.
+    answers : int
+        How many there were.
+    gold : int
+        Tasks whose true label was given.
+    """
+
+    tasks: NDArray[Any] = field(repr=False)
+    classes: NDArray[Any]
+    posterior: Array = field(repr=False)
+    workers: tuple[Worker, ...] = field(repr=False)
+    answers: int
+    gold: int
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Most likely class of each task."""
+        return np.asarray(self.classes[self.posterior.argmax(axis=1)])
+
+    @property
+    def flip_rates(self) -> Array:
+        """Probability that the label of each task is wrong, at most 0.49."""
+        return np.asarray(np.minimum(1.0 - self.posterior.max(axis=1), LARGEST))
+
+    def fit(self, X: Any, **settings: Any) -> UnevenClassifier:
+        """Learn from the tasks' features: each label at its own flip rate; one problem per class for more than two.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features of `tasks`, in their order.
+        **settings
+            Of `UnevenClassifier`.
+
+        Returns
+        -------
+        UnevenClassifier
+        """
+        from uneven.estimator import UnevenClassifier
+
+        return UnevenClassifier.from_model(fit_model(self, checked_features(X, len(self.tasks)), Settings(**settings)))
+
+
+def from_answers(
+    answers: Any,
+    features: Any = None,
+    *,
+    tasks: ArrayLike | None = None,
+    gold: Mapping[Any, Any] | None = None,
+    bar: Bar = no_bar,
+) -> Crowd:
+    """Estimate the true labels and the quality of each worker from repeated answers, without gold or with some.
+
+    Workers' confusions and tasks' posteriors are found by EM (Dawid and Skene 1979). With features, a classifier that
+    is asked only about tasks it did not learn from is one more source of evidence.
+
+    Parameters
+    ----------
+    answers : data frame, or mapping of names to arrays
+        One answer a row: `task`, `worker` and `label`.
+    features : array-like or sparse matrix of shape (n, d), or None
+        Features of `tasks`.
+    tasks : array of shape (n,) or None
+        Task of each row of `features`; None is the tasks answered, in order. Every answer must be to one of them.
+    gold : mapping of tasks to labels, or None
+        True labels, where they are known.
+    bar : callable
+        Makes a progress bar.
+
+    Returns
+    -------
+    Crowd
+        ``labels`` and ``flip_rates`` are what ``UnevenClassifier().fit(X, labels, flip_rate=flip_rates)`` takes;
+        ``Crowd.fit(X)`` does that, for more than two classes too.
+
+    Examples
+    --------
+    >>> import numpy as np, uneven
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2)); truth = np.where(X[:, 0] > 0, "cat", "dog")
+    >>> task, worker = np.repeat(np.arange(300), 3), np.tile(["ann", "bob", "cem"], 300)
+    >>> wrong = rng.random(900) < np.tile([0.05, 0.2, 0.4], 300)
+    >>> label = np.where(wrong, np.where(truth[task] == "cat", "dog", "cat"), truth[task])
+    >>> crowd = uneven.from_answers({"task": task, "worker": worker, "label": label}, X)
+    >>> bool((crowd.labels == truth).mean() > 0.95)
+    True
+    >>> {one.name: round(one.error, 1) for one in crowd.workers}
+    {'ann': 0.0, 'bob': 0.2, 'cem': 0.4}
+    >>> bool(crowd.fit(X).score(X, truth) > 0.95)
+    True
+    """
+    known = {} if gold is None else dict(gold)
+    read = read_answers(answers, tasks, list(known.values()))
+    truth = _gold_numbers(read, known)
+    X = None if features is None else checked_features(features, len(read.tasks))
+    found = _estimate(read, truth, X, bar)
+    counts = np.bincount(read.worker, minlength=len(read.workers))
+    workers = describe_workers(read.workers, read.classes, counts, found.confusion, found.prior)
+    return Crowd(read.tasks, read.classes, found.posterior, workers, len(read.task), len(known))
+
+
+def fit_model(
+    crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None = None, bar: Bar = no_bar
+) -> Model:
+    """Model of the tasks' labels, each at its own flip rate; for more than two classes, one problem per class."""
+    models = []
+    for one in [1] if len(crowd.classes) == 2 else range(len(crowd.classes)):
+        likely = crowd.posterior[:, one] > 0.5
+        rate = np.minimum(np.minimum(crowd.posterior[:, one], 1.0 - crowd.posterior[:, one]), LARGEST)
+        rows = ArrayRows(Piece(X, likely, flip_rate=rate))
+        models.append(train(rows, None, settings, feature_names=feature_names, held_bytes=2**62, bar=bar).model)
+        settings = replace(settings, alpha=models[0].alpha)  # chosen once, as for all problems of one fit
+    coef, intercept = (np.concatenate([getattr(one, name) for one in models]) for name in ("coef", "intercept"))
+    return replace(models[0], classes=crowd.classes, coef=coef, intercept=intercept)
+
+
+def checked_features(X: Any, n: int) -> Any:
+    """Features of n tasks, or a refusal."""
+    from sklearn.utils import check_array
+
+    checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    if checked.shape[0] != n:
+        raise ValueError(f"features must have a row for each of the {n:,} tasks, got {checked.shape[0]:,}")
+    return checked
+
+
+def _estimate(answers: Answers, gold: Any, X: Any, bar: Bar) -> dawid_skene.Consensus:
+    if X is None:
+        return dawid_skene.estimate(answers, gold=gold)
+    scaled, found = features.standardise(X), dawid_skene.estimate(answers, gold=gold)
+    with bar("Asking the features", ROUNDS + 1) as tick:
+        strength = features.choose_strength(scaled, found.posterior)
+        tick(1)
+        for seed in range(ROUNDS):
+            evidence = features.held_out(scaled, found.posterior, strength, seed)
+            found = dawid_skene.estimate(answers, gold=gold, evidence=evidence, start=found.posterior)
+            tick(1)
+    return found
+
+
+def _gold_numbers(answers: Answers, gold: Mapping[Any, Any]) -> NDArray[np.int64] | None:
+    """Number of each task's true class, -1 where it is not known."""
+    if not gold:
+        return None
+    numbers = np.full(len(answers.tasks), -1, dtype=np.int64)
+    labels = np.array(list(gold.values()))
+    classes = np.searchsorted(answers.classes, labels.astype(answers.classes.dtype))
+    if (answers.classes[np.minimum(classes, len(answers.classes) - 1)] != labels).any():
+        raise ValueError(f"gold must have labels like the answers', got {checks.shown(labels.tolist())}")
+    numbers[find(answers.tasks, np.array(list(gold)), "gold")] = classes
+    return numbers
