@@ -192,7 +192,7 @@ def test_proposals_from_private_rows_do_nothing_until_they_are_confirmed(folder,
     done = uneven_in("fit", "sources.toml")
     assert done.returncode == 2
     assert "[columns]: columns must describe at least one column" in done.stderr
-    confirmed = text.replace("# age = ", "age = ").replace("# job = ", "job = ")
+    confirmed = 'classes = ["no", "yes"]\n' + text.replace("# age = ", "age = ").replace("# job = ", "job = ")
     (folder / "sources.toml").write_text(confirmed)
     assert [column.name for column in read_sources(folder / "sources.toml").columns] == ["age", "job"]
     good("fit", "sources.toml")

@@ -49,6 +49,9 @@ def heart():
     return None, told, ".data", {"header": None, "na_values": "?"}, 1
 
 
+CLASSES = {bank: ("no", "yes"), german: (1, 2), heart: (0, 1)}
+
+
 def write(folder, read, seed):
     """Files a, b and c of the sites and one to test on, as lines of the raw file; and the same as frames."""
     head, lines, ending, options, positive = read()
@@ -78,9 +81,9 @@ def encoder(X):
     )
 
 
-def confirm(path):
-    """What the owner does: confirm the proposals, but for what is known too late."""
-    lines = path.read_text().splitlines()
+def confirm(path, classes):
+    """What the owner does: state the classes, and confirm the proposals but for what is known too late."""
+    lines = [f"classes = {list(classes)}", *path.read_text().splitlines()]
     start = lines.index("[columns]")
     found = [re.sub(r"^# (?=\S+ = \{)", "", line) for line in lines[start:]]
     noise = next(i for i, line in enumerate(found) if line == "[[source]]")
@@ -99,7 +102,7 @@ def test_as_a_person_types_them(folder, good, read):
     for private in (False, True):
         levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")] if private else []
         good("init", *files, "--force", *levels)
-        confirm(folder / "sources.toml")
+        confirm(folder / "sources.toml", CLASSES[read])
         said = good("fit", "sources.toml", "--test", f"test{ending}")
         assert said.startswith("Protected: each row of 'a' at ε = 8, 'b'" if private else "Protected: nobody.")
         assert "Beside it: the majority class" in said
@@ -123,7 +126,7 @@ def test_private_sites_come_to_a_pipeline_made_by_hand(folder, good, read, runs)
     frames, ending, positive = write(folder, read, seed=0)
     levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")]
     good("init", *(f"{name}{ending}" for name in EPSILON), *levels)
-    confirm(folder / "sources.toml")
+    confirm(folder / "sources.toml", CLASSES[read])
     described = plain_columns(read_sources(folder / "sources.toml").columns)
     noise = {name: uneven.LocalPrivacy(epsilon) for name, epsilon in EPSILON.items()}
     gains = []
