@@ -213,6 +213,11 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
         )
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
+    if problems > 1 and any(isinstance(one, FlippedLabels) and one.skew for one in groups.noises.values()):
+        raise ValueError(
+            f"labels must be of two classes where positives and negatives are flipped at rates of their "
+            f"own, got {problems}"
+        )
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 
