@@ -195,11 +195,10 @@ class HalfTheSensitivity(SitePrivacy):
 
 
 def split_with_one_row_twice(labels):  # noqa: ARG001
-    """The first row is in both batches."""
-    return [[0, 1], [0, 2]]
+    """The first row is in two batches."""
+    return [[0, 1], [0, 2], [3, 4]]
 
 
 def split_sorted_by_label(labels):
     """Batches of rows of one label, as far as there are: replacing one row moves others."""
-    order = np.argsort(labels, kind="stable")
-    return [order[:2], order[2:]]
+    return np.argsort(labels, kind="stable").reshape(-1, 2)

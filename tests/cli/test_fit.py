@@ -163,7 +163,15 @@ def test_the_command(folder, described, good):
     described()
     said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)
     assert "Learned from 400 rows of 'clinic' and 1,200 rows of 'crowd', to convergence." in said
+    assert said.startswith("Protected: nobody, because with a seed the noise can be repeated: this is a simulation.\n")
     assert "On rows learned from: accuracy 0." in said
+    assert "These are all 1,600 of them. --test FILE measures on rows that were not learned from." in said
+    for other in (
+        "the majority class, ",
+        "logistic regression on 1,600 rows without privacy",
+        "'clinic' alone, the cle",
+    ):
+        assert f"  Beside it: {other}" in said
     assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
@@ -189,7 +197,8 @@ def test_nothing_is_told_about_private_rows(folder, private, good, uneven_in):
     assert "Objective on" not in report
     said = good("fit", "sources.toml", "--test", "rows.parquet")
     assert "On rows.parquet: accuracy" in said
-    assert "rows learned from" not in said
+    assert "On rows learned from" not in said
+    assert said.startswith("Protected: each row of 'clinic' at ε = 4 and 'crowd' at ε = 1. Not protected: nobody.\n")
     assert "rows are taken to be no longer than 3." in said
     assert re.search(r"Activity .* at no cost in ε: 'clinic' 0\.\d+ ± 0\.\d+ \(0\.5 was planned\), 'crowd' ", said)
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
@@ -239,6 +248,19 @@ def test_only_open_sources_are_measured(described, good):
     (measure,) = json.loads(good("fit", "sources.toml", "--json"))["measures"]
     assert measure["which"] == "rows learned from, of 'clinic'"
     assert measure["rows"] == 400
+
+
+def test_the_first_line_says_who_is_protected(described, good):
+    described()
+    assert good("fit", "sources.toml").startswith("Protected: nobody. Not protected: 'clinic' and 'crowd'.\n")
+    described('row_norm = 3.0\nuse = "all"', crowd='{ kind = "local-privacy", epsilon = 1.0 }')
+    said = good("fit", "sources.toml")
+    assert said.startswith("Protected: each row of 'crowd' at ε = 1. Not protected: 'clinic'.\n")
+    why = "400 of 1,600: those without privacy, because a measure on the others would be a release"
+    assert f"These are {why}. --test FILE" in said
+    assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
+    described(crowd='{ kind = "label-privacy", epsilon = 1.0 }')
+    assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")
 
 
 def test_two_runs_without_a_seed_differ(private):

@@ -24,6 +24,7 @@ NOISES = [
     SitePrivacy(epsilon=0.7),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
+    FlippedLabels(rate=(0.1, 0.35)),
     LabelPrivacy(epsilon=0.8),
     LabelPrivacy(epsilon=4.0),
     AdditiveNoise(variance=3.0),

@@ -12,7 +12,7 @@ from uneven.training import scan
 from uneven.training.files import FileRows, train_files
 
 PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"))
-OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0))
+OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0), uneven.FlippedLabels((0.1, 0.3)))
 
 
 def draw_case(seed):

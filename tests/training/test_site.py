@@ -93,15 +93,15 @@ def test_less_noise_at_the_same_epsilon():
 
 
 def test_partial_fit_needs_a_number():
-    X, y = rows(200, 0)
+    (X, y), ids = rows(200, 0), np.arange(200)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0)
     with pytest.raises(ValueError, match="batch_size must be a number for partial_fit with site privacy"):
-        clf.partial_fit(X, y)
+        clf.partial_fit(X, y, row_id=ids)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0, batch_size=40)
-    assert clf.partial_fit(X, y).partial_fit(X, y).coef_.shape == (1, D)
+    assert clf.partial_fit(X, y, row_id=ids).partial_fit(X, y, row_id=ids + 200).coef_.shape == (1, D)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="give batch_size a number"):
-        clf.partial_fit(X, y)
+        clf.partial_fit(X, y, row_id=ids)
 
 
 def test_sites_join_the_anchor():

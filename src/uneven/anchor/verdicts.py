@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.objective import source_weight
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
-from uneven.anchor.solver import source_weight
 from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem

@@ -13,7 +13,7 @@ from uneven.noise.base import Array
 Split = Callable[[NDArray[np.float64]], Sequence[Sequence[int]]]
 """From the labels of a few rows to the rows of each batch. A private run must not look at the labels."""
 
-ROWS, BATCH = 4, 2
+ROWS, BATCH = 6, 2
 """Rows of the data sets that differ in one row, and how many of them a batch has."""
 
 
@@ -61,17 +61,20 @@ def split_in_order(labels: NDArray[np.float64]) -> list[list[int]]:
 
 
 def neighbouring_batches(n_features: int, split: Split = split_in_order) -> list[Pair]:
-    """Sums of the batches of data sets that differ in their first row only; the label is the first entry's sign.
+    """Sums of the batches of data sets that differ in their first row only, whose label is its first entry's sign.
+
+    All other labels are -1, and neighbours among the other rows differ: rows that change batches are seen.
 
     >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in neighbouring_batches(1)][0]
-    ('opposite', [2.0, 0.0], [0.0, 0.0])
+    ('opposite', [2.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     rest = np.zeros((ROWS - 1, n_features))
-    rest[:, 0] = (1.0, -1.0, 1.0)
+    rest[:, 0] = (1.0, 1.0, -1.0, -1.0, 1.0)
 
     def sums(row: Array) -> Array:
         rows = np.vstack([row, rest])
-        labels = np.where(rows[:, 0] >= 0.0, 1.0, -1.0)
+        labels = np.full(ROWS, -1.0)
+        labels[0] = 1.0 if row[0] >= 0.0 else -1.0
         return np.concatenate([rows[list(batch)].sum(axis=0) for batch in split(labels)])
 
     return [Pair(p.words, one := sums(p.one), sums(p.other), len(one) // n_features) for p in pairs_in(n_features)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
     from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
+    from uneven.training.quality import Scores
     from uneven.training.scaling import Scale
 
 PATH_POINTS = 80
@@ -166,7 +167,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
-        "measures": [vars(one) for one in trained.measures],
+        "measures": [asdict(one) for one in trained.measures],
     }
 
 
@@ -174,6 +175,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     model = trained.model
     lines = [
+        _protection(trained),
         *_how(trained),
         f"It tells {terminal.listed(model.classes.tolist())} apart by {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
@@ -183,7 +185,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    lines += [_measured(one) for one in trained.measures]
+    lines += [line for one in trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
@@ -194,6 +196,22 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     )
     lines.append(f"Next: uneven predict {shlex.quote(str(written['model']))} ROWS -o predictions.csv")
     return lines
+
+
+def _protection(trained: FileFit) -> str:
+    """Who is protected, and at what ε, and who is not."""
+    if trained.simulated:
+        return "Protected: nobody, because with a seed the noise can be repeated: this is a simulation."
+    used = [source for source in trained.plan.sources if source.name in trained.plan.order]
+    each = [
+        f"{source.name!r} at ε = {source.noise.epsilon_per_row:g}"
+        + ("" if source.noise.protects_features else " (labels only, NOT the features)")
+        for source in used
+        if source.noise.private
+    ]
+    others = [source.name for source in used if not source.noise.private]
+    protected = f"Protected: each row of {terminal.joined(each)}." if each else "Protected: nobody."
+    return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}."
 
 
 def _how(trained: FileFit) -> list[str]:
@@ -244,6 +262,34 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     return lines
 
 
-def _measured(measure: Measure) -> str:
-    objective = "" if measure.objective is None else f", objective {measure.objective:.4f}"
-    return f"On {measure.which}: accuracy {measure.accuracy:.4f}{objective} ({measure.rows:,} rows)."
+def _measured(measure: Measure, trained: FileFit) -> list[str]:
+    """How the model does on some rows, beside what else could have been done."""
+    compared = measure.compared
+    objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
+    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({measure.rows:,} rows)."]
+    if measure.which.startswith("rows learned from"):
+        lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
+    lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]
+    return lines + [f"  {word}" for word in compared.words]
+
+
+def _why(measure: Measure, trained: FileFit) -> str:
+    """How many of the rows learned from were measured on, and why those."""
+    groups = trained.trained.groups
+    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    total = sum(rows[name] for name in trained.plan.order)
+    if measure.rows == total:
+        return f"all {total:,} of them"
+    whose = sum(rows[name] for name in trained.trained.sampled)
+    why = "" if whose == total else "those without privacy, because a measure on the others would be a release"
+    thin = "" if measure.rows == whose else f"evenly spaced among {whose:,}, which are enough"
+    return f"{measure.rows:,} of {total:,}: {', '.join(filter(None, (why, thin)))}"
+
+
+def _scores(scores: Scores) -> str:
+    named = {"accuracy": scores.accuracy, "AUC": scores.auc, "log-loss": scores.log_loss}
+    return ", ".join(
+        f"{name} {one.value:.4f}" + (f" ({one.low:.4f} to {one.high:.4f})" if one.low < one.high else "")
+        for name, one in named.items()
+        if one is not None
+    )

@@ -17,21 +17,32 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the predictions, .csv or .parquet.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the rows to keep beside the predictions; may be given more than once."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Probability from which the second of two classes is predicted.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the columns of a file of text; else found out.")
+    ] = None,
     json: terminal.Json = False,
 ) -> None:
     """Predict the label of every row, with the probability of each class, whatever the file's size.
 
-    Without -o the predictions go to standard output, as CSV or with --json as a list.
+    Rows are as the model learned from them: raw, where its columns were described. Without -o the predictions go to
+    standard output, as CSV or with --json as a list.
 
-    [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv
+    [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv --keep id
     """
     from uneven.training import scoring
 
     terminal.refuse_output(output)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
     fitted = scoring.load_model(model)
-    table, features = scoring.open_rows(fitted, rows)
-    pieces = scoring.predictions(fitted, table, features)
+    table, features = scoring.open_rows(fitted, rows, delimiter)
+    pieces = scoring.predictions(fitted, table, features, keep or (), threshold)
     if output is not None:
         counts: dict[Any, int] = {}
         scoring.write_predictions(scoring.count_labels(pieces, counts), output)

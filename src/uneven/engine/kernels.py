@@ -31,8 +31,8 @@ _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID = range(12)
-FIXED, PER_ROW, PER_BATCH = range(12, 15)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW = range(13)
+FIXED, PER_ROW, PER_BATCH = range(13, 16)
 # After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
 TALLY = 6
 
@@ -158,13 +158,13 @@ def capped_slope(loss: int, margin: float, square: float, limit: float) -> float
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def slope_of(loss: int, margin: float, flip: float, square: float, limit: float) -> float:
-    """Slope at an observed margin: capped, and for flipped labels the surrogate's."""
+def slope_of(loss: int, margin: float, flip: float, skew: float, square: float, limit: float) -> float:
+    """Slope at an observed margin: capped, and for flipped labels the surrogate's; skew is that of this label."""
     kept = capped_slope(loss, margin, square, limit)
     if flip == 0.0:
         return kept
     other = capped_slope(loss, -margin, square, limit)
-    return ((1.0 - flip) * kept + flip * other) / (1.0 - 2.0 * flip)
+    return ((1.0 - flip + skew) * kept + (flip + skew) * other) / (1.0 - 2.0 * flip)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -262,8 +262,9 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, 
             score += np.float64(X[i, j]) * w[j]
         weights[i - start] = score
     for i in range(start, stop):
-        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
-        slope = slope_of(spec.loss, y[i] * weights[i - start], flip, squares[i], spec.limit)
+        k = group[i] if group.shape[0] > 0 else 0
+        flip, skew = sources[k, FLIP], y[i] * sources[k, SKEW]
+        slope = slope_of(spec.loss, y[i] * weights[i - start], flip, skew, squares[i], spec.limit)
         weights[i - start] = y[i] * slope
 
 

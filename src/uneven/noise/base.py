@@ -60,6 +60,7 @@ class Coefficients(NamedTuple):
     """A noise as numbers, for compiled loops.
 
     flip : rate σ of the label surrogate
+    skew : what is added to it for a positive label, and taken from it for a negative one
     gamma : scale of the gamma distribution of `spread`, of shape (d+1)/2 per row
     gaussian : fixed variance per row
     height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
@@ -80,6 +81,7 @@ class Coefficients(NamedTuple):
     grid: float = 0.0
     batch_gamma: float = 0.0
     batch_grid: float = 0.0
+    skew: float = 0.0
 
 
 def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:

@@ -90,6 +90,8 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
+    if any(isinstance(noise, FlippedLabels) and noise.skew for noise in groups.noises.values()):
+        return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns"
     if settings.steps_asked is not None:

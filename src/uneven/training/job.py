@@ -55,6 +55,8 @@ class Job:
 
     def _unit_rows_at(self, X: Any, places: NDArray[np.int64]) -> Any:
         """The same for some rows of a dense X, in one reading of them."""
+        if self.scale.sketch:
+            return self.scale.rows(shorten_rows(X[places], self._bound))
         bound = np.inf if self._bound is None else self._bound
         return scale_rows(X, places, self.scale.factor, self.scale.constant, bound)
 

@@ -18,7 +18,7 @@ from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located, one_line
-from uneven.noise import Noise, noise_from_dict
+from uneven.noise import FlippedLabels, Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
 from uneven.settings import NAMES, Settings
@@ -162,7 +162,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         None if plan is None else _plan(plan, values["searched_rate"]),
         None if values["alpha"] is None else checks.positive("alpha", values["alpha"], 1e-30, 1e30),
         _spent(values["privacy_spent"]),
-        _numbers("flip_rates", values["flip_rates"], 0.5),
+        _flip_rates(values["flip_rates"]),
         None if names is None else _names(names, coef.shape[1]),
         None if values["columns"] is None else _columns(values["columns"], names),
         _flag("simulated", values["simulated"]),
@@ -251,6 +251,13 @@ def _plan(values: Any, searched: Any) -> Plan:
     if plan.rates is None or len(plan.order) != 2:
         raise ValueError(f"searched_rate must be null for a plan without two rates, got {checks.shown(searched)}")
     return line_search.with_last_rate(plan, checks.positive("searched_rate", searched, 1e-18, 1e18))
+
+
+def _flip_rates(values: Any) -> dict[str, Any]:
+    """Flip rate of each source: a number, or one for positive and one for negative labels."""
+    pairs = {name: one for name, one in values.items() if isinstance(one, list)} if isinstance(values, Mapping) else {}
+    plain = {name: one for name, one in values.items() if name not in pairs} if pairs else values
+    return _numbers("flip_rates", plain, 0.5) | {name: FlippedLabels(tuple(pair)).rate for name, pair in pairs.items()}
 
 
 def _spent_value(epsilon: float) -> float | str:

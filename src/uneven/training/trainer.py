@@ -6,9 +6,10 @@ what no run could do, charge private rows, run, and read the weights back for ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,8 @@ class Trained:
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
+    public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
+    """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
     @property
     def plan(self) -> Plan:
@@ -172,7 +175,14 @@ def train(
     model = _read_back(job, result, account, noise, feature_names)
     notes = (*warn_unprotected(result.plan.sources), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity)
+    public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
+    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
+
+
+def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
+    """Rows of these sources, those that there are."""
+    found = {name: job.sample([name]) for name in names}
+    return {name: rows for name, rows in found.items() if rows is not None}
 
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
@@ -203,6 +213,11 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
         )
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
+    if problems > 1 and any(isinstance(one, FlippedLabels) and one.skew for one in groups.noises.values()):
+        raise ValueError(
+            f"labels must be of two classes where positives and negatives are flipped at rates of their "
+            f"own, got {problems}"
+        )
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 
