@@ -248,7 +248,7 @@ class _Job:
         self.settings: Settings = settings
         self.scale: Scale = scale
         self.names = tuple(self.features) if file.encoder is None else file.encoder.names
-        problem = scaled_problem(settings, scale, len(self.names), self.private)
+        problem = scaled_problem(settings, scale, len(self.names), self.private, self.noises.values())
         counts = [int(progress.sites[key]["rows"]) for key in self.noises]
         plan = plan_fit(describe_sources(self.noises, counts, 1), problem, settings)
         self.plan = void_bound(plan, why) if (why := find_void(plan, settings)) else plan

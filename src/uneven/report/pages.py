@@ -12,14 +12,14 @@ from uneven.planner.text import FRESH, number
 from uneven.report import downloads, markup, sections
 from uneven.report.downloads import Records
 from uneven.report.statement import list_spending
-from uneven.report.tiles import Cost, tiles
-from uneven.report.words import QUESTION
+from uneven.report.tiles import Cost, describe_interval, tiles
+from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.crowd import Crowd
     from uneven.experiments import Demo, Entry
-    from uneven.training.files import FileFit
+    from uneven.training.files import FileFit, Measure
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
@@ -110,16 +110,37 @@ def fit_report(
     )
     parts = Parts(
         cost,
-        measured=[
-            f"Measured accuracy on {one.which}: {one.accuracy:.1%} ({one.rows:,} rows)." for one in trained.measures
-        ],
+        head=sections.simulated(trained.model.simulated),
+        measured=list(map(_tell_measure, trained.measures)),
         shown=sections.measures(trained.measures) + sections.learning(trained),
         path="" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed),
         privacy=sections.privacy(trained.model.privacy_spent, trained.simulated),
         caveats=said,
-        tables={"measures": [vars(one) for one in trained.measures]} if trained.measures else {},
+        tables={"measures": [_record_measure(one) for one in trained.measures]} if trained.measures else {},
     )
-    return _write_page("A classifier from data of uneven quality", plan, parts, command, settings)
+    again = describe_repeat(_costs(trained, "--ledger" in command), command)
+    return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
+
+
+def _tell_measure(one: Measure) -> str:
+    """Accuracy of the model and of what else could have been done, in a sentence."""
+    others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
+    accuracy = describe_interval(one.compared.scores.accuracy)
+    return f"Measured accuracy on {one.which} ({one.rows:,} rows): {accuracy}{others}."
+
+
+def _record_measure(one: Measure) -> dict[str, object]:
+    return {key: getattr(one, key) for key in ("which", "rows", "accuracy", "objective")}
+
+
+def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
+    """ε that the same run would cost each private row again; nothing is left to lose after a simulation."""
+    if trained.model.simulated and not ledger:
+        return {}
+    settings, noises = trained.model.settings, {one.name: one.noise for one in trained.plan.sources}
+    times = settings.pass_count * max(1, settings.line_search)
+    costs = {name: (noises[name].epsilon_per_row or 0.0) * times for name in trained.plan.order}
+    return {name: cost for name, cost in costs.items() if cost}
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
@@ -206,6 +227,7 @@ class Parts:
     privacy: str
     caveats: list[str]
     measured: Sequence[str] = ()
+    head: str = ""
     chart: str = ""
     shown: str = ""
     path: str = ""
@@ -229,6 +251,7 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
     ]
     tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
     told = [
+        parts.head,
         tiles(plan, parts.cost, parts.measured),
         chart or sections.contributed(plan),
         sections.sources(plan),

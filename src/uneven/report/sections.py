@@ -11,7 +11,15 @@ import numpy as np
 from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thin_steps
-from uneven.planner.text import describe_clip, name_moments, number, shorten
+from uneven.planner.text import (
+    describe_clip,
+    describe_privacy,
+    describe_sizes,
+    describe_steps,
+    name_moments,
+    number,
+    shorten,
+)
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, axis_for
 from uneven.report.tiles import describe_interval
@@ -37,8 +45,9 @@ def sources(plan: Plan) -> str:
         markup.table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
         markup.paragraph(
             f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
-            f"{problem.alpha:.4g}, {problem.batch_size} rows a step, rows in the unit ball{clip}."
+            f"{problem.alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
+        markup.bullets([*describe_sizes(plan), *describe_privacy(plan)]),
     )
 
 
@@ -334,7 +343,28 @@ def measures(found: Sequence[Measure]) -> str:
         for one in found
     ]
     header = ["on", "rows", "accuracy", "objective"]
-    return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
+    figures = markup.table("Accuracy and objective", header, cells, {1, 2, 3})
+    return markup.section("How well it does", figures, *map(_compare, found))
+
+
+def _compare(measure: Measure) -> str:
+    """The model beside what else could have been done, on the same rows."""
+    cells = [
+        (
+            one.name,
+            *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
+        )
+        for one in (measure.compared.scores, *measure.compared.others)
+        for shown in [(one.accuracy, one.auc, one.log_loss)]
+    ]
+    header = ["classifier", "accuracy", "AUC", "log-loss"]
+    table = markup.table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
+    return table + (markup.bullets(measure.compared.words) if measure.compared.words else "")
+
+
+def simulated(was: bool) -> str:
+    """Said before anything else: noise from a seed protects nobody."""
+    return markup.paragraph(words.SIMULATED, "warning") if was else ""
 
 
 def privacy(spent: Mapping[str, float], simulated: bool) -> str:

@@ -122,17 +122,25 @@ def _cost(cost: Cost) -> tuple[str, ...]:
     else:
         header = ["private source", "ε before", "after", "left"]
         cells = [
-            (name, f"{cost.before.get(name, 0.0):g}", f"{after:g}", _left(cost.left(name)))
+            (name, f"{cost.before.get(name, 0.0):g}", _epsilon(after), _left(cost.left(name)))
             for name, after in cost.after.items()
         ]
         caption = "What each row has spent"
     low, high = min(cost.after.values()), max(cost.after.values())
     odds = "In odds: " + "; ".join(
-        f"at ε = {epsilon:g}, odds of 1 to 10 on any guess about a row become at most {_odds(epsilon)} to 10"
+        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
         for epsilon in sorted({low, high})
     )
-    note = [markup.paragraph(words.SIMULATED)] if cost.simulated else []
+    note = [markup.paragraph(words.SIMULATION)] if cost.simulated else []
     return "", markup.table(caption, header, cells, set(range(1, len(header)))), markup.paragraph(f"{odds}."), *note
+
+
+def _epsilon(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else "∞"
+
+
+def _odds_of_ten(epsilon: float) -> str:
+    return f"at most {_odds(epsilon)} to 10" if math.isfinite(epsilon) else "anything: nothing is promised"
 
 
 def _left(value: float | None) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
 from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.anchor.verdicts import Verdict, information_of, judge_sources, public_worth, release_energy
+from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth, release_energy
 from uneven.engine import (
     State,
     Task,
@@ -31,7 +31,9 @@ from uneven.engine import (
 )
 from uneven.engine import compiled_advance as advance
 from uneven.losses import get_loss
-from uneven.noise import Exact, FlippedLabels, Noise
+from uneven.noise import Exact, FlippedLabels, Noise, other_promise
+from uneven.planner import OtherPromise
+from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.settings import Settings
 from uneven.training.convergence import carried_share, intercept_free, public_rows
@@ -45,6 +47,9 @@ MOST_ROWS = 20_000
 
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
+
+STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+"""How many steps a source may be split into, where its noise is drawn once a batch."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -66,6 +71,8 @@ class Anchoring:
         Private sources to use, the cleanest first.
     left_out : tuple of str
         Private sources that are not expected to help.
+    sizes : dict of str to int
+        Batch sizes of sources whose noise is drawn once a batch.
     """
 
     anchor: Anchor
@@ -73,6 +80,7 @@ class Anchoring:
     verdicts: Mapping[str, Verdict]
     order: tuple[str, ...]
     left_out: tuple[str, ...]
+    sizes: Mapping[str, int]
 
 
 def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
@@ -82,6 +90,8 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
+    if any(isinstance(noise, FlippedLabels) and noise.skew for noise in groups.noises.values()):
+        return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns"
     if settings.steps_asked is not None:
@@ -96,12 +106,27 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     anchor = fit_public(job, converged, positive)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    information = {name: information_of(groups.noises[name], counts[name], job.problem) for name in private}
+    sizes = {name: _choose_size(job.problem, anchor, groups.noises[name], counts[name]) for name in private}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
+    information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
     verdicts = judge_sources(anchor, information)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
-    used.sort(key=lambda name: groups.noises[name].row_energy(job.problem))
+    used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
-    return Anchoring(anchor, converged, verdicts, tuple(used), left_out)
+    return Anchoring(anchor, converged, verdicts, tuple(used), left_out, sizes)
+
+
+def _choose_size(problem: Problem, anchor: Anchor, noise: Noise, rows: int) -> int:
+    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    if not (noise.once_a_batch and problem.own_batches):
+        return problem.batch_size
+    coordinates = plain_coordinates(anchor)
+
+    def excess(steps: int) -> float:
+        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
+        return capped_excess(coordinates, precision / steps, steps)
+
+    return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
 def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
@@ -135,7 +160,8 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     anchor, noises = prepared.anchor, job.groups.noises
-    used = {name: information_of(noises[name], counts[name], job.problem) for name in prepared.order}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
+    used = {name: information_of(noises[name], counts[name], problems[name]) for name in prepared.order}
     possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
@@ -145,18 +171,39 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
     step = 0.01 * sum(
-        information_of(noises[name], counts[name], job.problem)(coordinates.activity)
-        for name in counts
-        if noises[name].private
+        information_of(noises[name], counts[name], problem)(coordinates.activity) for name, problem in problems.items()
     )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
     worths = {name: gain["public"] * public_worth(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
         if name not in worths:
-            row = information_of(noises[name], 1, job.problem)(coordinates.activity)
+            row = information_of(noises[name], 1, problems[name])(coordinates.activity)
             worths[name] = max(per_clock * row, 0.0)
     most = max(worths.values()) or 1.0
     return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
+
+
+def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
+    """For each private source in use: the other promise at the same ε, and the expected excess with it."""
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    possible, found = possible_coordinates(prepared.anchor), []
+    for name in prepared.order:
+        if (other := other_promise(job.groups.noises[name])) is None:
+            continue
+        size = _choose_size(replace(job.problem, own_batches=True), prepared.anchor, other, counts[name])
+        noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
+        clocks = [
+            information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
+            for one in prepared.order
+        ]
+
+        def together(activity: float, clocks: list[Information] = clocks) -> float:
+            return sum(clock(activity) for clock in clocks)
+
+        coordinates = choose_coordinates(possible, together)
+        then = expected_excess(coordinates, together(coordinates.activity))
+        found.append((name, OtherPromise(other.kind, size, now, then)))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -179,7 +226,8 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
-        anchor, found[name], excess, state = _Source(job, name, counts[name], share, state).add(anchor, data)
+        size = anchoring.sizes[name]
+        anchor, found[name], excess, state = _Source(job, name, counts[name], size, share, state).add(anchor, data)
         before += counts[name]
     return Added(anchor.weights, excess, found, _state_after(state, anchor))
 
@@ -193,11 +241,12 @@ def _state_after(state: State, anchor: Anchor) -> State:
 
 @dataclass(frozen=True)
 class _Source:
-    """One private source, its share of the rows up to it, and the run so far."""
+    """One private source, its batch size and its share of the rows up to it, and the run so far."""
 
     job: Job
     name: str
     rows: int
+    size: int
     share: float
     state: State
 
@@ -205,9 +254,13 @@ class _Source:
     def noise(self) -> Noise:
         return self.job.groups.noises[self.name]
 
+    @property
+    def problem(self) -> Problem:
+        return replace(self.job.problem, batch_size=self.size)
+
     def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
         """Measure with the first rows, then step through the rest."""
-        problem, seed = self.job.problem, self.job.settings.random_state
+        problem, seed = self.problem, self.job.settings.random_state
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
         first = max(1, int(wanted) // problem.batch_size)
@@ -225,7 +278,7 @@ class _Source:
         left = information_of(self.noise, self.rows - measured, problem)
         coming_clock = left(coordinates.activity)
         coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
-        if not disagreement.found:
+        if not disagreement.matters:
             moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
             coordinates = choose_coordinates(possible_coordinates(moved), left)
         task = self._task(coordinates)
@@ -234,12 +287,12 @@ class _Source:
             state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
-        if disagreement.found:
+        if disagreement.matters:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 
     def _task(self, coordinates: Coordinates) -> Task:
-        problem = replace(self.job.problem, clip=coordinates.clip)
+        problem = replace(self.problem, clip=coordinates.clip)
         energy = release_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
