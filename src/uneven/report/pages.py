@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
@@ -137,6 +136,11 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
     -------
     str
     """
+    from uneven.crowd.text import (  # now only: the room needs a compiler, and a plan's report does not
+        summarise,
+        tabulate,
+    )
+
     head, rows = tabulate(crowd)
     said = summarise(crowd)
     if accuracy is not None:
