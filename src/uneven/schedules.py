@@ -78,7 +78,7 @@ class Averaged:
 class Anytime:
     """η_t = R/(γ_t²√τ_t), of order 1/√t, for the η-weighted average at any time (`theory.anytime_bound`).
 
-    >>> Anytime(radius=3.0)(step=4, moment=2.0, clock=4.0)
+    >>> float(Anytime(radius=3.0)(step=4, moment=2.0, clock=4.0))
     0.75
     """
 

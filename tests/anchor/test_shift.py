@@ -19,7 +19,7 @@ def drawn(t2, runs, seed=0):
 
 def test_agreement_is_rejected_as_often_as_the_level_says():
     runs = 1000
-    rejected = sum(measure_shift(g, CLOCK, H, V, LARGEST).p_value < LEVEL for g in drawn(0.0, runs))
+    rejected = sum(measure_shift(g, CLOCK, H, V, LARGEST).found for g in drawn(0.0, runs))
     assert abs(rejected / runs - LEVEL) < 4 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
 
 
@@ -40,9 +40,24 @@ def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
     g, flat = np.full(30, 0.014), np.full(30, 1e-3)
     absurd, plausible = (measure_shift(g, CLOCK, flat, V, largest) for largest in (1e4, 1.0))
     assert absurd.p_value == plausible.p_value < LEVEL
-    assert absurd.found
-    assert not plausible.found
-    assert "as far as noise lets one tell" in plausible.describe("clinic")
+    assert absurd.matters
+    assert not plausible.matters
+    assert "used as if it agreed" in plausible.describe("clinic")
+
+
+def test_the_level_holds_where_the_variance_was_estimated_from_few_rows():
+    """v is the mean of four squares, as of a column seen four times."""
+    runs, rng = 1000, np.random.default_rng(8)
+    estimated = V * rng.chisquare(4, (runs, 30)) / 4
+    gradients = drawn(0.0, runs, seed=9)
+    loud = 1e6  # releases without noise: all variance is the estimated one
+    g = gradients * np.sqrt(H**2 * V + 1 / loud) / np.sqrt(1 / CLOCK + H**2 * V)
+    few, known = (
+        np.mean([measure_shift(x, loud, H, v, LARGEST, n).p_value < LEVEL for x, v in zip(g, estimated, strict=True)])
+        for n in (np.full(30, 4.0), None)
+    )
+    assert abs(few - LEVEL) < 0.01 + 4 * np.sqrt(LEVEL * (1 - LEVEL) / runs)  # Satterthwaite's is an approximation
+    assert known > 0.2
 
 
 def rows(n, truth, rng, balance=0.0):

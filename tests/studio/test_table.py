@@ -2,12 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import uneven
-from uneven.io import sources_from_text, sources_to_text
+from uneven.io import read_sources, sources_from_text, sources_to_text
 from uneven.studio import table
 from uneven.training.ahead import plan_ahead
 
@@ -121,3 +122,17 @@ def test_a_file_is_planned_as_a_fit_runs_it():
     assert table.plan_of([entry.source for entry in file.sources], settings) == plan_ahead(file)[0]
     assert (settings["n_features"], settings["strategy"]) == (55, "precision")
     assert settings["alpha"] != 1e-3
+
+
+def test_verdicts_are_those_of_the_plan_and_need_public_rows(tmp_path):
+    assert table.verdicts_of(sources_from_text(sources_to_text(table.HOSPITALS, n_features=54))) == []
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (600, 2))
+    for name, rows in (("public", slice(100)), ("private", slice(100, 600))):
+        body = np.column_stack([X[rows], X[rows, 0] > 0])
+        np.savetxt(tmp_path / f"{name}.csv", body, "%.6f", ",", header="a,b,label", comments="")
+    noises = {"public": '{ kind = "exact" }', "private": '{ kind = "local-privacy", epsilon = 0.1 }'}
+    entries = [f'[[source]]\nname = "{k}"\ndata = "{k}.csv"\nnoise = {v}\n' for k, v in noises.items()]
+    (tmp_path / "sources.toml").write_text('label = "label"\nrow_norm = 1.0\n' + "".join(entries))
+    (line,) = table.verdicts_of(read_sources(tmp_path / "sources.toml"))
+    assert line.startswith("'private': no. Expected excess objective")

@@ -44,6 +44,9 @@ class Coordinates:
         L2 strength of each weight w.
     longest_step : float
         2/L, L a bound on the curvature.
+    freedom : array of shape (d,) or None
+        Rows that the start's variance in each direction rests on, (Σa)²/Σa² over the squares a of their gradients: few
+        where a column is rare. None where it is not needed.
     """
 
     transform: Array
@@ -57,6 +60,7 @@ class Coordinates:
     clip: float
     ridge: Array
     longest_step: float
+    freedom: Array | None = None
 
     @property
     def variance(self) -> Array:

@@ -10,6 +10,7 @@ shaping lose, and then it is not used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,9 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP, lengths: 
 
 def plain_coordinates(anchor: Anchor) -> Coordinates:
     """Rows as they are, gradients clipped to ½: a rotation only."""
-    return make_coordinates(anchor, np.eye(len(anchor.weights)))
+    found = make_coordinates(anchor, np.eye(len(anchor.weights)))
+    squares = (anchor.X @ found.transform.T * anchor.slopes[:, None]) ** 2
+    return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
 
 
 def possible_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:

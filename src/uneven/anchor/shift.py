@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.stats import chi2, f
 
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.theory.anchor import theorem_d_mismatch
@@ -40,7 +40,8 @@ class Disagreement:
     Attributes
     ----------
     statistic : float
-        Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees.
+        Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees. Where v_j rests on few
+        rows, the square is first taken down to that of a normal variable as unlikely as it is.
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
@@ -54,8 +55,13 @@ class Disagreement:
 
     @property
     def found(self) -> bool:
-        """Whether noise alone is an unlikely explanation, and another optimum a likelier one."""
-        return self.p_value < LEVEL and self.variance > 0.0
+        """Whether noise alone is an unlikely explanation."""
+        return self.p_value < LEVEL
+
+    @property
+    def matters(self) -> bool:
+        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
+        return self.found and self.variance > 0.0
 
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
@@ -63,15 +69,19 @@ class Disagreement:
         >>> Disagreement(120.0, 1e-6, 2.0).describe("clinic")
         "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
         """
-        if self.found:
-            return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
-        if self.p_value < LEVEL:
-            return f"{name!r} agrees with the anchor as far as noise lets one tell (p = {self.p_value:.2g})"
-        return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+        if not self.found:
+            return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
+        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
 
 
 def measure_shift(
-    gradient: Array, clock: float | Array, curvature: Array, variance: Array, largest: float
+    gradient: Array,
+    clock: float | Array,
+    curvature: Array,
+    variance: Array,
+    largest: float,
+    freedom: Array | None = None,
 ) -> Disagreement:
     """Test whether a mean gradient at the start fits the anchor, and estimate t².
 
@@ -86,6 +96,9 @@ def measure_shift(
     largest : float
         Largest t² that is plausible (`largest_shift`). Without it, chance in directions that hardly curve, where noise
         is largest, would pass for an optimum far away.
+    freedom : array of shape (d,) or None
+        Rows that v rests on in each direction (`Coordinates`); None for v as known. Each ḡ_j²/(s² + h_j²v_j) is then F
+        with so many degrees of freedom (Satterthwaite), and taken at the chi-squared value of the same probability.
 
     Examples
     --------
@@ -94,6 +107,9 @@ def measure_shift(
     6.4
     """
     squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
+    if freedom is not None:
+        degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
+        squares = chi2.isf(np.maximum(f.sf(squares / expected, 1.0, np.minimum(degrees, 1e9)), 1e-300), 1.0) * expected
     statistic = float((squares / expected).sum())
 
     def loss(shift: float) -> float:
@@ -160,7 +176,14 @@ def react(
     """
     gradient = gradient - coordinates.clip_shift
     precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
-    found = measure_shift(gradient, precision, coordinates.curvature, coordinates.variance, largest_shift(coordinates))
-    if found.found:
+    found = measure_shift(
+        gradient,
+        precision,
+        coordinates.curvature,
+        coordinates.variance,
+        largest_shift(coordinates),
+        coordinates.freedom,
+    )
+    if found.matters:
         return allow_shift(coordinates, found, left), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found

@@ -58,6 +58,7 @@ def main() -> None:
         _refuse(str(error))
         return
     others = planned.alternatives()
+    _show_verdicts(st.session_state.verdicts)
     _show_plan(planned)
     _show_pictures(planned, others)
     _show_strategies(planned, others)
@@ -76,12 +77,12 @@ def _begin() -> None:
         _take_or_refuse(lambda: read_sources(sys.argv[1]))
 
 
-def _take(sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
+def _take(sources: Sequence[Source], settings: Mapping[str, Any], verdicts: Sequence[str] = ()) -> None:
     """Put sources and settings into the page. A new edition of the table forgets what was typed into the old one."""
     state = st.session_state
     state.rows = [table.row_of(source) for source in sources]
     state.edition = state.get("edition", 0) + 1
-    state.refusal = None
+    state.refusal, state.verdicts = None, verdicts
     for name, value in settings.items():
         state[name] = value
 
@@ -91,10 +92,11 @@ def _take_or_refuse(read: Any) -> None:
         file: SourcesFile = read()
         sources, settings = [entry.source for entry in file.sources], table.settings_of(file)
         table.plan_of(sources, settings)
+        verdicts = table.verdicts_of(file)
     except (ValueError, OSError) as error:
         st.session_state.refusal = str(error)
     else:
-        _take(sources, settings)
+        _take(sources, settings, verdicts)
 
 
 def _take_upload() -> None:
@@ -181,6 +183,14 @@ def _files(sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
             on_click="ignore",
             width="stretch",
         )
+
+
+def _show_verdicts(verdicts: Sequence[str]) -> None:
+    """What a fit of the file would say of each private source before any ε is spent; nothing without public rows."""
+    if verdicts:
+        st.header("Is private data worth its ε?")
+        st.markdown("\n".join(f"- {_literal(line)}" for line in verdicts))
+        st.caption("Of the file as it was opened, from its rows without privacy; private rows were counted only.")
 
 
 def _show_plan(planned: Plan) -> None:

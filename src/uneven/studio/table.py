@@ -9,6 +9,7 @@ from typing import Any
 from uneven.io import SourcesFile
 from uneven.noise import NOISES, LocalPrivacy
 from uneven.planner import STRATEGIES, Plan, Source, find_rate_intervals, make_plan, plan
+from uneven.training.ahead import plan_ahead
 from uneven.training.planning import problem_ahead
 
 COLUMNS = ("name", "rows", "kind", "level", "mechanism", "price")
@@ -123,6 +124,13 @@ def settings_of(file: SourcesFile) -> dict[str, Any]:
     """What a fit of a ``sources.toml`` would run, as far as known before rows are read, by the names of `SETTINGS`."""
     problem, _ = problem_ahead(file)
     return {**problem.to_dict(), "strategy": file.settings.stepping, "moments": file.settings.planned_moments}
+
+
+def verdicts_of(file: SourcesFile) -> list[str]:
+    """Whether each private source is worth its ε, in a sentence each, where rows without privacy can be read."""
+    if all(entry.table is None for entry in file.sources) and file.shared is None:
+        return []
+    return [verdict.describe(name) for name, verdict in plan_ahead(file)[0].verdicts.items()]
 
 
 def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:

@@ -225,7 +225,7 @@ class _Source:
         left = information_of(self.noise, self.rows - measured, problem)
         coming_clock = left(coordinates.activity)
         coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
-        if not disagreement.found:
+        if not disagreement.matters:
             moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
             coordinates = choose_coordinates(possible_coordinates(moved), left)
         task = self._task(coordinates)
@@ -234,7 +234,7 @@ class _Source:
             state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
-        if disagreement.found:
+        if disagreement.matters:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 
