@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
+from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
-from uneven.federation.server import Ask, federate
+from uneven.federation.server import federate
 from uneven.io import read_sources
 from uneven.training.files import train_files
 
