@@ -6,7 +6,7 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint bench coverage docs wheel-test clean
+.PHONY: demo test lint bench coverage docs fuzz torture wheel-test clean
 
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
@@ -25,6 +25,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/streaming.py
+
+# 100,000 mutated files to every reader, sources.toml, model and ledger.
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz.py 100000
+
+# 10,000 writers of a ledger killed, six at once, and the file copied at random moments.
+torture: $(VENV)/.dev
+	$(BIN)/python tests/ledger_torture.py 10000
 
 # Which lines the tests run; compiled loops are not counted: Python does not see them run.
 coverage: $(VENV)/.dev

@@ -1,20 +1,16 @@
 """The ledger: no row is released beyond its budget, whoever charges at once and whoever dies on the way."""
 
 import copy
+import json
 import os
 import pickle
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +20,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import uneven
-from uneven import BudgetExceeded, Ledger, ledger
+from uneven import BudgetExceeded, Ledger
+from uneven.ledger import book as books
 
 SCRIPT = Path(__file__).with_name("ledger_processes.py")
 EPSILON = 0.1
@@ -63,9 +60,9 @@ def assert_sound(path):
 def test_charges_add_up_by_row_and_by_source(book):
     book.charge("a", [5, 0, 3], 1.0)
     book.charge("a", np.array([3], dtype=np.uint8), 0.5)
-    book.charge("b", range(2), 2.0)
+    book.charge("b", range(10, 12), 2.0)
     assert book.spent("a") == {0: 1.0, 3: 1.5, 5: 1.0}
-    assert book.spent("b") == {0: 2.0, 1: 2.0}
+    assert book.spent("b") == {10: 2.0, 11: 2.0}
     assert book.spent("c") == {}
     assert (book.max_spent("a"), book.max_spent("b"), book.max_spent("c")) == (1.5, 2.0, 0.0)
     assert book.sources() == {"a": 3, "b": 2}
@@ -105,12 +102,12 @@ def test_what_is_refused_was_beyond_the_budget_and_not_a_matter_of_rounding(book
     for _ in range(10):
         book.charge("a", [0], 0.1, budget=1.0)  # in floats they sum to 0.9999999999999999
     for _ in range(3):
-        book.charge("b", [0], 0.1, budget=0.3)  # and these to 0.30000000000000004
-    for source, budget in [("a", 1.0), ("b", 0.3)]:
+        book.charge("b", [1], 0.1, budget=0.3)  # and these to 0.30000000000000004
+    for source, row, budget in [("a", 0, 1.0), ("b", 1, 0.3)]:
         with pytest.raises(BudgetExceeded):
-            book.charge(source, [0], 0.1, budget=budget)
+            book.charge(source, [row], 0.1, budget=budget)
         with pytest.raises(BudgetExceeded):
-            book.charge(source, [0], 1e-6, budget=budget)
+            book.charge(source, [row], 1e-6, budget=budget)
 
 
 @pytest.mark.parametrize(("own", "given"), [(1.0, None), (1.0, 5.0), (5.0, 1.0), (None, 1.0)])
@@ -118,15 +115,15 @@ def test_the_stricter_budget_counts(tmp_path, own, given):
     for path in (None, tmp_path / "book.db"):
         book = Ledger(path, budget=own)
         book.charge("a", [0], 0.75, given)
-        np.testing.assert_array_equal(book.remaining("a", [1, 0], given), [1.0, 0.25])
+        np.testing.assert_array_equal(book.remaining([1, 0], given), [1.0, 0.25])
         with pytest.raises(BudgetExceeded, match="the budget of 1:"):
             book.charge("a", [0], 0.5, given)
 
 
 def test_remaining_is_never_negative_and_infinite_without_a_budget(book):
     book.charge("a", [0], 2.0)
-    np.testing.assert_array_equal(book.remaining("a", [0, 1], budget=1.0), [0.0, 1.0])
-    np.testing.assert_array_equal(book.remaining("a", [0, 1]), [np.inf, np.inf])
+    np.testing.assert_array_equal(book.remaining([0, 1], budget=1.0), [0.0, 1.0])
+    np.testing.assert_array_equal(book.remaining([0, 1]), [np.inf, np.inf])
 
 
 charges = st.tuples(
@@ -140,14 +137,15 @@ charges = st.tuples(
 @settings(max_examples=50, deadline=None)
 @given(st.lists(charges, max_size=15))
 def test_memory_and_file_agree_with_a_dictionary(sequence):
-    truth = {"a": {}, "b": {}}
+    truth, names = {}, {"a": set(), "b": set()}
     with tempfile.TemporaryDirectory() as folder:
         books = [Ledger(), Ledger(Path(folder) / "book.db")]
         for source, rows, epsilon, budget in sequence:
-            after = {row: truth[source].get(row, 0.0) + epsilon for row in rows}
+            after = {row: truth.get(row, 0.0) + epsilon for row in rows}
             fits = budget is None or max(after.values()) <= budget * (1 + 1e-9)
             if fits:
-                truth[source] |= after
+                truth |= after
+                names[source] |= set(rows)
             for book in books:
                 if fits:
                     book.charge(source, rows, epsilon, budget)
@@ -155,8 +153,9 @@ def test_memory_and_file_agree_with_a_dictionary(sequence):
                     with pytest.raises(BudgetExceeded):
                         book.charge(source, rows, epsilon, budget)
         for book in books:
-            assert {source: book.spent(source) for source in truth} == truth
-            assert book.sources() == {source: len(spent) for source, spent in truth.items() if spent}
+            for source, rows in names.items():  # sums in another order, so in floats not the very same
+                assert book.spent(source) == pytest.approx({row: truth[row] for row in rows}, rel=ROUNDING)
+            assert book.sources() == {source: len(rows) for source, rows in names.items() if rows}
 
 
 def test_half_a_million_rows(book):
@@ -234,7 +233,7 @@ def test_nothing_is_left_open(tmp_path):
 
 def test_a_charge_is_on_the_disk_before_it_returns(tmp_path):
     """Only cutting the power could show it, so this looks at the setting: 2 is FULL."""
-    with ledger._connected(Ledger(tmp_path / "book.db").path, "rw") as file:
+    with books.connected(Ledger(tmp_path / "book.db").path) as file:
         assert file.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -250,7 +249,7 @@ def test_forks(tmp_path):
     assert agreed == "True"
     assert refusal.startswith("ValueError a ledger in memory must stay in its process")
     book = Ledger(tmp_path / "book.db")
-    assert book.spent("children") == dict.fromkeys(range(10), EPSILON)
+    assert book.spent("children") == dict.fromkeys(range(1, 11), EPSILON)
     assert book.max_spent("parent") > 0
     assert_sound(tmp_path / "book.db")
 
@@ -305,7 +304,7 @@ def sqlite_file(path, *statements):
 
 
 def half_a_ledger(path):
-    Ledger(path).charge("a", range(10_000), 1.0)
+    Ledger(path).charge("a", range(50_000), 1.0)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -319,8 +318,8 @@ FILES = {
         "got {}, an SQLite file of something else",
     ),
     "newer": (
-        lambda path: (Ledger(path), sqlite_file(path, "PRAGMA user_version = 2")),
-        "path must be a ledger of format 1, got {} of format 2",
+        lambda path: (Ledger(path), sqlite_file(path, "PRAGMA user_version = 3")),
+        "path must be a ledger of format 2, got {} of format 3",
     ),
     "cut short": (half_a_ledger, "path must be a ledger or a new file, got {}: database disk image is malformed"),
 }
@@ -332,7 +331,7 @@ def test_bad_files_are_named_and_left_alone(tmp_path, make, message):
     make(path)
     before = path.read_bytes()
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked in full below)
-        Ledger(path).charge("a", range(10_000), 1.0)
+        Ledger(path).charge("a", range(50_000), 1.0)
     assert message.format(repr(str(path))) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -346,16 +345,18 @@ def test_paths_that_cannot_hold_a_ledger(tmp_path):
     with pytest.raises(ValueError, match="path must be a file name or None, got 3"):
         Ledger(3)
     with pytest.raises(
-        OSError, match=r"ledger '.*book.db' must be a file in a folder, both writable; got: unable to op"
+        OSError, match=r"ledger '.*book.db' must be a file in a folder, both writable; got: No such file or dir"
     ):
         Ledger(tmp_path / "no folder" / "book.db")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_empty_file_becomes_a_ledger(tmp_path):
+def test_a_file_of_0_bytes_is_refused(tmp_path):
+    """A ledger that was cut to nothing must not begin again at zero."""
     (tmp_path / "book.db").touch()
-    Ledger(tmp_path / "book.db").charge("a", [0], 1.0)
-    assert Ledger(tmp_path / "book.db").spent("a") == {0: 1.0}
+    with pytest.raises(ValueError, match=r"path must be a ledger or a new file, got '.*book.db', a file of 0 bytes"):
+        Ledger(tmp_path / "book.db")
+    assert (tmp_path / "book.db").read_bytes() == b""
 
 
 def test_a_ledger_that_was_removed_is_not_begun_again(tmp_path):
@@ -383,22 +384,13 @@ def test_a_file_that_may_only_be_read():
 
 def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
     book = Ledger(tmp_path / "book.db")
-    monkeypatch.setattr(ledger, "PATIENCE", 0.01)
+    monkeypatch.setattr(books, "PATIENCE", 0.01)
     with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(TimeoutError, match=r"ledger '.*book.db' is held by another process: waited 0.01 s"):
             book.charge("a", [0], 1.0)
         assert book.spent("a") == {}  # readers do not wait
     book.charge("a", [0], 1.0)
-
-
-def test_making_a_ledger_waits_for_another_process(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
-        other.execute("BEGIN IMMEDIATE")
-        made = pool.submit(Ledger, tmp_path / "book.db")
-        time.sleep(0.1)
-        other.execute("ROLLBACK")
-        assert made.result().sources() == {}
 
 
 # Several processes, and processes that die
@@ -437,20 +429,22 @@ def test_nobody_else_can_charge_from_the_first_look_to_the_last_word(tmp_path, m
 @pytest.mark.parametrize("where", ["memory", "file"])
 def test_several_sources_are_charged_together_or_not_at_all(where, tmp_path):
     book = Ledger(None if where == "memory" else tmp_path / "book.db", budget=1.0)
-    book.charge("b", [1], 0.5)
+    book.charge("b", [11], 0.5)
     before = {source: book.spent(source) for source in ("a", "b", "c")}
     with pytest.raises(
-        BudgetExceeded, match=r"1 of 2 rows of source 'b' would exceed the budget of 1: row 1 has spent"
+        BudgetExceeded, match=r"1 of 2 rows of source 'b' would exceed the budget of 1: row 11 has spent"
     ):
-        book.charge_all([("a", [0, 1], 1.0), ("b", [0, 1], [1.0, 0.75]), ("c", [0], 1.0)])
+        book.charge_all([("a", [0, 1], 1.0), ("b", [10, 11], [1.0, 0.75]), ("c", [20], 1.0)])
     with pytest.raises(ValueError, match="epsilon must be"):
         book.charge_all([("a", [0, 1], 1.0), ("b", [0], -1.0)])
     with pytest.raises(ValueError, match=r"charges must name each source once, got \['a', 'a'\]"):
         book.charge_all([("a", [0], 1.0), ("a", [0], 1.0)])
     assert {source: book.spent(source) for source in before} == before
     assert book.sources() == {"b": 1}
-    book.charge_all([("a", [0, 1], 1.0), ("b", [0, 1], [1.0, 0.5])])
-    assert (book.spent("a"), book.spent("b")) == ({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0})
+    book.charge_all([("a", [0, 1], 1.0), ("b", [10, 11], [1.0, 0.5])])
+    assert (book.spent("a"), book.spent("b")) == ({0: 1.0, 1: 1.0}, {10: 1.0, 11: 1.0})
+    with pytest.raises(BudgetExceeded, match=r"1 of 1 rows of source 'd' .* row 30 has spent 0 and was asked for 1.5"):
+        book.charge_all([("d", [30], 0.75), ("e", [30], 0.75)])  # one row under two names is one row
 
 
 def test_several_sources_are_one_transaction(tmp_path, monkeypatch):
@@ -467,7 +461,7 @@ def test_several_sources_are_one_transaction(tmp_path, monkeypatch):
     book.charge_all([(source, [0], 1.0) for source in "abc"])
     ends = [one for one in statements if one.split()[0] in ("BEGIN", "COMMIT", "ROLLBACK")]
     assert ends == ["BEGIN IMMEDIATE", "COMMIT"]
-    assert sum("INSERT INTO spent" in one for one in statements) == 3
+    assert sum("INSERT INTO spent" in one for one in statements) == 1
 
 
 @posix
@@ -497,52 +491,16 @@ def test_processes_at_once_never_exceed_a_budget(tmp_path):
 
 
 @posix
-def test_no_row_exceeds_its_budget_when_processes_are_killed(tmp_path):
-    """Released ≤ spent ≤ budget for every row, and each of 300 kills costs at most the claim that it interrupts."""
-    path, rng, lost = tmp_path / "book.db", random.Random(0), [Counter()]
-    book = Ledger(path)
-    with start("lives", path, tmp_path) as process:
-        try:
-            for life in range(300):
-                process.stdin.write(f"{life}\n")
-                process.stdin.flush()
-                child = int(process.stdout.readline())
-                time.sleep(rng.uniform(0.0, 0.05))
-                os.kill(child, signal.SIGKILL)
-                assert int(process.stdout.readline()) == signal.SIGKILL
-                lost.append(claimed(book) - released(tmp_path))
-        finally:
-            process.kill()
-
-    spent, out = book.spent("site"), released(tmp_path)
-    assert all(out[row] * EPSILON <= epsilon * (1 + ROUNDING) for row, epsilon in spent.items())
-    assert set(out) - {"wide"} <= set(spent)
-    assert max(spent.values()) <= 5 * EPSILON * (1 + ROUNDING)
-    assert len(set(book.spent("wide").values())) == 1  # 500 rows of each of two sources at a time: all or none of them
-    assert book.spent("far") == book.spent("wide")
-
-    costs = [after - before for before, after in pairwise(lost)]
-    assert all(not before - after for before, after in pairwise(lost))
-    assert all(not cost or cost == Counter(["wide"]) or len(cost) == cost.total() == 4 for cost in costs)
-    assert sum(bool(cost) for cost in costs) > 0  # some landed between the charge and the release
-
-    assert_sound(path)
-    for file in tmp_path.glob("new-*.db"):
-        assert Ledger(file).sources() == {}
-        assert_sound(file)
-
-
-def claimed(book):
-    """How often each row was charged; the wide ones as one."""
-    claims = Counter({row: round(epsilon / EPSILON) for row, epsilon in book.spent("site").items()})
-    claims["wide"] = round(book.max_spent("wide") / (EPSILON / 1_000))
-    return claims
-
-
-def released(folder):
-    """How often each row was released."""
-    text = (folder / "released").read_text() if (folder / "released").exists() else ""
-    return Counter(word if word == "wide" else int(word) for word in text.split())
+def test_a_thousand_kills_and_copies_at_random_moments(tmp_path):
+    """Six writers at once: noted ≤ spent ≤ budget for every row, after 1,000 kills and in each of 40 copies."""
+    place = ["/dev/shm"] if os.access("/dev/shm", os.W_OK) else [str(tmp_path)]  # a kill loses nothing that a disk has
+    command = [sys.executable, str(SCRIPT.with_name("ledger_torture.py")), "1000", *place]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["kills"], facts["copies"]) == (1000, 40)
+    assert facts["released"] > 1000
+    assert facts["in vain"] > 0  # some kills landed between the charge and the release
 
 
 def test_the_public_names():

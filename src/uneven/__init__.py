@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
     from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective, surrogate_objective
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
     from uneven.estimator import PublicColumns, UnevenClassifier
     from uneven.evaluation import Evaluation, evaluate
     from uneven.ledger import BudgetExceeded, Ledger
-    from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Moment, Noise
+    from uneven.noise import (
+        AdditiveNoise,
+        Exact,
+        FlippedLabels,
+        LabelPrivacy,
+        LocalPrivacy,
+        Moment,
+        Noise,
+        SitePrivacy,
+    )
     from uneven.planner import Plan, Source, plan, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
@@ -25,10 +35,20 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
+    "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
-    "noise": ("AdditiveNoise", "Exact", "FlippedLabels", "LabelPrivacy", "LocalPrivacy", "Moment", "Noise"),
+    "noise": (
+        "AdditiveNoise",
+        "Exact",
+        "FlippedLabels",
+        "LabelPrivacy",
+        "LocalPrivacy",
+        "Moment",
+        "Noise",
+        "SitePrivacy",
+    ),
     "planner": ("Plan", "Source", "plan", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
@@ -62,10 +82,14 @@ __all__ = [
     "Ledger",
     "LocalPrivacy",
     "Moment",
+    "NoBudgetWarning",
     "Noise",
     "Plan",
+    "PrivacyWarning",
     "Problem",
     "PublicColumns",
+    "SimulationWarning",
+    "SitePrivacy",
     "Source",
     "Stream",
     "Sweep",

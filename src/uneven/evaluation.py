@@ -117,7 +117,7 @@ def evaluate(
     source : str
         Name that the ledger has for these rows.
     row_id : array of int or None
-        How the ledger knows the rows; None is by their place.
+        How the ledger knows the rows; None is by their content.
     auc : bool
         Whether half of the rows answer for AUC; two classes only.
     thresholds : sequence of float
@@ -155,7 +155,9 @@ def evaluate(
         return Evaluation(_accuracy(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False)
     noise = LabelPrivacy(epsilon)
     if ledger is not None:
-        ledger.charge(source, np.arange(len(labels)) if row_id is None else row_id, noise.epsilon, budget)
+        names = getattr(model, "feature_names_in_", None)
+        known = ledger.fingerprint(X, None if names is None else list(names)) if row_id is None else row_id
+        ledger.charge(source, known, noise.epsilon, budget)
     elif budget is not None and noise.epsilon > budget:
         raise ValueError(f"budget must be at least epsilon, {noise.epsilon:g}, got {budget!r}")
     rng = generator(checked_seed(seed), 0, source, "noise")

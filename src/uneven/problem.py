@@ -13,6 +13,24 @@ from uneven.losses import Loss, get_loss
 RADII = ("tight", "paper")
 NORMS = ("largest", "rms")
 
+USUAL_BATCH = 50
+"""Batch size that "auto" stands for, where noise is not drawn once a batch."""
+
+
+def batching(batch_size: int | str, own: bool) -> dict[str, Any]:
+    """Keyword arguments of `Problem` for a batch size, a number or ``"auto"``; `own` if "auto" may be one per source.
+
+    >>> batching("auto", own=True), batching(20, own=True)
+    ({'batch_size': 50, 'own_batches': True}, {'batch_size': 20})
+    """
+    if isinstance(batch_size, str):
+        if batch_size != "auto":
+            raise ValueError(
+                f"batch_size must be 'auto' or a whole number of at least 1, got {checks.shown(batch_size)}"
+            )
+        return {"batch_size": USUAL_BATCH, "own_batches": own}
+    return {"batch_size": batch_size}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -37,6 +55,8 @@ class Problem:
         on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
     eigenvalue : float
         Bound on the largest eigenvalue of E xxᵀ; 1 always holds.
+    own_batches : bool
+        Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
 
     Examples
     --------
@@ -52,6 +72,7 @@ class Problem:
     clip: float | None = None
     norms: str = "largest"
     eigenvalue: float = 1.0
+    own_batches: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
@@ -118,6 +139,6 @@ class Problem:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as keyword arguments of `Problem`; norms and eigenvalue only if not at their defaults."""
-        usual = {"norms": "largest", "eigenvalue": 1.0}
+        """Plain values, as keyword arguments of `Problem`; the last three only if not at their defaults."""
+        usual = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False}
         return {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}

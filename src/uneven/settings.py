@@ -12,7 +12,7 @@ from uneven import checks
 from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
-from uneven.problem import RADII
+from uneven.problem import RADII, batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
@@ -62,9 +62,21 @@ def _count(name: str, value: Any) -> int:
     return checks.whole(name, value, least=0)
 
 
+def _classes(name: str, value: Any) -> tuple[Any, ...]:
+    """Two or more different labels, all text, all whole numbers or all booleans."""
+    shape = f"{name} must be None or a list of two or more labels, all text, all whole numbers or all booleans"
+    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(np.asarray(value, dtype=object)) != 1:
+        raise ValueError(f"{shape}, got {checks.shown(value)}")
+    plain = tuple(one.item() if isinstance(one, np.generic) else one for one in value)
+    alike = len({type(one) for one in plain}) == 1 and isinstance(plain[0], str | int)
+    if len(plain) < 2 or not alike or len(set(plain)) < len(plain):
+        raise ValueError(f"{shape}, got {checks.shown(value)}")
+    return plain
+
+
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
-    "batch_size": checks.whole,
+    "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "loss": _one_of(*LOSSES),
     "strategy": _one_of("auto", "anchored", *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
@@ -76,6 +88,8 @@ CHECKS: Mapping[str, Check] = {
     "long_rows": _one_of(*LONG_ROWS),
     "passes": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "use": _one_of("auto", "all"),
+    "redact": _boolean,
+    "classes": _or(None, "None or a list of labels", _classes),
     "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
@@ -97,7 +111,7 @@ class Settings:
     """
 
     alpha: Any = "auto"
-    batch_size: int = 50
+    batch_size: Any = "auto"
     loss: str = "logistic"
     strategy: str = "auto"
     moments: str = "auto"
@@ -109,6 +123,8 @@ class Settings:
     long_rows: str = "shrink"
     passes: Any = "auto"
     use: str = "auto"
+    redact: bool = False
+    classes: Any = None
     sketch: Any = None
     budget: float | None = None
     line_search: int = 0
@@ -123,6 +139,10 @@ class Settings:
     def stated_alpha(self) -> float:
         """alpha as stated; where it is not and no row may choose it, `DEFAULT_ALPHA`."""
         return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
+
+    def batching(self, own: bool) -> dict[str, Any]:
+        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
+        return batching(self.batch_size, own)
 
     @property
     def stepping(self) -> str:

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from uneven.anchor import solver
+from uneven.anchor.objective import TOLERANCE, source_weight
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import TOLERANCE, solve, source_weight
+from uneven.anchor.solver import solve
 from uneven.datasets import load_covertype_sample
 from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy
 from uneven.problem import Problem

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uneven.noise import LocalPrivacy
+from uneven.noise import LocalPrivacy, SitePrivacy
 from uneven.noise.privacy import draw_l2_laplace
 
 
@@ -180,3 +180,25 @@ class Unreleased:
 
     def release(self, gradients, bound, rng):
         return {}["noise"]
+
+
+@dataclass(frozen=True)
+class HalfTheSensitivity(SitePrivacy):
+    """Site privacy with noise for a sensitivity of C: adding a row moves the sum by that, but replacing one by 2C."""
+
+    def spread(self, rows, n_features, bound, rng):
+        return super().spread(rows, n_features, bound / 2.0, rng)
+
+    def coefficients(self, problem):
+        once = super().coefficients(problem)
+        return once._replace(batch_gamma=once.batch_gamma / 4.0)
+
+
+def split_with_one_row_twice(labels):  # noqa: ARG001
+    """The first row is in two batches."""
+    return [[0, 1], [0, 2], [3, 4]]
+
+
+def split_sorted_by_label(labels):
+    """Batches of rows of one label, as far as there are: replacing one row moves others."""
+    return np.argsort(labels, kind="stable").reshape(-1, 2)

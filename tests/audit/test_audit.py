@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uneven import AdditiveNoise, LocalPrivacy, Problem
+from uneven import AdditiveNoise, LocalPrivacy, Problem, SitePrivacy
 from uneven.audit import audit, audit_all
 from uneven.audit.drawing import by_engine, by_release
 from uneven.audit.events import best_event, log_ratio_bound
@@ -141,3 +141,24 @@ def test_bad_input(noise, options, words):
     with pytest.raises(ValueError, match=words) as refused:
         audit(noise, 2, **options)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("drawn_by", ["release", "engine"])
+def test_neighbouring_batches_of_a_site_show_its_epsilon_and_no_more(drawn_by):
+    found = audit(SitePrivacy(2.0), 1, draws=40_000, drawn_by=drawn_by, clip=0.5, seed=0)
+    assert 0.9 < found.share <= 1
+    assert found.mechanism == "site-privacy"
+
+
+@pytest.mark.parametrize("drawn_by", ["release", "engine"])
+@pytest.mark.parametrize(
+    ("noise", "split"),
+    [
+        (flawed.HalfTheSensitivity(2.0), {}),
+        (SitePrivacy(2.0), {"split": flawed.split_with_one_row_twice}),
+        (SitePrivacy(2.0), {"split": flawed.split_sorted_by_label}),
+    ],
+)
+def test_flaws_of_batches_are_found(noise, split, drawn_by):
+    """Sensitivity C, a row in two batches, batches sorted by label: the true ε is at least twice what is stated."""
+    assert audit(noise, 1, draws=40_000, drawn_by=drawn_by, seed=0, **split).violated

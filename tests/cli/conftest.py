@@ -54,6 +54,7 @@ def private(described):
     """Both sources private."""
 
     def write(head="row_norm = 3.0", **options):
+        head += '\nclasses = ["ill", "well"]'
         return described(head, *(f'{{ kind = "local-privacy", epsilon = {e} }}' for e in (4.0, 1.0)), **options)
 
     return write

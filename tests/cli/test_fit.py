@@ -1,5 +1,6 @@
 """``uneven fit`` learns what `UnevenClassifier` learns from the same rows, charges first, and keeps secrets."""
 
+import html
 import json
 import re
 
@@ -48,7 +49,8 @@ def test_files_and_arrays_teach_the_same(folder, described, private, head, noise
     path = private(head) if noise is PRIVATE else described(head)
     trained = train_files(read_sources(path), seed=5)
     X, y, source = rows_of(folder)
-    clf = uneven.UnevenClassifier(noise, random_state=5, **settings).fit(X, y, source=source)
+    stated = {"classes": ["ill", "well"]} if noise is PRIVATE else {}
+    clf = uneven.UnevenClassifier(noise, random_state=5, **settings, **stated).fit(X, y, source=source)
     # The same steps on the same rows: the sources fit one block each, so even their order is the same.
     np.testing.assert_allclose(trained.model.coef, clf.coef_, rtol=1e-6)
     np.testing.assert_allclose(trained.model.intercept, clf.intercept_, rtol=1e-6)
@@ -56,6 +58,7 @@ def test_files_and_arrays_teach_the_same(folder, described, private, head, noise
     np.testing.assert_allclose(trained.plan.step_sizes(), clf.plan_.step_sizes(), rtol=1e-9)
     assert trained.model.privacy_spent == clf.privacy_spent_
     assert trained.model.settings == clf._settings()
+    assert trained.model.simulated is (noise is PRIVATE)
     ours, theirs = ({**vars(scale), "norms": 0} for scale in (trained.scale, clf.scale_))
     assert ours == pytest.approx(theirs, rel=1e-9)  # sums in another order
     assert trained.scale.norms == clf.scale_.norms
@@ -160,7 +163,15 @@ def test_the_command(folder, described, good):
     described()
     said = good("fit", "sources.toml", "-o", "model.json", "--report", "report.html", "--seed", 3)
     assert "Learned from 400 rows of 'clinic' and 1,200 rows of 'crowd', to convergence." in said
+    assert said.startswith("Protected: nobody, because with a seed the noise can be repeated: this is a simulation.\n")
     assert "On rows learned from: accuracy 0." in said
+    assert "These are all 1,600 of them. --test FILE measures on rows that were not learned from." in said
+    for other in (
+        "the majority class, ",
+        "logistic regression on 1,600 rows without privacy",
+        "'clinic' alone, the cle",
+    ):
+        assert f"  Beside it: {other}" in said
     assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
@@ -174,7 +185,7 @@ def test_the_command(folder, described, good):
     assert facts["privacy_spent"] == {}
 
 
-def test_nothing_is_told_about_private_rows(folder, private, good):
+def test_nothing_is_told_about_private_rows(folder, private, good, uneven_in):
     private()
     facts = json.loads(good("fit", "sources.toml", "--report", "report.html", "--json"))
     assert facts["measures"] == []
@@ -186,18 +197,70 @@ def test_nothing_is_told_about_private_rows(folder, private, good):
     assert "Objective on" not in report
     said = good("fit", "sources.toml", "--test", "rows.parquet")
     assert "On rows.parquet: accuracy" in said
-    assert "rows learned from" not in said
+    assert "On rows learned from" not in said
+    assert said.startswith("Protected: each row of 'clinic' at ε = 4 and 'crowd' at ε = 1. Not protected: nobody.\n")
     assert "rows are taken to be no longer than 3." in said
     assert re.search(r"Activity .* at no cost in ε: 'clinic' 0\.\d+ ± 0\.\d+ \(0\.5 was planned\), 'crowd' ", said)
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
-    assert "protects nobody" in good("fit", "sources.toml", "--seed", 0)
+    seeded = uneven_in("fit", "sources.toml", "--seed", 0, "--report", "report.html")
+    assert "protects nobody" in seeded.stdout
+    assert seeded.stderr.count("a simulation that protects nobody") == 1
+    assert "simulated: true" in (folder / "report.html").read_text()
+    assert [one["simulated"] for one in json.loads(good("predict", "model.json", "rows.parquet", "--json"))] == [
+        True
+    ] * 300
+    assert json.loads(good("predict", "model.json", "rows.parquet", "--json", "-o", "out.csv"))["simulated"] is True
+
+
+def test_repeating_a_report_does_not_spend_unasked(folder, private, good):
+    private()
+    good("fit", "sources.toml", "--report", "report.html")
+    shown = re.search(r"How to repeat it.*?<code>(.*?)</code>", (folder / "report.html").read_text(), re.S)[1]
+    lines = html.unescape(shown).splitlines()
+    assert all(line.startswith("#") for line in lines)
+    assert "4 for each row of 'clinic'" in lines[0]
+    assert "1 for each row of 'crowd'" in lines[0]
+    assert lines[1] == "# uneven fit sources.toml --report report.html"
+
+
+def test_a_ledger_is_shown_checked_and_exported(folder, private, uneven_in, good):
+    private()
+    for command in ("show", "check", "export"):
+        missing = uneven_in("ledger", command, "book.db")
+        assert (missing.returncode, missing.stdout) == (2, "")
+        assert not (folder / "book.db").exists()
+    good("fit", "sources.toml", "--ledger", "book.db", "--budget", 6)
+    shown = json.loads(good("ledger", "show", "book.db", "--json"))
+    assert shown["budget"] == 6.0
+    found = {one["name"]: (one["rows"], one["most"], one["left"], one["charges"]) for one in shown["sources"]}
+    assert found == {"clinic": (400, 4.0, 2.0, 1), "crowd": (1200, 1.0, 5.0, 1)}
+    assert "clinic" in good("ledger", "show", "book.db")
+    assert json.loads(good("ledger", "check", "book.db", "--json"))["sound"] is True
+    assert "no row is beyond its budget" in good("ledger", "check", "book.db")
+    good("ledger", "export", "book.db", "-o", "book.csv")
+    exported = pd.read_csv(folder / "book.csv")
+    assert exported.groupby("source").epsilon.sum().to_dict() == {"clinic": 1600.0, "crowd": 1200.0}
+    assert len(json.loads(good("ledger", "export", "book.db", "--json"))) == 1600
 
 
 def test_only_open_sources_are_measured(described, good):
-    described("row_norm = 3.0", crowd='{ kind = "local-privacy", epsilon = 1.0 }')
+    described('row_norm = 3.0\nclasses = ["ill", "well"]', crowd='{ kind = "local-privacy", epsilon = 1.0 }')
     (measure,) = json.loads(good("fit", "sources.toml", "--json"))["measures"]
     assert measure["which"] == "rows learned from, of 'clinic'"
     assert measure["rows"] == 400
+
+
+def test_the_first_line_says_who_is_protected(described, good):
+    described()
+    assert good("fit", "sources.toml").startswith("Protected: nobody. Not protected: 'clinic' and 'crowd'.\n")
+    described('row_norm = 3.0\nuse = "all"', crowd='{ kind = "local-privacy", epsilon = 1.0 }')
+    said = good("fit", "sources.toml")
+    assert said.startswith("Protected: each row of 'crowd' at ε = 1. Not protected: 'clinic'.\n")
+    why = "400 of 1,600: those without privacy, because a measure on the others would be a release"
+    assert f"These are {why}. --test FILE" in said
+    assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
+    described(crowd='{ kind = "label-privacy", epsilon = 1.0 }')
+    assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")
 
 
 def test_two_runs_without_a_seed_differ(private):
@@ -215,14 +278,15 @@ def test_rows_are_charged_once_a_fit(folder, private, uneven_in):
     assert first.returncode == 0
     assert "charged in book.db before the rows were used" in first.stdout
     ledger = uneven.Ledger(folder / "book.db")
-    assert ledger.spent("clinic") == dict.fromkeys(range(400), 4.0)
-    assert ledger.spent("crowd") == dict.fromkeys(range(1200), 1.0)
+    assert ledger.stored_budget == 4.0
+    assert list(ledger.spent("clinic").values()) == [4.0] * 400
+    assert list(ledger.spent("crowd").values()) == [1.0] * 1200
     model = (folder / "model.json").read_bytes()
     second = uneven_in("fit", "sources.toml", "--ledger", "book.db", "--budget", 4)
     assert second.returncode == 1
     assert "would exceed the budget of 4" in second.stderr
     assert (folder / "model.json").read_bytes() == model
-    assert ledger.spent("crowd") == dict.fromkeys(range(1200), 1.0)
+    assert list(ledger.spent("crowd").values()) == [1.0] * 1200
 
 
 def test_charged_before_anything_is_learned(private, monkeypatch):

@@ -36,7 +36,7 @@ def test_every_output_says_the_same(folder, model, good):
     counts = want["label"].value_counts()
     assert f"Predicted 300 rows: 'ill' {counts['ill']} times and 'well' {counts['well']} times" in said
     facts = json.loads(good("predict", "model.json", "rows.parquet", "-o", "out.parquet", "--json"))
-    assert facts == {"output": "out.parquet", "rows": 300, "labels": counts.sort_index().to_dict()}
+    assert facts == {"output": "out.parquet", "rows": 300, "labels": counts.sort_index().to_dict(), "simulated": False}
     outputs = [
         pd.read_csv(folder / "out.csv"),
         pd.read_parquet(folder / "out.parquet"),
@@ -114,3 +114,74 @@ def test_awkward_labels_come_back_from_csv(folder, described, frame, good):
         assert header == list(want.columns)
         assert [row[0] for row in rows] == want["label"].tolist()
         np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), want.iloc[:, 1:], rtol=1e-12)
+
+
+def test_columns_are_kept_as_they_are_written(folder, described, good, uneven_in):
+    described()
+    good("fit", "sources.toml")
+    rows = pd.read_parquet(folder / "rows.parquet").assign(id=[f"{i:04d}" for i in range(300)], note="a, b")
+    rows.loc[3, "note"] = None
+    rows.to_csv(folder / "rows.csv", index=False)
+    rows.to_parquet(folder / "more.parquet")
+    plain = pd.read_csv(io.StringIO(good("predict", "model.json", "rows.csv")))
+    for name in ("rows.csv", "more.parquet"):
+        good("predict", "model.json", name, "--keep", "id", "--keep", "note", "-o", "out.parquet")
+        good("predict", "model.json", name, "--keep", "id", "--keep", "note", "-o", "out.csv")
+        for got in (pd.read_parquet(folder / "out.parquet"), pd.read_csv(folder / "out.csv", dtype={"id": str})):
+            assert list(got.columns) == ["id", "note", *plain.columns]
+            assert got["id"].tolist() == rows["id"].tolist()
+            assert got["note"].isna().tolist() == rows["note"].isna().tolist()
+            np.testing.assert_allclose(got["probability_ill"], plain["probability_ill"], rtol=1e-5)  # float32 as text
+    done = uneven_in("predict", "model.json", "rows.csv", "--keep", "key")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "rows.csv must have a column 'key'" in done.stderr
+    rows.rename(columns={"note": "label"}).to_csv(folder / "rows.csv", index=False)
+    done = uneven_in("predict", "model.json", "rows.csv", "--keep", "label")
+    assert done.returncode == 2
+    assert "--keep must be columns other than the predicted label, probability_ill, probability_well" in done.stderr
+
+
+def test_kept_columns_stay_beside_their_rows(folder, model, monkeypatch):
+    for module in ("arrow", "delimited"):
+        monkeypatch.setattr(f"uneven.io.{module}.BLOCK_ROWS", 70)
+    monkeypatch.setattr("uneven.io.delimited.BLOCK_BYTES", 3000)
+    rows = pd.read_parquet(folder / "rows.parquet").assign(id=np.arange(300))
+    rows.to_csv(folder / "rows.csv", index=False)
+    rows.to_parquet(folder / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        pieces = list(scoring.predictions(model, *scoring.open_rows(model, folder / name), ["id"]))
+        assert len(pieces) > 3
+        assert [int(i) for piece in pieces for i in piece["id"]] == list(range(300))
+        labels = np.concatenate([piece["label"] for piece in pieces])
+        assert labels.tolist() == model.predict(rows[FEATURES].to_numpy()).tolist()
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.5, 0.9])
+def test_a_threshold(described, good, threshold):
+    described()
+    good("fit", "sources.toml")
+    got = pd.read_csv(io.StringIO(good("predict", "model.json", "rows.parquet", "--threshold", threshold)))
+    assert ((got["label"] == "well") == (got["probability_well"] >= threshold)).all()
+    assert got["label"].nunique() == 2
+
+
+def test_thresholds_that_cannot_be(described, uneven_in):
+    described('loss = "hinge"', crowd='{ kind = "exact" }')
+    assert uneven_in("fit", "sources.toml").returncode == 0
+    done = uneven_in("predict", "model.json", "rows.parquet", "--threshold", 0.5)
+    assert "--threshold must be left out for a model without the probabilities of two classes" in done.stderr
+    described()
+    assert uneven_in("fit", "sources.toml").returncode == 0
+    done = uneven_in("predict", "model.json", "rows.parquet", "--threshold", 1.5)
+    assert (done.returncode, "--threshold must be a number in" in done.stderr) == (2, True)
+
+
+def test_a_changed_model_is_refused(folder, described, good, uneven_in):
+    described()
+    good("fit", "sources.toml")
+    values = json.loads((folder / "model.json").read_text())
+    values["intercept"] = [3.0]
+    (folder / "model.json").write_text(json.dumps(values))
+    done = uneven_in("predict", "model.json", "rows.parquet")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "model.json must be a model as it was saved, got one whose content was changed since" in done.stderr

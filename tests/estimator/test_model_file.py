@@ -13,7 +13,8 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     X, _, observed, source = uneven_labels()
     noise = {"expert": LocalPrivacy(8.0), "crowd": FlippedLabels(0.35)}
     names = np.array(["no", "yes"])
-    clf = UnevenClassifier(noise, random_state=0, row_norm=5.0, ledger=Ledger()).fit(X, names[observed], source=source)
+    clf = UnevenClassifier(noise, random_state=0, row_norm=5.0, ledger=Ledger(), classes=names)
+    clf.fit(X, names[observed], source=source)
     clf.save(tmp_path / "model.json")
     again = UnevenClassifier.load(tmp_path / "model.json")
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Problem
+from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Problem, SitePrivacy
 from uneven.noise import noise_from_dict
 from uneven.problem import RADII
 
@@ -20,8 +20,11 @@ NOISES = [
     LocalPrivacy(epsilon=4.0, mechanism="quiet"),
     LocalPrivacy(epsilon=1.5, mechanism="quiet", activity=0.2),
     LocalPrivacy(epsilon=0.7, mechanism="quiet"),
+    SitePrivacy(epsilon=4.0),
+    SitePrivacy(epsilon=0.7),
     FlippedLabels(rate=0.0),
     FlippedLabels(rate=0.3),
+    FlippedLabels(rate=(0.1, 0.35)),
     LabelPrivacy(epsilon=0.8),
     LabelPrivacy(epsilon=4.0),
     AdditiveNoise(variance=3.0),
@@ -85,7 +88,8 @@ def test_unbiased_and_inside_the_stated_moments(noise, problem):
 
     spread = ((G - truth) ** 2).sum(axis=1)
     error = spread.std() / np.sqrt(DRAWS)
-    assert spread.mean() <= noise.row_energy(problem) / problem.batch_size + 4 * error
+    rows = problem.batch_size
+    assert spread.mean() <= noise.row_energy(problem) / rows + noise.batch_energy(problem) / rows**2 + 4 * error
     lengths = np.linalg.norm(noise.row_gradients(problem, w, X, y), axis=1) / problem.gradient_norm
     if lengths.mean() <= getattr(noise, "activity", np.inf) or noise.planned_energy(problem) == noise.row_energy(
         problem
@@ -118,9 +122,12 @@ def test_moments_shrink_with_the_batch_as_stated(noise, radius):
         problem = Problem(n_features=10, alpha=0.01, batch_size=1, radius=radius, clip=clip)
         (low1, high1), (low9, high9) = noise.second_moment(problem, rows=1), noise.second_moment(problem, rows=9)
         assert 0 <= low9 <= high9 <= high1
-        assert low9 == pytest.approx(low1 / 9)
-        assert high9 - problem.signal == pytest.approx((high1 - problem.signal) / 9)
-        assert noise.variance_bound(problem, rows=9) == pytest.approx(noise.variance_bound(problem, rows=1) / 9)
+        once = noise.batch_energy(problem)  # in 9 rows it is divided by 81
+        assert (once > 0) == noise.once_a_batch
+        assert low9 == pytest.approx((low1 - once) / 9 + once / 81)
+        assert high9 - problem.signal == pytest.approx((high1 - problem.signal - once) / 9 + once / 81)
+        alone = noise.variance_bound(problem, rows=1)
+        assert noise.variance_bound(problem, rows=9) == pytest.approx((alone - once) / 9 + once / 81)
 
 
 @every_noise
@@ -149,7 +156,9 @@ def test_round_trip_through_json(noise):
 
 @every_noise
 def test_privacy_is_stated_by_private_noises_only(noise):
-    assert noise.epsilon_per_row == (noise.epsilon if isinstance(noise, LocalPrivacy | LabelPrivacy) else None)
+    private = isinstance(noise, LocalPrivacy | SitePrivacy | LabelPrivacy)
+    assert noise.epsilon_per_row == (noise.epsilon if private else None)
+    assert (noise.promise is not None) == isinstance(noise, LocalPrivacy | SitePrivacy)
 
 
 @every_noise

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from uneven import Exact, FlippedLabels, Problem
+from uneven import Exact, FlippedLabels, Problem, surrogate_objective
 from uneven.losses import LOSSES
 from uneven.theory import rcn_second_moment
 
@@ -19,6 +19,54 @@ def test_mean_over_flips_is_the_clean_gradient(loss, rate, cap):
     mean = (1 - rate) * noise.slope(loss, MARGINS, cap) - rate * noise.slope(loss, -MARGINS, cap)
     # Terms of size 1/(1-2σ) cancel, and rounding grows with them.
     np.testing.assert_allclose(mean, loss.slope(MARGINS, cap), atol=4e-16 / (1 - 2 * rate) ** 2)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("rates", [(0.0, 0.3), (0.4, 0.1), (0.7, 0.2)])
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_mean_over_unequal_flips_is_the_clean_gradient(loss, rates, label):
+    """A true label y stays with probability 1 - ρy: (1-ρy)s̃(m; y) - ρy·s̃(-m; -y) = ℓ'(m), for either label."""
+    noise, own = FlippedLabels(rates), rates[0] if label > 0 else rates[1]
+    stays, turns = (noise.slope(loss, sign * MARGINS, 0.5, sign * label) for sign in (1.0, -1.0))
+    np.testing.assert_allclose((1 - own) * stays - own * turns, loss.slope(MARGINS, 0.5), atol=1e-13)
+
+
+def test_the_surrogate_objective_of_unequal_flips_is_what_is_descended():
+    rng, problem, rates = np.random.default_rng(0), Problem(3, 0.1, 5), (0.3, 0.05)
+    X, w = rng.uniform(-0.5, 0.5, (40, 3)), rng.normal(size=3)
+    y, h = np.where(rng.random(40) < 0.4, 1.0, -1.0), 1e-6
+    up, down = (surrogate_objective(problem, w + sign * h * np.eye(3), X, y, rates) for sign in (1, -1))
+    descended = FlippedLabels(rates).row_gradients(problem, w, X, y).mean(axis=0) + 0.1 * w
+    np.testing.assert_allclose((up - down) / (2 * h), descended, atol=1e-8)
+
+
+def test_two_equal_rates_are_one():
+    problem, rng = Problem(n_features=4, alpha=0.1, batch_size=3), np.random.default_rng(0)
+    one, two = FlippedLabels(0.2), FlippedLabels((0.2, 0.2))
+    assert one.second_moment(problem) == two.second_moment(problem)
+    X, y, w = rng.uniform(-0.5, 0.5, (9, 4)), np.where(rng.random(9) < 0.5, 1.0, -1.0), rng.normal(size=4)
+    np.testing.assert_array_equal(one.row_gradients(problem, w, X, y), two.row_gradients(problem, w, X, y))
+
+
+def test_each_label_is_flipped_at_its_own_rate():
+    rng, n = np.random.default_rng(0), 100_000
+    for label, rate in ((1.0, 0.05), (-1.0, 0.3)):
+        flipped = (FlippedLabels((0.05, 0.3)).corrupt(np.full(n, label), rng) == -label).mean()
+        assert abs(flipped - rate) < 4 * np.sqrt(rate * (1 - rate) / n)
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ((0.1,), "rate must be a number or two, of positive and of negative labels; got"),
+        ((0.6, 0.4), r"rate must have two numbers with a sum below 1, or labels tell nothing; got \(0.6, 0.4\)"),
+        ((-0.1, 0.4), "rate of positive labels must be .* got -0.1"),
+        ((0.1, "b"), "rate of negative labels must be .* got 'b'"),
+    ],
+)
+def test_bad_pairs(rate, words):
+    with pytest.raises(ValueError, match=words):
+        FlippedLabels(rate)
 
 
 def test_without_the_correction_it_is_not():

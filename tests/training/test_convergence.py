@@ -180,3 +180,19 @@ def test_a_fit_of_files_says_that_it_converged(tmp_path):
     )
     (note, *_) = train_files(read_sources(tmp_path / "sources.toml")).trained.notes
     assert note.startswith("Learned to convergence")
+
+
+def test_unequal_flips_are_learned_away():
+    """Positives flipped at 0.4 and negatives at 0.05: the answer is near that of true labels, and one rate's is not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 4))
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0] + rng.logistic(size=60_000) > 0, 1, 0)
+    noise = uneven.FlippedLabels((0.4, 0.05))
+    seen = np.where(noise.corrupt(2.0 * y - 1.0, rng) > 0, 1, 0)
+    exact = uneven.UnevenClassifier(alpha=1e-4).fit(X, y)
+    two, one = (uneven.UnevenClassifier(kind, alpha=1e-4).fit(X, seen) for kind in (noise, uneven.FlippedLabels(0.225)))
+    # The surrogate's slopes are up to 2.5 times as long: so is the standard error, 0.01 for true labels.
+    np.testing.assert_allclose(two.coef_, exact.coef_, atol=4 * 2.5 * 0.01)
+    np.testing.assert_allclose(two.intercept_, exact.intercept_, atol=4 * 2.5 * 0.01)
+    assert abs(one.intercept_[0] - exact.intercept_[0]) > 0.4
+    assert two.flip_rates_ == {"data": (0.4, 0.05)}

@@ -12,7 +12,7 @@ from uneven.training import scan
 from uneven.training.files import FileRows, train_files
 
 PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"))
-OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0))
+OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0), uneven.FlippedLabels((0.1, 0.3)))
 
 
 def draw_case(seed):
@@ -36,6 +36,7 @@ def draw_case(seed):
         "row_norm": [2.5, "auto"][rng.integers(2)],
         "passes": int(rng.integers(1, 4)),
         "budget": 100.0,
+        "classes": np.unique(y).tolist(),
     }
     if settings["strategy"] == "precision":
         settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
@@ -96,10 +97,11 @@ def test_rows_with_their_own_noise_and_ids(tmp_path, key):
     levels = rng.choice([0.1, 0.2, 0.4], size=len(y))
     ids = rng.permutation(len(y))
     ledgers = uneven.Ledger(), uneven.Ledger()
-    clf = uneven.UnevenClassifier(random_state=1, ledger=ledgers[0], row_norm=4.0)
+    stated = {"row_norm": 4.0, "classes": ["ill", "well"]}
+    clf = uneven.UnevenClassifier(random_state=1, ledger=ledgers[0], **stated)
     with pytest.warns(UserWarning, match="were shrunk"):
         clf.fit(X, y, source=source, row_id=ids, **{key: levels})
-    file = write_files(tmp_path, X, y, source, {}, {"row_norm": 4.0}, own=(levels, key), number=(ids, "id"))
+    file = write_files(tmp_path, X, y, source, {}, stated, own=(levels, key), number=(ids, "id"))
     check_same(train_files(file, seed=1, ledger=ledgers[1]), clf)
     assert ledgers[0].sources() == ledgers[1].sources()
     for name in ledgers[0].sources():
@@ -114,10 +116,12 @@ def test_one_file_whose_rows_name_their_sources(tmp_path):
     pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(site=source, y=y).to_parquet(
         tmp_path / "all.parquet"
     )
-    head = 'label = "y"\nrow_norm = 50.0\ndata = "all.parquet"\nsource_column = "site"\n'
+    head = 'label = "y"\nclasses = ["ill", "well"]\nrow_norm = 50.0\ndata = "all.parquet"\nsource_column = "site"\n'
     tables = [f'[[source]]\nname = "{n}"\nnoise = {toml_value(one.to_dict())}\n' for n, one in noise.items()]
     (tmp_path / "sources.toml").write_text(head + "".join(tables))
-    clf = uneven.UnevenClassifier(noise, random_state=2, row_norm=50.0).fit(X, y, source=source)
+    clf = uneven.UnevenClassifier(noise, random_state=2, row_norm=50.0, classes=["ill", "well"]).fit(
+        X, y, source=source
+    )
     check_same(train_files(read_sources(tmp_path / "sources.toml"), seed=2), clf)
     names, counts = np.unique(source, return_counts=True)
     described = read_sources(tmp_path / "sources.toml").described()
@@ -133,12 +137,13 @@ def test_a_line_search_with_validation_rows(tmp_path):
     names = np.unique(source)[:2]
     mine = np.isin(source, names)
     X, y, source = X[mine], y[mine], source[mine]
+    aside = X[::3] / 2, y[::3]  # other rows: those learned from are refused
     noise = {names[0]: uneven.LocalPrivacy(10.0), names[1]: uneven.LocalPrivacy(1.0)}
-    settings = {"strategy": "two-rates", "line_search": 3, "budget": 30.0}
+    settings = {"strategy": "two-rates", "line_search": 3, "budget": 30.0, "classes": ["ill", "well"]}
     clf = uneven.UnevenClassifier(noise, random_state=4, **settings)
-    clf.fit(X, y, source=source, validation=(X[:100], y[:100]))
+    clf.fit(X, y, source=source, validation=aside)
     file = write_files(tmp_path, X, y, source, noise, settings)
-    held_out = pd.DataFrame(X[:100], columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y[:100])
+    held_out = pd.DataFrame(aside[0], columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=aside[1])
     held_out.to_csv(tmp_path / "validation.csv", index=False)
     validation = uneven.io.open_table(tmp_path / "validation.csv")
     check_same(train_files(file, seed=4, validation=validation), clf)
@@ -148,7 +153,9 @@ def test_a_line_search_with_validation_rows(tmp_path):
 def test_a_csv_is_read_at_most_twice(tmp_path, monkeypatch, held, readings):
     """Once where its rows are held from the first reading, and once more to learn where they are not."""
     X, y, source, noise, _ = draw_case(7)
-    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "strategy": "precision"})
+    file = write_files(
+        tmp_path, X, y, source, noise, {"row_norm": 9.0, "strategy": "precision", "classes": ["ill", "well"]}
+    )
     opened, real = [], delimited._opened
 
     def count(path, *rest):
@@ -163,7 +170,8 @@ def test_a_csv_is_read_at_most_twice(tmp_path, monkeypatch, held, readings):
 def test_streamed_rows_are_the_rows_that_are_held(tmp_path):
     """One block per source: even the order of the rows is the same, so nothing but rounding of sums may differ."""
     X, y, source, noise, _ = draw_case(9)
-    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 9.0, "passes": 2, "strategy": "precision"})
+    settings = {"row_norm": 9.0, "passes": 2, "strategy": "precision", "classes": ["ill", "well"]}
+    file = write_files(tmp_path, X, y, source, noise, settings)
     held, streamed = (train_files(file, seed=0, held_bytes=size).model for size in (scan.HELD_BYTES, 0))
     np.testing.assert_array_equal(held.coef, streamed.coef)
 

@@ -1,6 +1,7 @@
 """Sources without privacy as the anchor of a fit.
 
 rows        rows that may be read again and again
-solver      their weighted objective, minimised to convergence
+objective   their weighted objective and its derivatives
+solver      minimises it to convergence
 strength    alpha="auto", by cross-validation
 """

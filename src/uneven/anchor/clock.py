@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.theory.anchor import theorem_d_gain
+from uneven.theory.anchor import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
 
@@ -94,6 +94,18 @@ def expected_excess(coordinates: Coordinates, clock: float) -> float:
     bias = k * coordinates.clip_shift / coordinates.curvature
     H = coordinates.hessian
     return float((np.sum(H * error_covariance(coordinates, clock)) + bias @ H @ bias) / 2.0)
+
+
+def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:
+    """Expected excess after so many steps of that precision 1/σ², none longer than the longest: step by step.
+
+    Without the limit it is `expected_excess` at the clock steps·precision, but for what clipping does.
+    """
+    v, h, error = coordinates.variance, coordinates.curvature, coordinates.variance
+    for step in range(1, steps + 1):
+        eta = np.minimum(theorem_d_steps(v, h, precision, step * precision), coordinates.longest_step)
+        error = (1.0 - eta * h) ** 2 * error + eta**2 / precision
+    return float(np.diag(coordinates.hessian) @ error / 2.0)
 
 
 def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> Coordinates:

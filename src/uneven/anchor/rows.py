@@ -55,6 +55,11 @@ class PublicRows:
         """σ, the share of labels that are flipped."""
         return self.noise.known_rate if isinstance(self.noise, FlippedLabels) else 0.0
 
+    @property
+    def flip_skew(self) -> float:
+        """(a-b)/2, where positive labels are flipped at a and negative ones at b."""
+        return self.noise.skew if isinstance(self.noise, FlippedLabels) else 0.0
+
     def sample(self, share: float, seed: int = 0) -> PublicRows | None:
         """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""
         rng, kept = np.random.default_rng(seed), []

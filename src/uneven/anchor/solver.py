@@ -14,11 +14,11 @@ readings of the rows are for a gradient alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,18 +26,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
-from uneven import checks
-from uneven.anchor.rows import EXACT, PublicRows, join_sources
-from uneven.losses import Loss
-from uneven.matrices import is_sparse
-from uneven.noise import Noise
+from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point
+from uneven.anchor.rows import PublicRows
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
-Curvature = Literal["none", "diagonal", "full"]
 
-TOLERANCE = 1e-6
-"""Promised distance of f from its minimum, relative to it."""
 
 AIM = 1e-2 * TOLERANCE
 """Estimated distance at which to stop: the estimate comes from a model of the Hessian."""
@@ -46,11 +40,8 @@ DENSE_COLUMNS = 2000
 """Columns up to which a Hessian is kept and factorised."""
 
 SAMPLE_ROWS = 20_000
-SMALL_ROWS, JOINED_ROWS = 5_000, 50_000
-"""Sources of at most the first number of rows are read as one, where they have no more than the second together."""
 
 MOST_READINGS = 300
-BLOCK_BYTES = 1 << 21
 HINGE_WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of the hinge's kink, one after the other; f is off by at most half the last."""
 
@@ -120,7 +111,7 @@ def solve(
     >>> solve(Problem(n_features=1, alpha=1e-9, batch_size=1), [rows]).weights.round(4).tolist()  # log 2
     [0.6931]
     """
-    f = _Objective.of(problem, rows, penalty)
+    f = Objective.of(problem, rows, penalty)
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
@@ -140,16 +131,6 @@ def solve(
     )
 
 
-def source_weight(noise: Noise, problem: Problem) -> float:
-    """c, what a row of this noise counts beside an exact one: C² over the energy of its gradient.
-
-    >>> from uneven.noise import FlippedLabels
-    >>> round(source_weight(FlippedLabels(0.3), Problem(25, 1e-3, 50)), 4)  # (1-2σ)²
-    0.16
-    """
-    return EXACT.row_energy(problem) / noise.row_energy(problem)
-
-
 @cache
 def _threads() -> Any:
     return ThreadpoolController()
@@ -166,167 +147,14 @@ def _kind(columns: int) -> Curvature:
 
 
 @dataclass(frozen=True)
-class _Point:
-    """f and its derivatives at some weights."""
-
-    weights: Array
-    value: float
-    gradient: Array
-    hessian: Array | None
-    scale: float
-    """What relative errors of f are relative to: |f|, or next to nothing of f(0) where that is less."""
-
-
-@dataclass(frozen=True)
 class _Found:
-    point: _Point
+    point: Point
     excess: float
     readings: int
     model: Callable[[Array], Array] | None = None
 
 
-@dataclass(frozen=True)
-class _Objective:
-    """f, read from the rows each time it is asked for."""
-
-    loss: Loss
-    ridge: Array
-    """α·p."""
-    sources: tuple[tuple[PublicRows, float], ...]
-    """Each with the weight c of its rows."""
-    parts: tuple[_Part, ...] = ()
-    """The same rows, small sources joined: a call for each of 200 workers would take longer than the sums."""
-    width: float = 0.0
-    """Of the parabola in place of the hinge's kink."""
-
-    @classmethod
-    def of(cls, problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None) -> _Objective:
-        if not rows:
-            raise ValueError("rows must have at least one source, got none")
-        d, loss = problem.n_features, problem.loss_function
-        factors = np.ones(d) if penalty is None else np.asarray(penalty, dtype=np.float64)
-        if factors.shape != (d,) or not (np.isfinite(factors) & (factors >= 0)).all():
-            raise ValueError(f"penalty must have {d} finite factors of at least 0, got {checks.shown(penalty)}")
-        flips = any(source.flip_rate > 0 for source in rows)
-        if flips and loss.name == "hinge":
-            raise ValueError("loss must be 'logistic' with flipped labels, whose hinge is not convex; got 'hinge'")
-        if flips or loss.name == "linear":
-            factors = np.maximum(factors, 1.0)
-        weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
-        return cls(loss, problem.alpha * factors, weighted, _join(weighted, loss))
-
-    @property
-    def count(self) -> int:
-        return sum(source.count for source, _ in self.sources)
-
-    def sample(self, share: float) -> _Objective | None:
-        """f of a sample of the rows, held in memory."""
-        drawn = [(source.sample(share), weight) for source, weight in self.sources]
-        kept = tuple((source, weight) for source, weight in drawn if source is not None)
-        return replace(self, sources=kept, parts=_join(kept, self.loss)) if kept else None
-
-    def at(self, w: Array, curvature: Curvature = "none") -> _Point:
-        """Read all rows once."""
-        d = len(w)
-        value, total, gradient = 0.0, 0.0, np.zeros(d)
-        hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
-        for part in self.parts:
-            first = 0
-            for X, y in _blocks(part.rows, d):
-                rows = slice(first, first := first + len(y))
-                weight, tilt = part.weight[rows], part.tilt[rows]
-                margins = y * (X @ w)
-                losses, slopes, bends = self.loss.terms(margins, self.width)
-                total += float(weight.sum())
-                if part.joined:
-                    value += float(weight @ (self.loss.value(margins) - tilt * margins))
-                else:
-                    value += float(weight[0] * (losses - tilt[0] * margins.sum()))
-                gradient += X.T @ (weight * y * (slopes - tilt))
-                if hessian is not None:
-                    _add_curvature(hessian, X, weight * bends)
-        pull = self.ridge * w
-        if hessian is not None:
-            hessian /= total
-            hessian[np.diag_indices(d) if curvature == "full" else slice(None)] += self.ridge
-        value = value / total + float(pull @ w) / 2.0
-        scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
-        return _Point(w, value, gradient / total + pull, hessian, scale)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Rows of one source or of several, each with its weight c and the tilt σ/(1-2σ) of its surrogate."""
-
-    rows: PublicRows
-    weight: Array
-    tilt: Array
-    joined: bool = False
-
-
-def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> tuple[_Part, ...]:
-    """Parts to read: small sources as one, in memory, if they are many and small together."""
-    small = [one for one in sources if one[0].count <= SMALL_ROWS]
-    if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
-        return tuple(_part([one], loss) for one in sources)
-    return (*(_part([one], loss) for one in sources if one[0].count > SMALL_ROWS), _part(small, loss))
-
-
-def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> _Part:
-    counts = [source.count for source, _ in sources]
-    factor = 2.0 if loss.name == "linear" else 1.0
-    tilts = [factor * source.flip_rate / (1.0 - 2.0 * source.flip_rate) for source, _ in sources]
-    if len(sources) == 1:  # as many rows as there may be: no array of their number
-        (rows, weight), count = sources[0], (counts[0],)
-        return _Part(rows, np.broadcast_to(weight, count), np.broadcast_to(tilts[0], count))
-    rows = join_sources([source for source, _ in sources])
-    if rows.count != sum(counts):
-        _refuse_count(rows.count, sum(counts))
-    return _Part(rows, np.repeat([weight for _, weight in sources], counts), np.repeat(tilts, counts), True)
-
-
-def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
-    """Rows in blocks of float64 that fit the cache; a dense block is overwritten by the next."""
-    step, seen = max(64, BLOCK_BYTES // (8 * d)), 0
-    buffer: Array | None = None
-    for X, y in source.pieces():
-        labels = np.asarray(y, dtype=np.float64)
-        if X.ndim != 2 or X.shape != (len(labels), d):
-            raise ValueError(f"X must have shape ({len(labels)}, {d}), a row for each label, got {X.shape}")
-        if not (np.abs(labels) == 1.0).all():
-            raise ValueError("y must hold the labels -1 and 1 only, got others")
-        seen += len(labels)
-        if seen > source.count:
-            _refuse_count(seen, source.count)
-        if is_sparse(X):
-            yield X, labels
-            continue
-        buffer = np.empty((step, d)) if buffer is None else buffer
-        for start in range(0, len(labels), step):
-            part = X[start : start + step]
-            buffer[: len(part)] = part
-            yield buffer[: len(part)], labels[start : start + step]
-    if seen != source.count:
-        _refuse_count(seen, source.count)
-
-
-def _refuse_count(seen: int, count: int) -> NoReturn:
-    raise ValueError(f"count must be the number of rows in pieces, {seen}, got {count}")
-
-
-def _add_curvature(hessian: Array, X: Any, bends: Array) -> None:
-    """Add Xᵀ·diag(bends)·X, or its diagonal; a dense X is overwritten."""
-    if hessian.ndim == 1:
-        hessian += X.multiply(X).T @ bends if is_sparse(X) else bends @ X**2
-    elif is_sparse(X):
-        scaled = X.multiply(np.sqrt(bends)[:, None]).tocsr()
-        hessian += (scaled.T @ scaled).toarray()
-    else:
-        X *= np.sqrt(bends)[:, None]
-        hessian += X.T @ X
-
-
-def _newton_from_sample(f: _Objective, w: Array, cold: bool) -> _Found:
+def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
     """Newton's method, first on a sample if the rows are many."""
     *before, last = HINGE_WIDTHS if f.loss.name == "hinge" else (0.0,)
     wanted, readings, model = max(SAMPLE_ROWS, 10 * len(w)), 0, None
@@ -340,7 +168,7 @@ def _newton_from_sample(f: _Objective, w: Array, cold: bool) -> _Found:
     return replace(found, readings=readings + found.readings)
 
 
-def _newton(f: _Objective, w: Array, model: Callable[[Array], Array] | None) -> _Found:
+def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
@@ -382,7 +210,7 @@ def _inverse(hessian: Array | None) -> Callable[[Array], Array]:
     return lambda g: np.asarray(g / scale / scale / len(scale))
 
 
-def _quasi_newton(f: _Objective, w: Array) -> _Found:
+def _quasi_newton(f: Objective, w: Array) -> _Found:
     """L-BFGS with columns brought to one scale, begun anew until that no longer helps."""
     point, readings, excess = f.at(w, "diagonal"), 1, math.inf
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):

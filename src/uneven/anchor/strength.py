@@ -172,13 +172,13 @@ def _held_out(problem: Problem, held: Sequence[PublicRows], w: Array) -> Array:
     """Loss of each row; under flips, minus the log-likelihood of the label as observed.
 
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
-    likelihood of the flipped label, σ + (1-2σ)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
+    likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
     losses = []
     for source in held:
         X, y = next(iter(source.pieces()))
         margins, rate = y * (X @ w), source.flip_rate
-        likelihood = rate + (1.0 - 2.0 * rate) * expit(margins)
+        likelihood = rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)
         losses.append(-np.log(likelihood) if rate else problem.loss_function.value(margins))
     return np.concatenate(losses)
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.objective import source_weight
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
-from uneven.anchor.solver import source_weight
 from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
@@ -60,14 +60,21 @@ class Verdict:
 
 
 def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
-    """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release)."""
-    return lambda activity: rows * problem.n_features / release_energy(noise, problem, activity)
+    """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
+
+    What is added once a batch is shared by its rows.
+    """
+    once = noise.batch_energy(problem) / problem.batch_size
+    return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)
 
 
 def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     """Energy of one row's release where gradients are `activity` times the clip long on average."""
+    share, square = min(max(activity, 0.0), 1.0), problem.gradient_norm**2
+    if noise.once_a_batch:
+        return square * share  # no noise of its own, and E‖g‖² ≤ C²·activity
     if isinstance(noise, LocalPrivacy) and noise.by_direction:
-        return problem.gradient_norm**2 * noise.calibration(problem.n_features).energy(min(max(activity, 0.0), 1.0))
+        return square * noise.calibration(problem.n_features).energy(share)
     return noise.row_energy(problem)
 
 

@@ -12,6 +12,6 @@ below it says only that these inputs and these events did not show more.
 
 from uneven.audit.auditing import Audit, audit
 from uneven.audit.drawing import DRAWN_BY
-from uneven.audit.table import audit_all
+from uneven.audit.table import AUDITED, audit_all
 
-__all__ = ["DRAWN_BY", "Audit", "audit", "audit_all"]
+__all__ = ["AUDITED", "DRAWN_BY", "Audit", "audit", "audit_all"]

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from uneven import checks
-from uneven.audit.drawing import DRAWN_BY, Draw, Releases, by_engine, by_release, pieces
+from uneven.audit.drawing import (
+    DRAWN_BY,
+    Draw,
+    Releases,
+    by_batches,
+    by_engine,
+    by_engine_batches,
+    by_release,
+    pieces,
+)
 from uneven.audit.events import DIGITS, Event, best_event, log_ratio_bound, statistics
-from uneven.audit.pairs import Pair, pairs_in
+from uneven.audit.pairs import Pair, Split, neighbouring_batches, pairs_in, split_in_order
 from uneven.engine import checked_seed, generator
 from uneven.noise import Noise
 from uneven.noise.base import Array
@@ -84,6 +93,7 @@ def audit(
     draws: int = 1_000_000,
     confidence: float = 0.99,
     drawn_by: str = "release",
+    split: Split = split_in_order,
     seed: int | None = None,
 ) -> Audit:
     """Lower bound on ε from releases alone: log(p̲/q̄) for the event that tells two inputs apart best.
@@ -104,7 +114,10 @@ def audit(
     confidence : float
         The bound exceeds the true ε with probability 1 - confidence at most.
     drawn_by : {"release", "engine"}
-        Audit the noise's own `release`, or the compiled step that `uneven.fit` takes.
+        Audit the noise's own `release`, or the compiled step that `uneven.fit` takes. Noise that is drawn once a batch
+        is audited by the sums of batches, of data sets that differ in one row.
+    split : callable
+        For such noise: how rows are split into batches, given their labels.
     seed : int or None
         None draws as a private run does, from the operating system's randomness.
 
@@ -125,9 +138,12 @@ def audit(
     checks.within("confidence", confidence, 0.5, 1.0)
     problem = Problem(n_features, alpha=1e-3, batch_size=1, clip=clip)
     rng = generator(checked_seed(seed), 0, "audit", "noise")
-    bound, pair, event = _look_and_test(_drawing(noise, problem, drawn_by), problem.n_features, draws, confidence, rng)
+    once = bool(getattr(noise, "once_a_batch", False))
+    pairs = neighbouring_batches(problem.n_features, split) if once else pairs_in(problem.n_features)
+    draw = _drawing(noise, problem, drawn_by, pairs[0].batches if once else None)
+    bound, pair, event = _look_and_test(draw, pairs, draws, confidence, rng)
     return Audit(
-        mechanism=str(getattr(noise, "mechanism", type(noise).__name__)),
+        mechanism=str(getattr(noise, "mechanism", getattr(noise, "kind", type(noise).__name__))),
         drawn_by=drawn_by,
         n_features=problem.n_features,
         clip=problem.gradient_norm,
@@ -151,20 +167,23 @@ def _checked_epsilon(noise: Releases) -> float:
     return checks.positive("epsilon_per_row of the noise", epsilon)
 
 
-def _drawing(noise: Releases, problem: Problem, drawn_by: str) -> Draw:
+def _drawing(noise: Releases, problem: Problem, drawn_by: str, batches: int | None) -> Draw:
+    """How releases are drawn: of rows, or of so many batches."""
     if checks.one_of("drawn_by", drawn_by, DRAWN_BY) == "release":
-        return by_release(noise, problem)
-    draw = by_engine(noise, problem) if isinstance(noise, Noise) else None
+        return by_release(noise, problem) if batches is None else by_batches(noise, problem, batches)  # type: ignore[arg-type]
+    draw = None
+    if isinstance(noise, Noise):
+        draw = by_engine(noise, problem) if batches is None else by_engine_batches(noise, problem, batches)
     if draw is None:
         raise ValueError(f"drawn_by must be 'release' for {checks.shown(noise)}, which has no compiled form")
     return draw
 
 
 def _look_and_test(
-    draw: Draw, d: int, draws: int, confidence: float, rng: np.random.Generator
+    draw: Draw, pairs: Sequence[Pair], draws: int, confidence: float, rng: np.random.Generator
 ) -> tuple[float, Pair, Event]:
     """Choose the pair and the event on one half of the draws, count it on the other."""
-    pairs, half = pairs_in(d), draws // 2
+    half, d = draws // 2, len(pairs[0].one)
     each, tested = max(1, half // (2 * len(pairs))), half // 2
     looks = [(*_look(draw, pair, each, tested, confidence, rng), pair) for pair in pairs]
     _, event, pair = max(looks, key=lambda look: look[0])

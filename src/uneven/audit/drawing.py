@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
+from uneven.audit.pairs import BATCH
 from uneven.engine import NO_GROUP, Task, kernels
 from uneven.noise import Noise
 from uneven.noise.base import Array
@@ -22,6 +23,13 @@ NUMBERS = 1 << 20
 
 Draw = Callable[[Array, int, np.random.Generator], Array]
 """An input of norm at most 1, how many releases of it, and a generator; returns them in units of C, shape (n, d)."""
+
+
+class Sums(Protocol):
+    """A release of sums of batches."""
+
+    def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
+        """Release the sum of gradients of norm at most `bound`."""
 
 
 class Releases(Protocol):
@@ -57,13 +65,40 @@ def _released(noise: Releases, gradients: Array, bound: float, rng: np.random.Ge
     return released
 
 
-def by_engine(noise: Noise, problem: Problem) -> Draw | None:
-    """Draw by the engine's compiled step on a batch of one row; None if the noise has no compiled form.
+def by_batches(noise: Sums, problem: Problem, batches: int) -> Draw:
+    """Draw by the noise's own `release_sum`, batch by batch: what leaves a site. The input is the sums of the batches.
+
+    Only the sum of a batch matters, so its rows are taken to be alike.
+    """
+    bound = problem.gradient_norm
+
+    def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
+        rows = [np.tile(bound * total / BATCH, (BATCH, 1)) for total in np.split(v, batches)]
+        released = [[noise.release_sum(batch, bound, rng) for batch in rows] for _ in range(count)]
+        return np.array(released).reshape(count, -1) / bound
+
+    return draw
+
+
+def by_engine_batches(noise: Noise, problem: Problem, batches: int) -> Draw | None:
+    """The same by the engine's compiled step, on each batch from w = 0; None if the noise has no compiled form."""
+    draw_one = by_engine(noise, problem, BATCH)
+    if draw_one is None:
+        return None
+
+    def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
+        return np.hstack([draw_one(total, count, rng) for total in np.split(v, batches)])
+
+    return draw
+
+
+def by_engine(noise: Noise, problem: Problem, size: int = 1) -> Draw | None:
+    """Draw by the engine's compiled step on a batch of `size` rows alike; None if the noise has no compiled form.
 
     From w = 0 a step of size 1 on the linear loss moves w by minus the released gradient. A row of norm 1 has gradients
     of norm 1 there, so that a smaller C is the engine's own clip at work.
     """
-    one_row = Problem(problem.n_features, 1e-18, 1, "linear", "paper", problem.clip)
+    one_row = Problem(problem.n_features, 1e-18, size, "linear", "paper", problem.clip)
     bound = one_row.gradient_norm
     task = Task(one_row, ("audited",), (noise,), (noise.moment("upper", one_row),), Rate(1.0))
     spec, sources = kernels.spec_of(task), kernels.sources_of(task)
@@ -71,12 +106,13 @@ def by_engine(noise: Noise, problem: Problem) -> Draw | None:
         return None
 
     def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
+        v = v / size
         full = np.linalg.norm(v) > 1.0 - 1e-9
-        row = np.asarray(v if full else bound * v, dtype=np.float32)[None, :]
-        rows = row, np.array([-1.0]), NO_GROUP, kernels.squares_of(row)
+        row = np.tile(np.asarray(v if full else bound * v, dtype=np.float32), (size, 1))
+        rows = row, np.full(size, -1.0), NO_GROUP, kernels.squares_of(row)
         released = np.empty((count, problem.n_features))
         _step_again(released, rows, sources, spec, rng)
-        return released / bound
+        return released * (size / bound)
 
     return draw
 

@@ -57,7 +57,7 @@ def statistics(pair: Pair) -> dict[str, Statistic]:
     >>> [asked[name](z).tolist() for name in ("length", "infinite (1) or NaN (2)")]
     [[2.0, 1e+100, 0.0], [0.0, 1.0, 2.0]]
     """
-    _, one, other = pair
+    _, one, other, batches = pair
     found: dict[str, Statistic] = {
         "side": lambda z: z @ (one - other),
         "nearer to one than to the other": lambda z: _norms(z - other) - _norms(z - one),
@@ -68,6 +68,12 @@ def statistics(pair: Pair) -> dict[str, Statistic]:
     }
     if abs(one @ other) < np.linalg.norm(one) * np.linalg.norm(other) * (1 - 1e-9):
         found["angle to the other"] = lambda z: (z @ other) / np.maximum(_norms(z), 1e-300)
+    if batches > 1:  # each with noise of its own, so that their likelihood ratios multiply
+        found["nearer, batch by batch"] = lambda z: (
+            (_norms((z - other).reshape(-1, len(one) // batches)) - _norms((z - one).reshape(-1, len(one) // batches)))
+            .reshape(-1, batches)
+            .sum(axis=1)
+        )
     return {name: _of_numbers(statistic) for name, statistic in found.items()} | {"infinite (1) or NaN (2)": _oddity}
 
 

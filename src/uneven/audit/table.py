@@ -13,12 +13,15 @@ from typing import NamedTuple
 from uneven import checks
 from uneven.audit.auditing import LEAST_DRAWS, Audit, audit
 from uneven.audit.drawing import Releases, by_engine
-from uneven.noise import LocalPrivacy, Noise
+from uneven.noise import LocalPrivacy, Noise, SitePrivacy
 from uneven.noise.privacy import MECHANISMS
 from uneven.problem import Problem
 
 SLOWER = 20
-"""A release by direction is an interpreted loop, the same that the engine compiles: it gets this much fewer draws."""
+"""A release by direction or of a batch is an interpreted loop: it gets this much fewer draws."""
+
+AUDITED = (*MECHANISMS, SitePrivacy.kind)
+"""Mechanisms that are audited by name."""
 
 Bar = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Makes a progress bar of a title and a total; it is called with each finished part of the total."""
@@ -34,7 +37,7 @@ class Line(NamedTuple):
 
 
 def audit_all(
-    mechanisms: Sequence[str] = MECHANISMS,
+    mechanisms: Sequence[str] = AUDITED,
     epsilons: Sequence[float] = (1.0, 3.0),
     dimensions: Sequence[int] = (1, 2, 25),
     *,
@@ -49,7 +52,8 @@ def audit_all(
     Parameters
     ----------
     mechanisms : list of str
-        ``"quiet"``, ``"privunit"``, ``"l2-laplace"``, or ``"module:Class"`` for another, called with ε.
+        ``"quiet"``, ``"privunit"``, ``"l2-laplace"``, ``"site-privacy"``, or ``"module:Class"`` for another, called
+        with ε.
     epsilons, dimensions : list of float, list of int
     clip : float or None
         Norm that gradients are bounded by; 1 if None.
@@ -103,21 +107,21 @@ def _make_mechanism(mechanism: str, epsilon: float) -> Releases:
     """Mechanism by its name, at that ε."""
     module, _, name = str(mechanism).partition(":")
     if not name:
-        checks.one_of("mechanism", mechanism, (*MECHANISMS, "module:Class"))
-        return LocalPrivacy(epsilon, mechanism)
+        checks.one_of("mechanism", mechanism, (*AUDITED, "module:Class"))
+        return SitePrivacy(epsilon) if mechanism == SitePrivacy.kind else LocalPrivacy(epsilon, mechanism)
     if "" not in sys.path:
         sys.path.insert(0, "")  # a module in the current folder, as for python -m
     try:
         made: Releases = getattr(import_module(module), name)(epsilon)
     except Exception as error:  # whatever goes wrong in another's code
-        accepted = f"{', '.join(MECHANISMS)} or a module:Class that takes epsilon"
+        accepted = f"{', '.join(AUDITED)} or a module:Class that takes epsilon"
         why = f"{type(error).__name__}: {error}" if module else "it names no module"
         raise ValueError(f"mechanism must be {accepted}, got {mechanism!r} ({why})") from error
     return made
 
 
 def _list_lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
-    interpreted = isinstance(noise, LocalPrivacy) and noise.by_direction
+    interpreted = isinstance(noise, SitePrivacy) or (isinstance(noise, LocalPrivacy) and noise.by_direction)
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
     if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
         yield Line(noise, d, "engine", draws)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from uneven.cli import (
     federate,
     fit,
     init,
+    ledger,
     plan,
     predict,
     reproduce,
@@ -66,6 +67,7 @@ app.command("studio")(studio.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
 app.command("beyond")(beyond.command)
+app.add_typer(ledger.app, name="ledger")
 
 
 def _print_version(asked: bool) -> None:
@@ -88,6 +90,7 @@ def _top(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; errors are one line on standard error, and the exit code says which kind."""
+    _say_warnings()
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -99,6 +102,23 @@ def main(arguments: list[str] | None = None) -> None:
         terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_warnings() -> None:
+    """Warnings about privacy as one line each, like every other note."""
+    import warnings
+
+    from uneven.cautions import PrivacyWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, PrivacyWarning):
+            terminal.note(str(message))
+        else:
+            usual(message, category, *rest, **more)
+
+    warnings.showwarning = show
 
 
 def _report(error: Exception) -> int:

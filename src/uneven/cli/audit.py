@@ -25,7 +25,8 @@ def command(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help="quiet, privunit, l2-laplace, or your own as module:Class, called with epsilon; may be repeated."
+            help="quiet, privunit, l2-laplace, site-privacy, or your own as module:Class, called with epsilon; may be "
+            "repeated."
         ),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Norm that gradients are bounded by. [1]")] = None,
@@ -35,15 +36,15 @@ def command(
     """Audit the private mechanisms: a lower bound on epsilon from millions of releases.
 
     Inputs that a release should hide are released again and again, by the code that sites and runs use; how well they
-    can be told apart bounds epsilon from below. Exits with 1 if a bound is above the stated epsilon.
+    can be told apart bounds epsilon from below. For site-privacy they are batches that differ in one row. Exits with 1
+    if a bound is above the stated epsilon.
 
     [bold]Example:[/] uneven audit --mechanism privunit --dimension 25 --epsilon 3
     """
-    from uneven.audit import audit_all
-    from uneven.noise.privacy import MECHANISMS
+    from uneven.audit import AUDITED, audit_all
 
     found = audit_all(
-        mechanisms=mechanism or MECHANISMS,
+        mechanisms=mechanism or AUDITED,
         epsilons=epsilon or (1.0, 3.0),
         dimensions=dimension or (1, 2, 25),
         clip=clip,

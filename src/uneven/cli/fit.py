@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from uneven.io import SourcesFile, Table
     from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
+    from uneven.training.quality import Scores
     from uneven.training.scaling import Scale
 
 PATH_POINTS = 80
@@ -46,6 +47,10 @@ def command(
     sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
+    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
+    runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
+    runs all steps.
+
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
     from dataclasses import replace
@@ -60,15 +65,14 @@ def command(
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
     file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
-    from uneven.ledger import Ledger
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
     def opened(path: Path | None) -> Table | None:
         return None if path is None else open_table(path, n_features=file.n_features)
 
-    book = None if ledger is None else Ledger(ledger)
-    before = _spent_before(book, file) if statement is not None else {}
     limit = file.settings.budget if budget is None else budget
+    book = _opened_ledger(ledger, limit)
+    before = _spent_before(book, file) if statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
@@ -92,6 +96,13 @@ def command(
         terminal.print_json({**_facts(trained), **written})
     else:
         typer.echo("\n".join(_words(trained, written)))
+
+
+def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
+    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    from uneven.ledger import Ledger
+
+    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
 def _make_report(trained: FileFit, file: SourcesFile) -> str:
@@ -121,15 +132,19 @@ def _make_statement(
 def _warn(trained: FileFit) -> None:
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    some = "some" if trained.model.settings.redact else ""
     for name, count in trained.trained.too_long.items():
         terminal.note(
-            f"{count:,} of {rows[name]:,} rows of {name!r} are longer than row_norm = {trained.scale.row_norm:g} and "
+            f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r} are longer than row_norm = "
+            f"{trained.scale.row_norm:g} and "
             "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
         )
 
 
 def _facts(trained: FileFit) -> dict[str, Any]:
     from dataclasses import asdict
+
+    from uneven.planner import list_promises
 
     model, plan = trained.model, trained.plan
     return {
@@ -146,11 +161,13 @@ def _facts(trained: FileFit) -> dict[str, Any]:
         "converged": list(plan.converged),
         "verdicts": {name: asdict(verdict) for name, verdict in plan.verdicts.items()},
         "notes": list(trained.trained.notes),
+        "batch_sizes": plan.batch_sizes,
+        "promises": list_promises(plan.sources, plan.other_promises()),
         "activity": {name: one._asdict() for name, one in trained.trained.activity.items()},
         "exchange": plan.exchange,
         "privacy_spent": model.privacy_spent,
         "simulated": trained.simulated,
-        "measures": [vars(one) for one in trained.measures],
+        "measures": [asdict(one) for one in trained.measures],
     }
 
 
@@ -158,6 +175,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     model = trained.model
     lines = [
+        _protection(trained),
         *_how(trained),
         f"It tells {terminal.listed(model.classes.tolist())} apart by {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
@@ -167,7 +185,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    lines += [_measured(one) for one in trained.measures]
+    lines += [line for one in trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
@@ -180,8 +198,26 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     return lines
 
 
+def _protection(trained: FileFit) -> str:
+    """Who is protected, and at what ε, and who is not."""
+    if trained.simulated:
+        return "Protected: nobody, because with a seed the noise can be repeated: this is a simulation."
+    used = [source for source in trained.plan.sources if source.name in trained.plan.order]
+    each = [
+        f"{source.name!r} at ε = {source.noise.epsilon_per_row:g}"
+        + ("" if source.noise.protects_features else " (labels only, NOT the features)")
+        for source in used
+        if source.noise.private
+    ]
+    others = [source.name for source in used if not source.noise.private]
+    protected = f"Protected: each row of {terminal.joined(each)}." if each else "Protected: nobody."
+    return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}."
+
+
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
+    from uneven.planner.text import describe_steps
+
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
     rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
@@ -196,7 +232,7 @@ def _how(trained: FileFit) -> list[str]:
         together = "all together" if plan.shuffled else "in this order"
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
-            f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {plan.problem.batch_size} rows, "
+            f"{describe_steps(plan)}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:
@@ -211,17 +247,49 @@ def _scale(scale: Scale) -> str:
 
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
+    from uneven.planner.text import describe_privacy
+
     spent = trained.model.privacy_spent
     if not spent:
         return []
-    each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+    shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
+    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
+    lines += describe_privacy(trained.plan)
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
     return lines
 
 
-def _measured(measure: Measure) -> str:
-    objective = "" if measure.objective is None else f", objective {measure.objective:.4f}"
-    return f"On {measure.which}: accuracy {measure.accuracy:.4f}{objective} ({measure.rows:,} rows)."
+def _measured(measure: Measure, trained: FileFit) -> list[str]:
+    """How the model does on some rows, beside what else could have been done."""
+    compared = measure.compared
+    objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
+    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({measure.rows:,} rows)."]
+    if measure.which.startswith("rows learned from"):
+        lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
+    lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]
+    return lines + [f"  {word}" for word in compared.words]
+
+
+def _why(measure: Measure, trained: FileFit) -> str:
+    """How many of the rows learned from were measured on, and why those."""
+    groups = trained.trained.groups
+    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    total = sum(rows[name] for name in trained.plan.order)
+    if measure.rows == total:
+        return f"all {total:,} of them"
+    whose = sum(rows[name] for name in trained.trained.sampled)
+    why = "" if whose == total else "those without privacy, because a measure on the others would be a release"
+    thin = "" if measure.rows == whose else f"evenly spaced among {whose:,}, which are enough"
+    return f"{measure.rows:,} of {total:,}: {', '.join(filter(None, (why, thin)))}"
+
+
+def _scores(scores: Scores) -> str:
+    named = {"accuracy": scores.accuracy, "AUC": scores.auc, "log-loss": scores.log_loss}
+    return ", ".join(
+        f"{name} {one.value:.4f}" + (f" ({one.low:.4f} to {one.high:.4f})" if one.low < one.high else "")
+        for name, one in named.items()
+        if one is not None
+    )

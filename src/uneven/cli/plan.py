@@ -31,11 +31,15 @@ def command(
     Reads no rows beyond what it takes to count them. Plans what 'uneven fit' would run where that is known without
     reading them, and says so.
 
+    Beside each private source it shows what the other promise would bring at the same epsilon: "local-privacy" protects
+    a row from everyone, "site-privacy" from everyone outside its site.
+
     [bold]Example:[/] uneven plan sources.toml --report plan.html
     """
     from dataclasses import replace
 
     from uneven.io import read_sources
+    from uneven.planner import list_promises
     from uneven.training.ahead import plan_ahead
 
     for path in (plot, report):
@@ -51,7 +55,13 @@ def command(
         _write_report(plan, note, sources, report)
     if json:
         others = {name: other.bound for name, other in plan.alternatives().items()}
-        terminal.print_json({**plan.to_dict(), "caveats": [*plan.caveats, note], "bounds": others})
+        facts = {
+            "caveats": [*plan.caveats, note],
+            "bounds": others,
+            "promises": list_promises(plan.sources, plan.other_promises()),
+        }
+        sizes = {name: list(some.items()) for name, some in plan.other_sizes().items()}
+        terminal.print_json({**plan.to_dict(), **facts, "sizes": sizes})
     else:
         typer.echo(plan.summary())
         typer.echo("\n" + textwrap.fill(f"Note: {note}.", WIDTH, subsequent_indent="  "))

@@ -17,35 +17,47 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the predictions, .csv or .parquet.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the rows to keep beside the predictions; may be given more than once."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Probability from which the second of two classes is predicted.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the columns of a file of text; else found out.")
+    ] = None,
     json: terminal.Json = False,
 ) -> None:
     """Predict the label of every row, with the probability of each class, whatever the file's size.
 
-    Without -o the predictions go to standard output, as CSV or with --json as a list.
+    Rows are as the model learned from them: raw, where its columns were described. Without -o the predictions go to
+    standard output, as CSV or with --json as a list.
 
-    [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv
+    [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv --keep id
     """
     from uneven.training import scoring
 
     terminal.refuse_output(output)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
     fitted = scoring.load_model(model)
-    table, features = scoring.open_rows(fitted, rows)
-    pieces = scoring.predictions(fitted, table, features)
+    table, features = scoring.open_rows(fitted, rows, delimiter)
+    pieces = scoring.predictions(fitted, table, features, keep or (), threshold)
     if output is not None:
         counts: dict[Any, int] = {}
         scoring.write_predictions(scoring.count_labels(pieces, counts), output)
-        _say(output, counts, json)
+        _say(output, counts, json, fitted.simulated)
     elif json:
-        scoring.write_json(pieces, sys.stdout)
+        scoring.write_json(scoring.mark_simulated(pieces) if fitted.simulated else pieces, sys.stdout)
     else:
         sys.stdout.flush()
         scoring.write_csv(pieces, sys.stdout.buffer)
 
 
-def _say(output: Path, counts: dict[Any, int], json: bool) -> None:
+def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> None:
     if json:
-        terminal.print_json({"output": output, "rows": sum(counts.values()), "labels": counts})
+        rows = sum(counts.values())
+        terminal.print_json({"output": output, "rows": rows, "labels": counts, "simulated": simulated})
         return
     each = terminal.joined([f"{label!r} {times:,} times" for label, times in counts.items()])
     typer.echo(f"Predicted {sum(counts.values()):,} rows: {each}. They are in {output}.")

@@ -11,8 +11,9 @@ import numpy as np
 from uneven.columns.cells import as_numbers, as_text
 from uneven.columns.description import Column
 
-TAIL = 0.01
-"""Share of the rows beyond each end of a range: one outlier must not squeeze all others together."""
+TAIL = 0.03
+"""Share of the rows beyond each end of a range: one outlier must not squeeze all others together. Of 0.01, 0.03 and
+0.05, 0.01 loses two points on heart disease under privacy, and 0.05 most on German credit without it."""
 
 SAMPLE = 1 << 16
 """Numbers at even distances that a range is taken from, at most."""

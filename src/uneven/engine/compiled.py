@@ -73,7 +73,7 @@ def _as_numbers(task: Task) -> tuple[Array, kernels.Spec] | None:
 
 def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
     for name, noise, row in zip(task.names, task.noises, sources, strict=True):
-        if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN]].any():
+        if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN, kernels.BATCH_GAMMA]].any():
             raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
     if state.twin is not None:
         raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")

@@ -31,7 +31,8 @@ _LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, FIXED, PER_ROW = range(12)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW = range(13)
+FIXED, PER_ROW, PER_BATCH = range(13, 16)
 # After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
 TALLY = 6
 
@@ -68,16 +69,13 @@ class Spec(NamedTuple):
 def spec_of(task: Task) -> Spec:
     """Task as numbers, less its sources: `sources_of` has those."""
     problem = task.problem
-    code, scale, offset = _schedule_numbers(task.schedule)
     return Spec(
-        batch=problem.batch_size,
-        loss=LOSS_CODES[problem.loss],
-        limit=problem.row_limit,
-        lam=problem.alpha,
-        radius=problem.ball,
-        schedule=code,
-        scale=scale,
-        offset=offset,
+        problem.batch_size,
+        LOSS_CODES[problem.loss],
+        problem.row_limit,
+        problem.alpha,
+        problem.ball,
+        *_schedule_numbers(task.schedule),
         average=AVERAGES.index(task.average.kind),
         after=task.average.after,
         estimate=task.estimate,
@@ -105,7 +103,7 @@ def sources_of(task: Task) -> Array | None:
         coefficients: Coefficients | None = noise.compiled(task.problem)
         if coefficients is None:
             return None
-        rows.append([*coefficients, moment.fixed, moment.per_row])
+        rows.append([*coefficients, moment.fixed, moment.per_row, moment.per_batch])
     return np.array(rows)
 
 
@@ -160,13 +158,13 @@ def capped_slope(loss: int, margin: float, square: float, limit: float) -> float
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def slope_of(loss: int, margin: float, flip: float, square: float, limit: float) -> float:
-    """Slope at an observed margin: capped, and for flipped labels the surrogate's."""
+def slope_of(loss: int, margin: float, flip: float, skew: float, square: float, limit: float) -> float:
+    """Slope at an observed margin: capped, and for flipped labels the surrogate's; skew is that of this label."""
     kept = capped_slope(loss, margin, square, limit)
     if flip == 0.0:
         return kept
     other = capped_slope(loss, -margin, square, limit)
-    return ((1.0 - flip) * kept + flip * other) / (1.0 - 2.0 * flip)
+    return ((1.0 - flip + skew) * kept + (flip + skew) * other) / (1.0 - 2.0 * flip)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -182,10 +180,17 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
+def moment_at(source: Any, m: int) -> float:
+    """γ² of m rows of one source, as `noise.Moment` has it."""
+    return source[FIXED] + (source[PER_ROW] + source[PER_BATCH] / m) / m
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
     """γ² of the mini-batch of rows start to stop.
 
-    Of m rows it is fixed + per_row/m: the fixed part does not average out. Rows of several sources each bring theirs.
+    Of m rows it is fixed + per_row/m + per_batch/m²: the fixed part does not average out. Rows of several sources each
+    bring theirs; what is added once a batch, each source that has rows in it.
     An estimate is the mean of ‖G‖² so far, with the stated γ² as its first term so that the first step has one; it is
     kept for full batches, and a short one is noisier by the ratio of the stated moments.
     """
@@ -195,19 +200,21 @@ def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, 
         for i in range(start, stop):
             fixed += sources[group[i], FIXED]
             per_row += sources[group[i], PER_ROW]
+        for k in range(sources.shape[0]):
+            if sources[k, PER_BATCH] > 0.0 and (group[start:stop] == k).any():
+                per_row += sources[k, PER_BATCH]
         return fixed / m + per_row / m / m
-    stated = sources[0, FIXED] + sources[0, PER_ROW] / m
+    stated = moment_at(sources[0], m)
     if not spec.estimate:
         return stated
-    full = sources[0, FIXED] + sources[0, PER_ROW] / spec.batch
+    full = moment_at(sources[0], spec.batch)
     return (full + counters[TOTAL]) / (1.0 + counters[COUNT]) * stated / full
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def as_full(spec: Any, sources: Any, m: int) -> float:
     """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
-    full = sources[0, FIXED] + sources[0, PER_ROW] / spec.batch
-    return full / (sources[0, FIXED] + sources[0, PER_ROW] / m)
+    return moment_at(sources[0], spec.batch) / moment_at(sources[0], m)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -218,12 +225,17 @@ def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any)
         variance = m * sources[0, GAUSSIAN]
         if sources[0, GAMMA] > 0.0:
             variance += sources[0, GAMMA] * rng.standard_gamma(m * (d + 1) / 2.0)
+        if sources[0, BATCH_GAMMA] > 0.0:
+            variance += sources[0, BATCH_GAMMA] * rng.standard_gamma((d + 1) / 2.0)
         return variance
     variance = 0.0
     for i in range(start, stop):
         variance += sources[group[i], GAUSSIAN]
         if sources[group[i], GAMMA] > 0.0:
             variance += sources[group[i], GAMMA] * rng.standard_gamma((d + 1) / 2.0)
+    for k in range(sources.shape[0]):
+        if sources[k, BATCH_GAMMA] > 0.0 and (group[start:stop] == k).any():
+            variance += sources[k, BATCH_GAMMA] * rng.standard_gamma((d + 1) / 2.0)
     return variance
 
 
@@ -250,8 +262,9 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, 
             score += np.float64(X[i, j]) * w[j]
         weights[i - start] = score
     for i in range(start, stop):
-        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
-        slope = slope_of(spec.loss, y[i] * weights[i - start], flip, squares[i], spec.limit)
+        k = group[i] if group.shape[0] > 0 else 0
+        flip, skew = sources[k, FLIP], y[i] * sources[k, SKEW]
+        slope = slope_of(spec.loss, y[i] * weights[i - start], flip, skew, squares[i], spec.limit)
         weights[i - start] = y[i] * slope
 
 
@@ -336,7 +349,7 @@ def add_noisy(
         for j in range(d):
             total[j] += scale * rng.standard_normal()
     if coarsest > 0.0:
-        round_to_grid(total, width(coarsest, stop - start), rng)
+        round_to_grid(total, width(coarsest, stop - start) + sources[:, BATCH_GRID].sum(), rng)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

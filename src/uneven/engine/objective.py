@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from uneven import checks
 from uneven.engine.rows import checked_arrays
 from uneven.engine.state import Array
+from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
 _BLOCK_BYTES = 1 << 22
 
 
-def surrogate_objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike, rate: float) -> Array:
+def surrogate_objective(
+    problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike, rate: float | tuple[float, float]
+) -> Array:
     """f̃(w) = ((1-σ)f(w; y) - σf(w; -y))/(1-2σ): its mean over flips of rate σ is the objective of the true labels.
 
     The paper's eq. for random classification noise (Section 2.1.2; Natarajan et al. 2013), on labels as observed. The
@@ -28,8 +30,8 @@ def surrogate_objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLi
     problem, weights, X
         As in `objective`.
     y : array of shape (n,), labels -1 and 1 as observed
-    rate : float
-        σ, below one half.
+    rate : float or (float, float)
+        σ, below one half; or a and b of positive and negative labels (`FlippedLabels`).
 
     Returns
     -------
@@ -44,12 +46,19 @@ def surrogate_objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLi
     >>> bool(np.isclose(0.75 * seen[0] + 0.25 * seen[1], true))
     True
     """
-    sigma = checks.within("rate", rate, 0.0, 0.5)
-    kept = objective(problem, weights, X, y)
+    noise, labels = FlippedLabels(rate), np.asarray(y, dtype=np.float64)
+    sigma = noise.known_rate
     if sigma == 0.0:
-        return kept
-    flipped = objective(problem, weights, X, -np.asarray(y, dtype=np.float64))
-    return np.asarray(((1.0 - sigma) * kept - sigma * flipped) / (1.0 - 2.0 * sigma))
+        return objective(problem, weights, X, y)
+    if noise.skew == 0.0:
+        kept, flipped = objective(problem, weights, X, labels), objective(problem, weights, X, -labels)
+        return np.asarray(((1.0 - sigma) * kept - sigma * flipped) / (1.0 - 2.0 * sigma))
+    parts = []
+    for label in np.unique(labels):
+        mine, own = labels == label, sigma + label * noise.skew
+        kept, flipped = (objective(problem, weights, X[mine], sign * labels[mine]) for sign in (1.0, -1.0))
+        parts.append(mine.mean() * ((1.0 - 2.0 * sigma + own) * kept - own * flipped) / (1.0 - 2.0 * sigma))
+    return np.asarray(sum(parts))
 
 
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from uneven.engine.state import Task, average_for
@@ -28,6 +29,8 @@ class SegmentLike(Protocol):
     @property
     def sources(self) -> tuple[str, ...]: ...
     @property
+    def batch_size(self) -> int: ...
+    @property
     def steps(self) -> int: ...
     @property
     def precision(self) -> float: ...
@@ -51,7 +54,7 @@ class PlanLike(Protocol):
 
 
 def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> list[Task]:
-    """One task a segment of the plan, in order of use."""
+    """One task a segment of the plan, in order of use; its problem has the segment's own batch size."""
     noise = {source.name: source.noise.observed for source in plan.sources}
     which = "upper" if estimate else plan.moments
     mixed = any(len(segment.sources) > 1 for segment in plan.segments)
@@ -60,7 +63,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
         raise ValueError("estimate must be False for a plan that shuffles sources together; got True")
     return [
         Task(
-            problem=plan.problem,
+            problem=replace(plan.problem, batch_size=segment.batch_size),
             names=segment.sources,
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),

@@ -95,9 +95,10 @@ def noisy_gradient(
     silent: Counter[str],
     released: Counter[str],
 ) -> Array:
-    """Gradient of the mini-batch as the noises release it; of several, each row adds its own variance.
+    """Gradient of the mini-batch as the noises release it.
 
-    Rows released by direction are counted in `released`, and in `silent` if nothing came.
+    Of several, each row adds its own variance, or each source once. Rows released by direction are counted in
+    `released`, and in `silent` if nothing came.
     """
     problem, d = task.problem, task.problem.n_features
     if not task.mixed and not _by_direction(task.noises[0], problem):
@@ -114,10 +115,13 @@ def noisy_gradient(
         else:
             releases.total += row if noise.is_mixture else noise.release(row[None], bound, rng)[0]
     total = releases.finish(rng)
-    spreads = [noise.spread(1, d, bound, rng) for noise in kinds if noise.is_mixture]
+    spreads = [noise.spread(1, d, bound, rng) for noise in kinds if noise.is_mixture and not noise.once_a_batch]
+    once = [noise for k, noise in enumerate(task.noises) if noise.once_a_batch and (members == k).any()]
+    spreads += [noise.spread(len(y), d, bound, rng) for noise in once]
     total = add_gaussian(total, sum(spreads), rng)
-    if cells := [noise.grid(d, bound) for noise in task.noises if isinstance(noise, LocalPrivacy)]:
-        grid.round_to_grid(total, grid.width(max(cells), len(y)), rng)
+    if coarsest := max(noise.grid(d, bound) for noise in task.noises):
+        cell = grid.width(coarsest, len(y)) + sum(noise.batch_grid(d, bound) for noise in task.noises)
+        grid.round_to_grid(total, cell, rng)
     return np.asarray(problem.alpha * w + total / len(y))
 
 
@@ -129,8 +133,9 @@ def _by_direction(noise: Noise, problem: Problem) -> bool:
 def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:
     """γ² of a mini-batch: stated, or the running mean of ‖G‖² with the stated one as its first term."""
     if task.mixed:
-        fixed = np.mean([task.moments[k].fixed for k in group])
-        return float(fixed + np.mean([task.moments[k].per_row for k in group]) / rows)
+        fixed, per_row = (np.mean([getattr(task.moments[k], part) for k in group]) for part in ("fixed", "per_row"))
+        once = sum(task.moments[k].per_batch for k in np.unique(group))
+        return float(fixed + (per_row + once / rows) / rows)
     stated = task.moments[0].at(rows)
     if not task.estimate:
         return float(stated)

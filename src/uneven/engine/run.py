@@ -139,19 +139,18 @@ def run_together(
     stop: Callable[[], bool] = lambda: False,
     backend: Backend = compiled.advance,
 ) -> list[State]:
-    """Run several plans that use the same sources in the same order over one reading of the rows.
+    """Run several plans that use the same sources in the same order, in batches of the same sizes, over one reading.
 
     `plan` is one of them, `tasks` has a list for each. Rows come in the same random order for all, and each plan's
     noise from a stream of its own that starts from the same seed: common random numbers.
     """
-    problem = plan.problem
-    states = [initial_state(problem.n_features, twin) for _ in tasks]
+    states = [initial_state(plan.problem.n_features, twin) for _ in tasks]
     for k, segment in enumerate(plan.segments):
-        name, used = " + ".join(segment.sources), 0
+        name, used, batched = " + ".join(segment.sources), 0, tasks[0][k].problem
         noise = [generator(seed, run, name, "noise") for _ in tasks]
         order, sources = generator(seed, run, name, "order"), [rows[name] for name in segment.sources]
         most = recorder.every if recorder else None
-        for chunk in chain.from_iterable(chunks(segment.sources, sources, problem, order, most) for _ in range(passes)):
+        for chunk in chain.from_iterable(chunks(segment.sources, sources, batched, order, most) for _ in range(passes)):
             states = [
                 backend(state, task[k], chunk, rng) for state, task, rng in zip(states, tasks, noise, strict=True)
             ]

@@ -22,6 +22,7 @@ from uneven.engine.kernels import (
     COUNT,
     ETA,
     FLIP,
+    SKEW,
     STEP,
     TOTAL,
     WEIGHT,
@@ -68,8 +69,9 @@ def accumulate(
         score = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             score += np.float64(data[p]) * u[indices[p]]
-        flip = sources[group[i] if group.shape[0] > 0 else 0, FLIP]
-        weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, squares[i], spec.limit)
+        k = group[i] if group.shape[0] > 0 else 0
+        flip, skew = sources[k, FLIP], y[i] * sources[k, SKEW]
+        weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, skew, squares[i], spec.limit)
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]

@@ -154,8 +154,8 @@ def _teams(plans: Sequence[PlanLike], runs: int, workers: int) -> list[list[int]
     """Plans that can go together, split so that every worker has something to do."""
     together: dict[Any, list[int]] = {}
     for i, plan in enumerate(plans):
-        order = tuple(segment.sources for segment in plan.segments)
-        together.setdefault((order, plan.problem.batch_size), []).append(i)
+        order = tuple((segment.sources, segment.batch_size) for segment in plan.segments)
+        together.setdefault(order, []).append(i)
     pieces = max(1, -(-2 * workers // (runs * len(together))))
     return [
         [int(i) for i in part]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
 from uneven.noise import Noise
+from uneven.redaction import owner_only, redacted
 from uneven.settings import NAMES, Settings
 from uneven.training import model_file
 from uneven.training.charging import Account
@@ -42,12 +44,13 @@ def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(self: UnevenClassifier, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return method(self, *args, **kwargs)
+            with redacted(self.redact is True):
+                return method(self, *args, **kwargs)
         except BaseException:
             account = self.__dict__.get("_account")
             self.__dict__ = before
             if account is not None and account.spent:
-                self._account, self.privacy_spent_ = account, dict(account.spent)
+                self._account, self.privacy_spent_ = account, account.spent
             raise
 
     return guarded
@@ -57,9 +60,9 @@ def _warn_long(too_long: Mapping[str, int], groups: Grouped, bound: float) -> No
     """Tell the rows' owner that some were shrunk."""
     if too_long:
         whose = " (private rows among them)" if any(groups.noises[name].private for name in too_long) else ""
+        many = owner_only(f"{sum(too_long.values()):,} of {groups.rows:,}", "some")
         warnings.warn(
-            f"{sum(too_long.values()):,} of {groups.rows:,} rows{whose} are longer than row_norm = {bound:.6g} and "
-            "were shrunk to it",
+            f"{many} rows{whose} are longer than row_norm = {bound:.6g} and were shrunk to it",
             UserWarning,
             stacklevel=4,
         )
@@ -75,8 +78,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
         every row is private.
-    batch_size : int
-        Rows per step.
+    batch_size : int or "auto"
+        Rows per step. ``"auto"`` is 50, and for each source with site privacy what is predicted to be best.
     loss : {"logistic", "hinge", "linear"}
     strategy : str
         ``"auto"`` learns sources without privacy to convergence, and lets private ones add to that ("anchored"); where
@@ -103,6 +106,11 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         and once with it.
     use : {"auto", "all"}
         Whether a private source that is not expected to help is left out, uncharged.
+    redact : bool
+        Whether messages leave out what is for the rows' owner alone: counts, norms, values and numbers of rows.
+    classes : list or None
+        All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
+        boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
     sketch : None, "auto" or int
         Columns that private rows are projected to before anything is released, by a public random projection: noise
         grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
@@ -117,7 +125,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     mechanism : str
         Private mechanism for ``fit(..., epsilon=...)``.
     random_state : int or None
-        None draws noise from a cryptographic generator; a seed is for simulations and promises no privacy.
+        None draws noise from a cryptographic generator. A seed is for simulations: with private rows it warns
+        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same.
 
     Attributes
     ----------
@@ -137,7 +146,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         source was expected to add.
     privacy_spent_ : dict
         ε that each row of each private source has spent, by this fit and the partial fits after it; the most that one
-        has spent, where rows come again under their `row_id`. With a ledger, by all that it knows.
+        has spent, where rows come again under their `row_id`. With a ledger, by all that it knows. Infinite where
+        the noise came from a seed.
     flip_rates_ : dict
         Flip rate of each source with flipped labels, estimated where asked for.
 
@@ -170,7 +180,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         noise: Any = None,
         *,
         alpha: Any = "auto",
-        batch_size: int = 50,
+        batch_size: Any = "auto",
         loss: str = "logistic",
         strategy: str = "auto",
         moments: str = "auto",
@@ -182,6 +192,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         long_rows: str = "shrink",
         passes: Any = "auto",
         use: str = "auto",
+        redact: bool = False,
+        classes: Any = None,
         sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
@@ -203,6 +215,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.long_rows = long_rows
         self.passes = passes
         self.use = use
+        self.redact = redact
+        self.classes = classes
         self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
@@ -283,15 +297,16 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             return self
         check_classification_targets(y)
         account = self._opened_account()
-        if before is None:
-            account.start(self.ledger)
+        account.start(self.ledger if before is None else None)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
-        progress, groups, too_long = continue_training(before, rows, self.noise, settings, account, classes)
+        progress, groups, too_long = continue_training(
+            before, rows, self.noise, settings, account, classes, self._names()
+        )
         _warn_long(too_long, groups, progress.scale.row_norm)
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
-        self.privacy_spent_ = dict(account.spent)
+        self.privacy_spent_ = account.spent
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
@@ -395,4 +410,5 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             getattr(self, "flip_rates_", {}),
             self._names(),
             getattr(self, "_columns", None),
+            any(map(math.isinf, self.privacy_spent_.values())),
         )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.experiments.panels import ALPHA
+from uneven.experiments.panels import ALPHA, SITE, SITE_EPSILONS
 from uneven.experiments.results import Results, estimate_mean
 
 Array = NDArray[np.float64]
@@ -39,6 +39,9 @@ class Target(NamedTuple):
     at_high_noise: float
     points: float
 
+
+SITE_TARGETS = {"mnist": (0.0060, 0.0090, 0.045), "covertype": (0.0018, 0.0025, 0.020)}
+"""Excess objective that is asked for with site privacy, at each of `SITE_EPSILONS`."""
 
 TARGETS = {"mnist": Target(250.0, 500.0, 1.2), "covertype": Target(90.0, 180.0, 0.4)}
 
@@ -372,6 +375,21 @@ def judge_more_sources(results: Results) -> Claim:
     )
 
 
+def judge_site(results: Results) -> Claim:
+    """Noise once a batch, with the batch size that the plan chooses: the excess at each setting."""
+    _, ours, error = results.excess(SITE)
+    local, target = results.excess("uneven")[1], np.array(SITE_TARGETS[results.panel.rsplit("-", 1)[-1]])
+    named = ", ".join(f"{clean:g} and {noisy:g}" for clean, noisy in SITE_EPSILONS)
+    return Claim(
+        results.panel,
+        f"site privacy: excess objective at most {', '.join(f'{one:g}' for one in target)} at ε = {named}",
+        HOLDS if (ours <= target).all() else FAILS,
+        f"{', '.join(f'{m:.4f} ± {e:.4f}' for m, e in zip(ours, error, strict=True))}; local privacy at the same ε "
+        f"{', '.join(f'{one:.4f}' for one in local)}",
+        {"excess": ours, "standard error": error, "excess of local privacy": local, "target": target},
+    )
+
+
 CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
     "order": (judge_clean_first, judge_noisy_first, judge_arbitrary),
     "two-rates": (judge_two_rates, judge_lead, judge_clean_only),
@@ -380,6 +398,7 @@ CLAIMS: dict[str, tuple[Callable[[Results], Claim], ...]] = {
     "harder": (judge_noisy_source,),
     "wide": (judge_noisy_source,),
     "sources": (judge_more_sources,),
+    "site": (judge_site,),
 }
 """What is judged, by kind of panel."""
 

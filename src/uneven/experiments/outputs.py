@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uneven.experiments.claims import Claim
+from uneven.experiments.panels import SITE, SITE_EPSILONS
 from uneven.experiments.results import Results
 from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
 
@@ -89,12 +90,13 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     excess = {method: np.broadcast_to(results.excess(method)[1], len(xs)) for method in results.methods}
     if results.panel.startswith("ablation"):
         return ["", *(f"ε_N = {x:g}" for x in xs)], [[m, *(f"{v:.4f}" for v in excess[m])] for m in excess]
-    accuracy = results.of("uneven", "accuracy")[1].mean(axis=1)
+    ours = SITE if results.panel.startswith("site") else "uneven"
+    accuracy = results.of(ours, "accuracy")[1].mean(axis=1)
     baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
-    head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), "accuracy of uneven"]
+    head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]
     rows = [
         [
-            f"{x:g}",
+            " and ".join(f"{one:g}" for one in SITE_EPSILONS[int(x)]) if results.panel.startswith("site") else f"{x:g}",
             *(f"{found[i]:.4f}" for found in excess.values()),
             *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
             f"{accuracy[i]:.2%}",

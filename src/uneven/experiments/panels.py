@@ -13,6 +13,7 @@ ablation    what each idea does alone, and what is lost without it
 sources     more and more sources, each noisier than the one before
 harder      both sources far noisier than in the paper
 wide        MNIST without projection
+site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from uneven.noise import Exact, LocalPrivacy, Noise
+from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
 from uneven.planner import Plan, Source, at_rates, find_rate_intervals, get_strategy, plan
 
 CLEAN, NOISY = "clean", "noisy"
@@ -79,6 +80,10 @@ TAKEN_AWAY: dict[str, dict[str, Any]] = {
 ABLATION_EPSILONS = (1.0, 3.0, 10.0)
 MANY = {"first": (0.1, 10.0), "second": (0.2, 3.0), "third": (0.3, 1.0), "fourth": (0.4, 0.3)}
 """Share and ε of each source of the sources panel."""
+
+SITE = "site privacy"
+SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
+"""ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
 
 Counts = Callable[[Mapping[str, float]], Mapping[str, int]]
 """From shares to rows of each source."""
@@ -254,6 +259,19 @@ def build_sources(dataset: str, counts: Counts, n_features: int) -> Panel:
 def build_harder(dataset: str, counts: Counts, n_features: int) -> Panel:
     """ε_C = 1 and ε_N = 0.1."""
     return Panel(f"harder-{dataset}", dataset, "ε_N", tuple(_compare_methods(1.0, (0.1,), counts, n_features)))
+
+
+def build_site(dataset: str, counts: Counts, n_features: int) -> Panel:
+    """Site privacy beside local privacy at the same ε, and fixed batch sizes beside those that the plan chooses."""
+    rows, cases = counts(SHARES), []
+    for number, (clean, noisy) in enumerate(SITE_EPSILONS):
+        epsilons, x = {CLEAN: clean, NOISY: noisy}, float(number)
+        sites = [Source(name, rows[name], SitePrivacy(epsilon)) for name, epsilon in epsilons.items()]
+        how = {"alpha": ALPHA, "clip": OURS["clip"]}
+        cases.append(Case("uneven", x, plan_private(epsilons, rows, n_features, **OURS)))
+        cases.append(Case(SITE, x, plan(sites, n_features, **how)))
+        cases.append(Case(f"{SITE}, b = {BATCH_SIZE}", x, plan(sites, n_features, batch_size=BATCH_SIZE, **how)))
+    return Panel(f"site-{dataset}", dataset, "ε_C and ε_N", tuple(cases))
 
 
 def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:

@@ -84,7 +84,7 @@ def compare_public_rows(
         tick(1)
     assert first is not None
     accuracy = {way: np.array(shares) for way, shares in found.items()}
-    spent = {name: first.privacy_spent_.get(name, 0.0) for name in sites}
+    spent = {name: epsilon if name in first.plan_.order else 0.0 for name, (_, epsilon) in sites.items()}
     return PublicRows(len(parts[PUBLIC][1]), accuracy, first.plan_.verdicts, spent)
 
 

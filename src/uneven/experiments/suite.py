@@ -61,10 +61,12 @@ BEYOND = {
     "sources-mnist": Spec("mnist", build.build_sources, 1.0),
     "harder-mnist": Spec("mnist", build.build_harder, 0.3),
     "wide-mnist": Spec("mnist-784", build.build_wide, 10.0),
+    "site-mnist": Spec("mnist", build.build_site, 0.3),
     "beyond-covertype": Spec("covertype", build.build_beyond, 50.0),
     "ablation-covertype": Spec("covertype", build.build_ablation, 50.0),
     "sources-covertype": Spec("covertype", build.build_sources, 10.0),
     "harder-covertype": Spec("covertype", build.build_harder, 5.0),
+    "site-covertype": Spec("covertype", build.build_site, 5.0),
 }
 
 

@@ -72,8 +72,8 @@ class Job:
         self.anchor = progress.anchor
         chosen = None if self.anchor is None else self.anchor["alpha"]
         self.alpha = self.settings.stated_alpha if chosen is None else float(chosen)
-        problem = scaled_problem(replace(self.settings, alpha=self.alpha), scale, len(self.names), self.private)
-        self.problem: Problem = problem
+        asked, noises_used = replace(self.settings, alpha=self.alpha), self.noises.values()
+        self.problem: Problem = scaled_problem(asked, scale, len(self.names), self.private, noises_used)
         self.plan = self._plan()
         self.tasks: Sequence[Task] = tasks_of(self.plan, self.settings.average, self.settings.estimate)
 
@@ -108,13 +108,16 @@ class Job:
 
     def request_adding(self, number: int, before: int) -> dict[str, Any]:
         """A request to add the rows of a segment's site to the anchor, after so many rows of other sites."""
-        segment = self.plan.segments[number]
+        segment, decided = self.plan.segments[number], self.plan.anchored
+        assert decided is not None
+        (site,) = segment.sources
+        size = dict(decided.sizes).get(site, self.problem.batch_size)
         return {
             "kind": "add",
             **self.common(),
             "number": number,
-            "problem": self.problem.to_dict(),
-            "noise": self.noises[segment.sources[0]].to_dict(),
+            "problem": replace(self.problem, batch_size=size).to_dict(),
+            "noise": self.noises[site].to_dict(),
             "share": segment.rows / (before + segment.rows),
         }
 

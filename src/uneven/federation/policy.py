@@ -66,7 +66,7 @@ class Policy:
     noises : tuple of str
         Kinds of noise that count as protection.
     id : str or None
-        Column by which the ledger knows the rows; None is their place in the file.
+        Column by which the ledger knows the rows; None is by their content.
     ledger, releases : str
         Files for the account of the rows and for the answers that were given.
     seed : int or None

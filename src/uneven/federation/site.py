@@ -42,7 +42,7 @@ from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, 
 from uneven.federation.releases import Releases
 from uneven.federation.segments import Batches, run_segment
 from uneven.io import Table, open_table
-from uneven.ledger import BudgetExceeded, Ledger
+from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
 from uneven.noise import Noise, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -105,8 +105,8 @@ class Site:
         with ExitStack() as files:
             _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
             self._rows = SiteRows(open_table(policy.path(policy.data)), policy)
-            self.scan = _checked_scan(policy, self._rows)
             self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
+            self.scan = _checked_scan(policy, self._rows, self.ledger.key)
             self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -342,8 +342,12 @@ class Site:
                 ) from None
         return entry[1]
 
-    def _ids(self) -> NDArray[np.int64]:
-        return np.arange(self.scan.rows) if self.scan.row_id is None else self.scan.row_id
+    def _ids(self) -> NDArray[np.int64] | Fingerprints:
+        """How the ledger knows the rows: by their ids, or by their content."""
+        if self.scan.row_id is not None:
+            return self.scan.row_id
+        assert self.scan.content is not None
+        return count_copies(self.ledger.key, self.scan.content)
 
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
@@ -382,9 +386,14 @@ def _hold(lock: Any, policy: Policy) -> None:
         raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
 
 
-def _checked_scan(policy: Policy, rows: SiteRows) -> Scan:
+def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     """The site's rows, refused where they are not what its policy says: for its operator only."""
-    scan = scan_rows(rows, policy.row_norm, policy.class_values, ())
+
+    def hash_piece(piece: Piece) -> NDArray[np.int64]:
+        return hash_rows(key, piece.X, policy.features)
+
+    hasher = hash_piece if policy.private and policy.id is None else None
+    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
     if scan.sparse and policy.private:
         raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
     if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":

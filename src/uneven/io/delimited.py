@@ -14,6 +14,7 @@ from uneven.io import refusals
 from uneven.io.arrow import ArrowFile, at_most
 from uneven.io.text_format import TextFormat, recognise
 from uneven.matrices import BLOCK_ROWS
+from uneven.redaction import owner_only
 
 BLOCK_BYTES = 1 << 22
 """Text parsed at a time. A line must fit, and the type of the first block's labels holds for all."""
@@ -131,4 +132,5 @@ def _refused_value(
     value = re.fullmatch(r"invalid value '(.*)'", reason, re.DOTALL)
     got = checks.shown(value[1]) if value else reason
     accepted = ACCEPTED.get(kind, kind)
-    return f"{path}: column {columns[int(column)]!r} must hold {accepted}, got {got} in row {int(row) - first}"
+    which = owner_only(f", got {got} in row {int(row) - first}")
+    return f"{path}: column {columns[int(column)]!r} must hold {accepted}{which}"

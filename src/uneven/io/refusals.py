@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from uneven import checks
+from uneven.redaction import owner_only
 
 SHOWN_COLUMNS = 6
-DAMAGE = (ValueError, OSError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
-"""What libraries raise on files that are not what they claim to be; a size that is wrong may be beyond all memory."""
 
 
 def shortened(names: Sequence[str]) -> str:
@@ -35,7 +32,7 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError):  # they say it themselves
         raise
-    except DAMAGE as error:
+    except Exception as error:  # libraries raise all kinds on files that are not what they claim to be
         reason = one_line(error)
         raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short: {reason}") from None
 
@@ -53,14 +50,14 @@ def no_rows(path: Path) -> NoReturn:
 
 def not_numeric(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
     """Refuse a feature that is no number."""
-    raise ValueError(
-        f"{path}: column {column!r} must hold numbers to be a feature, got {kind} ({checks.shown(value)} in row {row})"
-    )
+    which = owner_only(f" ({checks.shown(value)} in row {row})")
+    raise ValueError(f"{path}: column {column!r} must hold numbers to be a feature, got {kind}{which}")
 
 
 def no_value(path: Path, column: str, row: int) -> NoReturn:
     """Refuse a missing value."""
-    raise ValueError(f"{path}: column {column!r} has no value in row {row}; impute missing values or drop such rows")
+    where = owner_only(f"row {row}", "some row")
+    raise ValueError(f"{path}: column {column!r} has no value in {where}; impute missing values or drop such rows")
 
 
 @contextmanager

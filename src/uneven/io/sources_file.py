@@ -83,7 +83,9 @@ class SourcesFile:
         """Problem of rows in the unit ball, without an intercept."""
         s = self.settings
         clip = None if isinstance(s.clip, str) else s.clip
-        return Problem(self.n_features, s.stated_alpha, s.batch_size, s.loss, s.radius, clip)
+        own = any(entry.noise is not None and entry.noise.once_a_batch for entry in self.sources)
+        how = {"loss": s.loss, "radius": s.radius, "clip": clip, **s.batching(own)}
+        return Problem(self.n_features, s.stated_alpha, **how)
 
     def described(self) -> list[Source]:
         """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""
@@ -279,7 +281,8 @@ def sources_to_text(
         agreed_width(width, names)
     values = asdict(Settings(**settings))
     written = {key: values[key] for key in SETTINGS if key in ALWAYS or values[key] != USUAL[key]}
-    written = {key: value for key, value in written.items() if not (key in ("alpha", "strategy") and value == "auto")}
+    chosen = [key for key in ("alpha", "batch_size", "strategy") if written[key] == "auto"]
+    written = {key: value for key, value in written.items() if key not in chosen}
     written |= {"clip": "none"} if values["clip"] is None else {}
     place = Path.cwd() if folder is None else folder
     written |= {"label": label, "features": names, "n_features": width}

@@ -19,6 +19,7 @@ from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, op
 from uneven.io.arrow import open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.matrices import is_sparse
+from uneven.redaction import owner_only
 
 
 class Reader(Protocol):
@@ -326,7 +327,8 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
     row, column, value = found
     if np.isnan(value):
         refusals.no_value(path, features[column], first + row)
-    raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers, got {value} in row {first + row}")
+    which = owner_only(f", got {value} in row {first + row}")
+    raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
 
 
 def _refuse_no_value(path: Path, y: Any, label: str, first: int) -> None:

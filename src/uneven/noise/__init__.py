@@ -1,7 +1,8 @@
 """What stands between a row and the learner.
 
 exact      nothing
-privacy    local differential privacy
+privacy    local differential privacy: protected from everyone
+site       site privacy: protected from everyone outside the site
 privunit   one of its mechanisms: its calibration
 quiet      another, the default: privunit that may be silent
 directions how both are drawn
@@ -25,9 +26,10 @@ from uneven.noise.exact import Exact
 from uneven.noise.label_privacy import LabelPrivacy
 from uneven.noise.labels import FlippedLabels
 from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy
+from uneven.noise.site import SitePrivacy, other_promise
 
 NOISES: dict[str, type[Noise]] = {
-    noise.kind: noise for noise in (Exact, LocalPrivacy, LabelPrivacy, FlippedLabels, AdditiveNoise)
+    noise.kind: noise for noise in (Exact, LocalPrivacy, SitePrivacy, LabelPrivacy, FlippedLabels, AdditiveNoise)
 }
 
 
@@ -61,6 +63,8 @@ __all__ = [
     "LocalPrivacy",
     "Moment",
     "Noise",
+    "SitePrivacy",
     "add_gaussian",
     "noise_from_dict",
+    "other_promise",
 ]

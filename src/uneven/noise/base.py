@@ -26,7 +26,7 @@ MOMENTS = ("upper", "lower", "variance")
 
 @dataclass(frozen=True)
 class Moment:
-    """γ² of a mini-batch as a function of its size m: fixed + per_row/m.
+    """γ² of a mini-batch as a function of its size m: fixed + per_row/m + per_batch/m².
 
     >>> Moment(fixed=4.0, per_row=26.0).at(50)
     4.52
@@ -34,20 +34,39 @@ class Moment:
 
     fixed: float
     per_row: float
+    per_batch: float = 0.0
 
     def at(self, rows: float) -> float:
         """γ² for a mini-batch of that many rows."""
-        return self.fixed + self.per_row / rows
+        return self.fixed + (self.per_row + self.per_batch / rows) / rows
+
+    def rows_for(self, level: float) -> float:
+        """Rows of a mini-batch whose γ² is that; infinite if none is so large.
+
+        >>> round(Moment(fixed=4.0, per_row=26.0, per_batch=100.0).rows_for(4.52), 1)
+        53.6
+        """
+        left = level - self.fixed
+        if left <= 0.0:
+            return math.inf
+        return (self.per_row + math.sqrt(self.per_row**2 + 4.0 * left * self.per_batch)) / (2.0 * left)
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values; the last term only where there is one, as plans from before it have it."""
+        return {key: value for key, value in vars(self).items() if value or key != "per_batch"}
 
 
 class Coefficients(NamedTuple):
     """A noise as numbers, for compiled loops.
 
     flip : rate σ of the label surrogate
+    skew : what is added to it for a positive label, and taken from it for a negative one
     gamma : scale of the gamma distribution of `spread`, of shape (d+1)/2 per row
     gaussian : fixed variance per row
     height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
     grid : width of the cells that one row's release is rounded to; 0 if it is not rounded
+    batch_gamma : scale of the gamma distribution of noise that is drawn once a batch, of shape (d+1)/2
+    batch_grid : width that such noise adds to the cells of a sum
     """
 
     flip: float = 0.0
@@ -60,6 +79,9 @@ class Coefficients(NamedTuple):
     fill: float = 0.0
     mean: float = 0.0
     grid: float = 0.0
+    batch_gamma: float = 0.0
+    batch_grid: float = 0.0
+    skew: float = 0.0
 
 
 def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:
@@ -84,6 +106,16 @@ class Noise(ABC):
     def private(self) -> bool:
         """Whether rows are released with a privacy guarantee."""
         return self.epsilon_per_row is not None
+
+    @property
+    def promise(self) -> str | None:
+        """From whom a row is protected, in one sentence; None without a privacy guarantee."""
+        return None
+
+    @property
+    def once_a_batch(self) -> bool:
+        """Whether noise is drawn once for the sum of a mini-batch, not for each of its rows."""
+        return False
 
     @property
     def protects_features(self) -> bool:
@@ -116,6 +148,10 @@ class Noise(ABC):
         """A lower bound on E‖g̃ - g‖² that holds for every row: the noise that is certain to be present."""
         return 0.0
 
+    def batch_energy(self, problem: Problem) -> float:
+        """Energy of noise that is added once to the sum of a mini-batch."""
+        return 0.0
+
     def moment(self, which: str, problem: Problem) -> Moment:
         """γ² of a mini-batch of m rows, as a function of m.
 
@@ -123,13 +159,16 @@ class Noise(ABC):
           ‖λw + μ‖² + (E‖g̃‖² - ‖μ‖²)/m, at most (λR + u)² + (M - u²)/m for u = ‖μ‖, which grows with u ≤ C.
         - ``"lower"``: lower bound on E‖G‖², the added energy over m.
         - ``"variance"``: bound on E‖G - ∇f‖², the planned energy over m.
+
+        Noise that is added once to the sum has its energy over m² in all three.
         """
         checks.one_of("moments", which, MOMENTS)
+        once = self.batch_energy(problem)
         if which == "lower":
-            return Moment(0.0, self.added_energy(problem))
+            return Moment(0.0, self.added_energy(problem), once)
         if which == "variance":
-            return Moment(0.0, self.planned_energy(problem))
-        return Moment(problem.signal, self.row_energy(problem) - problem.gradient_norm**2)
+            return Moment(0.0, self.planned_energy(problem), once)
+        return Moment(problem.signal, self.row_energy(problem) - problem.gradient_norm**2, once)
 
     def second_moment(self, problem: Problem, rows: int | None = None) -> tuple[float, float]:
         """E‖G‖² of a mini-batch as an interval, the paper's Γ(L)² and Γ(U)²; `rows` defaults to the batch size."""
@@ -155,7 +194,7 @@ class Noise(ABC):
         return False
 
     def spread(self, rows: int, n_features: int, bound: float, rng: np.random.Generator) -> float:
-        """Draw the variance of the Gaussian that stands for the noise in a sum of `rows` rows.
+        """Draw the variance of the Gaussian that stands for the noise in a sum of `rows` rows of one mini-batch.
 
         Given it, that noise is N(0, variance·I): then variances of different noises add, and a mini-batch needs d
         normals instead of m·d.
@@ -163,7 +202,10 @@ class Noise(ABC):
         raise NotImplementedError(f"{type(self).__name__} is no Gaussian mixture")
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out."""
+        """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out.
+
+        If noise is drawn once a batch, it is the sum of the rows with one draw.
+        """
         if not self.is_mixture:
             return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
         rows, d = gradients.shape
@@ -172,6 +214,14 @@ class Noise(ABC):
     def coefficients(self, problem: Problem) -> Coefficients | None:
         """The noise as the compiled loops draw it; None if only the methods above can."""
         return None
+
+    def grid(self, n_features: int, bound: float) -> float:
+        """Width of a cell for one row, where releases are rounded; `grid.width` has that of a sum."""
+        return 0.0
+
+    def batch_grid(self, n_features: int, bound: float) -> float:
+        """What noise that is drawn once a batch adds to it."""
+        return 0.0
 
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Labels (-1 or 1) with this noise applied: for simulations only."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,59 +14,79 @@ from uneven.losses import Loss
 from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
+KINDS = ("positive", "negative")
+
 
 @dataclass(frozen=True)
 class FlippedLabels(Noise):
-    """Each label is flipped independently with probability σ = `rate` < ½, whatever the row.
+    """Each label is flipped independently with probability σ = `rate` < ½, or (a, b): positives at a, negatives at b.
 
     The labels of the source are taken as they come; the gradient is that of the surrogate
     ℓ̃(y) = ((1-σ)ℓ(y) - σℓ(-y))/(1-2σ), whose mean over flips is the loss of the true label (Natarajan et
     al. 2013; paper, Section 2.1.2). Second moment [0, S + C²(1/(1-2σ)² - 1)/b], at b = 1 the paper's;
     variance C²/((1-2σ)²b). ``rate="estimate"`` leaves σ to `UnevenClassifier`. Assumes flips that do not depend on
-    the row or on its true label.
+    the row; with one rate, nor on its true label.
+
+    With two rates, a + b < 1, the surrogate is ℓ̃(y) = ((1-ρ₋y)ℓ(y) - ρyℓ(-y))/(1-a-b), ρ₊ = a and ρ₋ = b, and 1/(1-2σ)
+    above becomes (1+|a-b|)/(1-a-b).
 
     >>> FlippedLabels(rate=0.25).second_moment(Problem(25, 1e-3, batch_size=1, radius="paper"))
     (0.0, 7.0)
     """
 
     kind: ClassVar[str] = "flipped-labels"
-    rate: float | str
+    rate: float | str | tuple[float, float]
 
     def __post_init__(self) -> None:
-        if self.rate != "estimate":
+        if isinstance(self.rate, tuple | list):
+            object.__setattr__(self, "rate", _checked_pair(self.rate))
+        elif self.rate != "estimate":
             object.__setattr__(self, "rate", checks.within("rate", self.rate, 0.0, 0.5))
 
     @property
     def known_rate(self) -> float:
-        """The rate; an error if it is still to be estimated."""
+        """σ, or the mean of the two rates; an error if it is still to be estimated."""
         if isinstance(self.rate, str):
             raise ValueError("rate must be a number here, got 'estimate': UnevenClassifier estimates it, a plan cannot")
-        return self.rate
+        return sum(self.rate) / 2.0 if isinstance(self.rate, tuple) else self.rate
+
+    @property
+    def skew(self) -> float:
+        """(a-b)/2: labels y are flipped at σ + y·skew; 0 for one rate."""
+        return (self.rate[0] - self.rate[1]) / 2.0 if isinstance(self.rate, tuple) else 0.0
 
     @property
     def amplification(self) -> float:
-        """1/(1-2σ): how much longer the surrogate's gradient can be."""
-        return 1.0 / (1.0 - 2.0 * self.known_rate)
+        """1/(1-2σ), or (1+|a-b|)/(1-a-b): how much longer the surrogate's gradient can be."""
+        return (1.0 + 2.0 * abs(self.skew)) / (1.0 - 2.0 * self.known_rate)
 
     def describe(self) -> str:
         """Flip rate in percent."""
         if isinstance(self.rate, str):
             return "labels flipped, rate to be estimated"
+        if isinstance(self.rate, tuple):
+            return f"{100 * self.rate[0]:.3g}% of positive and {100 * self.rate[1]:.3g}% of negative labels flipped"
         return f"{100 * self.rate:.3g}% of labels flipped"
 
     def row_energy(self, problem: Problem) -> float:
-        """C²/(1-2σ)²."""
+        """C²/(1-2σ)²; C²((1+|a-b|)/(1-a-b))² for two rates."""
         return (problem.gradient_norm * self.amplification) ** 2
 
-    def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf) -> Array:
-        """Slope of the surrogate at a margin computed with the observed label.
+    def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf, label: ArrayLike = 1.0) -> Array:
+        """Slope of the surrogate at a margin computed with the observed label, which only two rates need to know.
 
         ℓ(-y) has margin -m, so the derivative in m is ((1-σ)ℓ'(m) + σℓ'(-m))/(1-2σ). The cap applies to ℓ':
         it is the surrogate of the capped loss, and stays unbiased for it.
         """
         m = np.asarray(margin, dtype=np.float64)
         kept, flipped = loss.slope(m, cap), loss.slope(-m, cap)
-        return np.asarray(self.amplification * ((1.0 - self.known_rate) * kept + self.known_rate * flipped))
+        rate, skew = self.known_rate, self.skew * np.asarray(label, dtype=np.float64)
+        return np.asarray(((1.0 - rate + skew) * kept + (rate + skew) * flipped) / (1.0 - 2.0 * rate))
+
+    def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
+        """Gradient of each row's surrogate, with the label as observed. Shape (m, d)."""
+        cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y) * y)[:, None] * X)
 
     @property
     def is_mixture(self) -> bool:
@@ -77,10 +98,19 @@ class FlippedLabels(Noise):
         return 0.0
 
     def coefficients(self, problem: Problem) -> Coefficients:
-        """The rate."""
-        return Coefficients(flip=self.known_rate)
+        """The rate, and how it differs between the labels."""
+        return Coefficients(flip=self.known_rate, skew=self.skew)
 
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
-        """Flip each label with probability σ."""
+        """Flip each label with its probability."""
         labels = np.asarray(y, dtype=np.float64)
-        return np.where(rng.random(labels.shape) < self.known_rate, -labels, labels)
+        return np.where(rng.random(labels.shape) < self.known_rate + self.skew * labels, -labels, labels)
+
+
+def _checked_pair(rates: Sequence[Any]) -> tuple[float, float]:
+    if len(rates) != 2:
+        raise ValueError(f"rate must be a number or two, of positive and of negative labels; got {checks.shown(rates)}")
+    a, b = (checks.within(f"rate of {kind} labels", rate, 0.0, 1.0) for kind, rate in zip(KINDS, rates, strict=True))
+    if a + b >= 1.0:
+        raise ValueError(f"rate must have two numbers with a sum below 1, or labels tell nothing; got ({a:g}, {b:g})")
+    return a, b

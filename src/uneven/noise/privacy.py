@@ -99,6 +99,11 @@ class LocalPrivacy(Noise):
         return self.epsilon
 
     @property
+    def promise(self) -> str:
+        """From whom a row is protected."""
+        return "Local privacy protects a row from everyone, also from the machine that runs its steps."
+
+    @property
     def by_direction(self) -> bool:
         """Whether a row is released as a direction, or not at all; else noise is added to it."""
         return self.mechanism != "l2-laplace"

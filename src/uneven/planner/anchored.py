@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from uneven import checks
+from uneven.planner.promises import OtherPromise
 from uneven.planner.segments import Segment, split_into_batches
 from uneven.planner.source import Source
 from uneven.problem import Problem
@@ -14,6 +15,8 @@ from uneven.schedules import MatrixClock
 
 Interval = tuple[float, float, float]
 WORDS = ("worth it", "little", "no")
+LATER = ("sizes", "other_promises")
+"""Fields that plans from before them do not have."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,10 @@ class Anchored:
         What one row of each source adds, in rows of the most valuable.
     verdicts : tuple of (str, Verdict)
         One for each private source.
+    sizes : tuple of (str, int)
+        Batch sizes of private sources that have one of their own.
+    other_promises : tuple of (str, OtherPromise)
+        What the other promise of privacy would bring, for each private source in use.
     """
 
     converged: tuple[str, ...]
@@ -92,18 +99,25 @@ class Anchored:
     distance: float
     worths: tuple[tuple[str, float], ...]
     verdicts: tuple[tuple[str, Verdict], ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+    other_promises: tuple[tuple[str, OtherPromise], ...] = ()
 
     def segments(self, sources: Sequence[Source], problem: Problem) -> tuple[Segment, ...]:
         """Stretches of the private stage, in order of use."""
         by_name = {source.name: source for source in sources}
-        batches = split_into_batches([by_name[name] for name in self.order], problem, "variance")
+        batches = split_into_batches([by_name[name] for name in self.order], problem, "variance", dict(self.sizes))
         return tuple(Segment(**vars(one), schedule=self.clock) for one in batches)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` reads."""
         values = asdict(self)
         values["clock"] = {key: list(one) if isinstance(one, tuple) else one for key, one in values["clock"].items()}
-        return {**values, "worths": dict(self.worths), "verdicts": {name: asdict(one) for name, one in self.verdicts}}
+        tables = {"worths": dict(self.worths), "verdicts": {name: asdict(one) for name, one in self.verdicts}}
+        tables |= {
+            "sizes": dict(self.sizes),
+            "other_promises": {name: asdict(one) for name, one in self.other_promises},
+        }
+        return {**values, **{key: table for key, table in tables.items() if table or key not in LATER}}
 
     @classmethod
     def from_dict(cls, values: Any) -> Anchored:
@@ -111,7 +125,7 @@ class Anchored:
         if not isinstance(values, Mapping):
             raise ValueError(f"anchored of a plan must be a mapping, got {checks.shown(values)}")
         checks.only_keys("anchored of a plan", values, tuple(cls.__dataclass_fields__))
-        checks.needed_keys("anchored of a plan", values, tuple(cls.__dataclass_fields__))
+        checks.needed_keys("anchored of a plan", values, [key for key in cls.__dataclass_fields__ if key not in LATER])
         clock = values["clock"]
         pair = {key: tuple(checks.not_negative(key, one) for one in clock[key]) for key in ("variance", "curvature")}
         numbers = {key: checks.not_negative(key, values[key]) for key in ("excess_start", "excess", "distance")}
@@ -122,4 +136,8 @@ class Anchored:
             **numbers,
             worths=tuple((name, checks.not_negative("worths", one)) for name, one in values["worths"].items()),
             verdicts=tuple((name, Verdict.from_dict(one)) for name, one in values["verdicts"].items()),
+            sizes=tuple((name, checks.whole("sizes", one)) for name, one in values.get("sizes", {}).items()),
+            other_promises=tuple(
+                (name, OtherPromise.from_dict(one)) for name, one in values.get("other_promises", {}).items()
+            ),
         )

@@ -22,7 +22,17 @@ from uneven.planner.guarantees import (
     warn_unprotected,
 )
 from uneven.planner.outcomes import mark_converged, void_bound
-from uneven.planner.segments import Segment, compute_step_sizes, exchange_rates, segment_to_dict, split_into_batches
+from uneven.planner.promises import OtherPromise, list_other_promises
+from uneven.planner.segments import (
+    Segment,
+    Sizes,
+    compute_step_sizes,
+    exchange_rates,
+    segment_to_dict,
+    split_into_batches,
+    stated_sizes,
+)
+from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
     ANCHORED,
@@ -110,6 +120,32 @@ class Plan:
     def verdicts(self) -> dict[str, Verdict]:
         """What each private source is expected to add, with and without it, and whether that is worth its ε."""
         return {} if self.anchored is None else dict(self.anchored.verdicts)
+
+    @property
+    def batch_sizes(self) -> dict[str, int]:
+        """Rows per step of each source used."""
+        return {name: segment.batch_size for segment in self.segments for name in segment.sources}
+
+    @property
+    def predicted_excess(self) -> float | None:
+        """E f(w) - f*, predicted for a typical objective (`sizes.predict_excess`); None if there is no prediction."""
+        return self.anchored.excess if self.anchored is not None else predict_excess(self.problem, self.segments)
+
+    def other_sizes(self) -> dict[str, dict[int, float]]:
+        """For each source with a batch size of its own: what this and other sizes give.
+
+        That is the predicted excess, or the bound where there is no prediction.
+        """
+        if self.anchored is not None or not self.problem.own_batches:
+            return {}
+        return list_other_sizes(self.sources, self.problem, get_strategy(self.strategy), self.moments, self.batch_sizes)
+
+    def other_promises(self) -> dict[str, OtherPromise]:
+        """For each private source in use: the other promise of privacy at the same ε, and what it would bring."""
+        if self.anchored is not None:
+            return dict(self.anchored.other_promises)
+        strategy = get_strategy(self.strategy)
+        return list_other_promises(self.sources, self.problem, strategy, self.moments, self.batch_sizes)
 
     @property
     def rates(self) -> dict[str, float] | None:
@@ -227,7 +263,8 @@ class Plan:
         if values["strategy"] == ANCHORED.name:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
-            again = make_plan(sources, problem, values["strategy"], values["moments"])
+            sizes = stated_sizes(values.get("segments"), problem)
+            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes)
             if values.get("converged"):
                 again = mark_converged(again)
             if values.get("void"):
@@ -242,8 +279,14 @@ class Plan:
         return again
 
 
-def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "precision", moments: str = "auto") -> Plan:
-    """Plan a run on these sources for a problem; `plan` with keywords is the same.
+def make_plan(
+    sources: Iterable[Source],
+    problem: Problem,
+    strategy: str = "precision",
+    moments: str = "auto",
+    sizes: Sizes | None = None,
+) -> Plan:
+    """Plan a run on these sources for a problem; `uneven.plan` with keywords is the same.
 
     Parameters
     ----------
@@ -251,6 +294,8 @@ def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "prec
     problem : Problem
     strategy, moments : str
         As in `uneven.plan`.
+    sizes : dict of str to int, or None
+        Batch sizes of sources that have one of their own; None chooses them, where the problem asks for that.
 
     Returns
     -------
@@ -265,13 +310,21 @@ def make_plan(sources: Iterable[Source], problem: Problem, strategy: str = "prec
     described, chosen = checked_sources(sources), get_strategy(strategy)
     _refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
-    draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which))
-    return finish_plan(described, problem, chosen, which, draft)
+    own = choose_sizes(described, problem, chosen, which) if sizes is None else sizes
+    draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which, own))
+    return finish_plan(described, problem, chosen, which, draft, own)
 
 
-def finish_plan(sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, draft: Draft) -> Plan:
+def finish_plan(
+    sources: Sequence[Source],
+    problem: Problem,
+    strategy: Strategy,
+    moments: str,
+    draft: Draft,
+    sizes: Sizes | None = None,
+) -> Plan:
     """Plan that a draft becomes, with its bounds completed and its caveats."""
-    batches = split_into_batches(sources, problem, moments)
+    batches = split_into_batches(sources, problem, moments, sizes)
     draft = complete_bound(problem, draft, moments)
     return Plan(
         problem=problem,
@@ -324,67 +377,6 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
         converged=decided.converged,
         anchored=decided,
     )
-
-
-def plan(
-    sources: Iterable[Source],
-    n_features: int,
-    alpha: float = 1e-3,
-    batch_size: int = 50,
-    loss: str = "logistic",
-    strategy: str = "precision",
-    moments: str = "auto",
-    radius: str = "tight",
-    clip: float | None = None,
-    norms: str = "largest",
-    eigenvalue: float = 1.0,
-) -> Plan:
-    """Plan a run: in which order to use the sources, how far to step on each, and what that guarantees.
-
-    Parameters
-    ----------
-    sources : list of Source
-    n_features : int
-        Dimension of the rows. Rows are assumed to lie in the unit ball (but see `norms`).
-    alpha : float
-        L2 strength λ.
-    batch_size : int
-        Rows per step.
-    loss : {"logistic", "hinge", "linear"}
-    strategy : str
-        ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), ``"anytime"`` (the same
-        without knowing how much is to come), or the paper's: ``"two-rates"``
-        (Algorithm 2), ``"same-rate-clean-first"``, ``"same-rate-noisy-first"``, ``"clean-only"``, ``"arbitrary"``
-        (all rows shuffled together).
-    moments : {"auto", "upper", "lower", "variance"}
-        Measure of a step's noise: a bound on E‖G‖² from above (the paper's Γ), from below, or on the variance.
-        ``"auto"`` is the variance for ``"precision"`` with a smooth loss, else the upper moment.
-    radius : {"tight", "paper"}
-        The ball that the weights stay in.
-    clip : float or None
-        Norm that rows' gradients are clipped to; None disables clipping.
-    norms : {"largest", "rms"}
-        Which norm of each source's rows is at most 1. ``"rms"`` lets single rows be longer; no source may be private.
-    eigenvalue : float
-        Bound on the largest eigenvalue of the rows' mean outer product, if a better one than 1 is known.
-
-    Returns
-    -------
-    Plan
-
-    Examples
-    --------
-    >>> import uneven
-    >>> clinic = uneven.Source("clinic", rows=6000, noise=uneven.LocalPrivacy(epsilon=10))
-    >>> survey = uneven.Source("survey", rows=54000, noise=uneven.LocalPrivacy(epsilon=1))
-    >>> plan = uneven.plan([clinic, survey], n_features=25)
-    >>> plan.order
-    ['survey', 'clinic']
-    >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    102.9
-    """
-    problem = Problem(n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue)
-    return make_plan(sources, problem, strategy, moments)
 
 
 def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:

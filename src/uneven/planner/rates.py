@@ -9,7 +9,7 @@ from uneven.planner.planning import Plan, finish_plan, make_plan
 from uneven.planner.segments import split_into_batches
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import STRATEGIES, draft_at_rates, draft_best_rates
-from uneven.problem import Problem
+from uneven.problem import USUAL_BATCH, Problem
 
 
 def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
@@ -73,7 +73,7 @@ def rate_interval(
     sources: Iterable[Source],
     n_features: int,
     alpha: float = 1e-3,
-    batch_size: int = 50,
+    batch_size: int = USUAL_BATCH,
     loss: str = "logistic",
     radius: str = "tight",
     clip: float | None = None,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven import checks
 from uneven.noise import Moment
 from uneven.planner.source import Source
 from uneven.problem import Problem
 from uneven.schedules import Schedule, schedule_to_dict
+
+Sizes = Mapping[str, int]
+"""Rows per step of each source that has a batch size of its own."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class Batches:
 
     @property
     def noise_level(self) -> float:
-        """γ² at the common batch size, to compare sources by."""
-        return float(self.moment.at(self.batch_size))
+        """m·γ² of a full mini-batch of m rows: what one over a row's precision is, to compare sources by."""
+        return float(self.batch_size * self.moment.at(self.batch_size))
 
     @property
     def step_moment(self) -> float:
@@ -83,9 +87,14 @@ class Segment(Batches):
         return max(self.rows // self.batch_size, 1)
 
 
-def split_into_batches(sources: Sequence[Source], problem: Problem, moments: str) -> list[Batches]:
-    """Mini-batches of each source, with the moments asked for ("upper", "lower" or "variance")."""
-    batches = []
+def split_into_batches(
+    sources: Sequence[Source], problem: Problem, moments: str, sizes: Sizes | None = None
+) -> list[Batches]:
+    """Mini-batches of each source, with the moments asked for ("upper", "lower" or "variance").
+
+    A source that is not in `sizes` has the problem's batch size.
+    """
+    batches, own = [], sizes or {}
     for source in sources:
         moment = source.noise.moment(moments, problem)
         if not moment.at(1) > 0:
@@ -93,12 +102,12 @@ def split_into_batches(sources: Sequence[Source], problem: Problem, moments: str
                 f"lower moments need noise that is certain to be present; source {source.name!r} ({source.noise!r}) "
                 "has a lower moment of 0"
             )
-        batches.append(Batches((source.name,), source.rows, problem.batch_size, moment))
+        batches.append(Batches((source.name,), source.rows, own.get(source.name, problem.batch_size), moment))
     return batches
 
 
 def exchange_rates(batches: Sequence[Batches]) -> dict[str, float]:
-    """Worth of one row of each source, in rows of the cleanest: γ² of the cleanest over its own."""
+    """Worth of one row of each source, in rows of the cleanest: m·γ² of the cleanest over its own."""
     cleanest = min(one.noise_level for one in batches)
     return {one.sources[0]: cleanest / one.noise_level for one in batches}
 
@@ -131,6 +140,16 @@ def segment_to_dict(segment: Segment) -> dict[str, Any]:
         "sources": list(segment.sources),
         "rows": segment.rows,
         "batch_size": segment.batch_size,
-        "moment": vars(segment.moment).copy(),
+        "moment": segment.moment.to_dict(),
         "schedule": schedule_to_dict(segment.schedule),
     }
+
+
+def stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
+    """Batch sizes other than the problem's that segments as plain values state."""
+    sizes: dict[str, int] = {}
+    for segment in segments if isinstance(segments, list | tuple) else ():
+        checks.needed_keys("a segment", segment, ("sources", "batch_size"))
+        size = checks.whole("batch_size of a segment", segment["batch_size"])
+        sizes |= {str(name): size for name in segment["sources"] if size != problem.batch_size}
+    return sizes

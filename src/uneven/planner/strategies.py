@@ -79,6 +79,8 @@ class Strategy:
         Whether all sources are shuffled together.
     searches_order : bool
         Whether the order is searched for; it may not be the best one of many sources.
+    own_batches : bool
+        Whether each source may have a batch size of its own.
     from_paper : bool
     """
 
@@ -91,6 +93,7 @@ class Strategy:
     private_clip: float | None = None
     shuffles: bool = False
     searches_order: bool = False
+    own_batches: bool = False
     from_paper: bool = True
 
     def drafter(self, moments: str) -> Drafter:
@@ -190,12 +193,13 @@ def draft_arbitrary(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """All rows shuffled together, with c = 1/λ.
 
     The bound is linear in each step's γ², so its mean over shuffles is the bound at the mean γ², each source weighted
-    by its rows.
+    by its rows. What is added once a batch is added for each source that has rows in it: at most for all of them.
     """
     rows = sum(one.rows for one in batches)
     mixed = Moment(
         fixed=sum(one.rows * one.moment.fixed for one in batches) / rows,
         per_row=sum(one.rows * one.moment.per_row for one in batches) / rows,
+        per_batch=sum(one.moment.per_batch for one in batches),
     )
     names = tuple(name for one in batches for name in one.sources)
     return _draft_same_rate(problem, [replace(batches[0], sources=names, rows=rows, moment=mixed)])
@@ -219,10 +223,13 @@ STRATEGIES: dict[str, Strategy] = {
             average="late",
             can_continue=True,
             private_clip=0.5,
+            own_batches=True,
             from_paper=False,
         ),
-        Strategy("averaged", draft_averaged, accepts_variance=False, average="steps", from_paper=False),
-        Strategy("anytime", draft_anytime, accepts_variance=False, average="steps", from_paper=False),
+        Strategy(
+            "averaged", draft_averaged, accepts_variance=False, average="steps", own_batches=True, from_paper=False
+        ),
+        Strategy("anytime", draft_anytime, accepts_variance=False, average="steps", own_batches=True, from_paper=False),
         Strategy("two-rates", draft_two_rates, searches_order=True),
         Strategy("same-rate-clean-first", draft_same_rate_clean_first),
         Strategy("same-rate-noisy-first", draft_same_rate_noisy_first),
@@ -232,7 +239,9 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """Every strategy that can be planned without rows, by name."""
 
-ANCHORED = Strategy("anchored", draft_precision, draft_precision_smooth, private_clip=0.5, from_paper=False)
+ANCHORED = Strategy(
+    "anchored", draft_precision, draft_precision_smooth, private_clip=0.5, own_batches=True, from_paper=False
+)
 """Public rows to convergence, then private ones by the matrix clock: planned by a fit, from its public rows."""
 
 THEOREM_D = Theorem("Theorem D")

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
@@ -33,10 +34,14 @@ def wrap(lines: Sequence[str]) -> str:
 def _headline(plan: Plan) -> str:
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
-    return (
-        f"Plan '{plan.strategy}': {plan.steps:,} step{'s' * (plan.steps > 1)} of {problem.batch_size} rows, "
-        f"{describe_problem(problem)}{clip}"
-    )
+    return f"Plan '{plan.strategy}': {describe_steps(plan)}, {describe_problem(problem)}{clip}"
+
+
+def describe_steps(plan: Plan) -> str:
+    """How many steps, and of how many rows: "1,200 steps of 50 rows"."""
+    sizes = sorted(set(plan.batch_sizes.values())) or [plan.problem.batch_size]
+    rows = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    return f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {rows} rows"
 
 
 def describe_problem(problem: Problem) -> str:
@@ -89,7 +94,25 @@ def describe_use(plan: Plan) -> list[str]:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     lines += [verdict.describe(name) for name, verdict in plan.verdicts.items()]
-    return [*lines, *describe_exchange(plan.exchange)]
+    return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
+
+
+def describe_sizes(plan: Plan) -> list[str]:
+    """Batch sizes that were chosen, with what others would give: one sentence a source."""
+    what = "predicted excess" if plan.predicted_excess is not None else "bound"
+    chosen = plan.batch_sizes
+    lines = []
+    for name, sizes in plan.other_sizes().items():
+        others = ", ".join(f"{size:,}: {value:.2g}" for size, value in sizes.items() if size != chosen[name])
+        best = f"{name!r}: {chosen[name]:,} rows a step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
+        lines.append(f"{best} (with {others})." if others else f"{best}.")
+    return lines
+
+
+def describe_privacy(plan: Plan) -> list[str]:
+    """From whom rows are protected, and what the other promise would bring at the same ε."""
+    used = [source for source in plan.sources if source.name in plan.order]
+    return describe_promises(used, plan.other_promises(), plan.predicted_excess is not None)
 
 
 def _join(names: Sequence[str]) -> str:

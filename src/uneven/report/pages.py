@@ -8,7 +8,7 @@ from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, number
 from uneven.report import markup, sections
-from uneven.report.words import QUESTION
+from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
@@ -81,8 +81,19 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
     said = [scaled]
     if any(one.which.startswith("rows learned from") for one in trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
-    title = "A classifier from data of uneven quality"
-    return _write_page(title, plan, measured, path, privacy, said, command, settings)
+    title, head = "A classifier from data of uneven quality", sections.simulated(trained.model.simulated)
+    again = describe_repeat(_costs(trained, "--ledger" in command), command)
+    return _write_page(title, plan, measured, path, privacy, said, again, settings, head)
+
+
+def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
+    """ε that the same run would cost each private row again; nothing is left to lose after a simulation."""
+    if trained.model.simulated and not ledger:
+        return {}
+    settings, noises = trained.model.settings, {one.name: one.noise for one in trained.plan.sources}
+    times = settings.pass_count * max(1, settings.line_search)
+    costs = {name: (noises[name].epsilon_per_row or 0.0) * times for name in trained.plan.order}
+    return {name: cost for name, cost in costs.items() if cost}
 
 
 def demo_report(demo: Demo, command: str, settings: str) -> str:
@@ -140,7 +151,15 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
 
 
 def _write_page(
-    title: str, plan: Plan, measured: str, path: str, privacy: str, said: list[str], command: str, settings: str
+    title: str,
+    plan: Plan,
+    measured: str,
+    path: str,
+    privacy: str,
+    said: list[str],
+    command: str,
+    settings: str,
+    head: str = "",
 ) -> str:
     """What all reports have, with what was measured, the path and the privacy where they belong."""
     stepped = not plan.converged
@@ -148,6 +167,7 @@ def _write_page(
     average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     parts = [
+        head,
         sections.answer(plan),
         measured,
         sections.verdicts(plan),

@@ -11,7 +11,15 @@ import numpy as np
 from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thin_steps
-from uneven.planner.text import describe_clip, name_moments, number, shorten
+from uneven.planner.text import (
+    describe_clip,
+    describe_privacy,
+    describe_sizes,
+    describe_steps,
+    name_moments,
+    number,
+    shorten,
+)
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Series, axis_for
 
@@ -41,8 +49,9 @@ def sources(plan: Plan) -> str:
         markup.table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
         markup.paragraph(
             f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
-            f"{problem.alpha:.4g}, {problem.batch_size} rows a step, rows in the unit ball{clip}."
+            f"{problem.alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
+        markup.bullets([*describe_sizes(plan), *describe_privacy(plan)]),
     )
 
 
@@ -309,6 +318,11 @@ def measures(found: Sequence[Measure]) -> str:
     ]
     header = ["on", "rows", "accuracy", "objective"]
     return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
+
+
+def simulated(was: bool) -> str:
+    """Said before anything else: noise from a seed protects nobody."""
+    return markup.paragraph(words.SIMULATED, "warning") if was else ""
 
 
 def privacy(spent: Mapping[str, float], simulated: bool) -> str:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from uneven import __version__
 from uneven.ledger import Ledger
-from uneven.noise import LabelPrivacy, LocalPrivacy, Noise
+from uneven.noise import LabelPrivacy, LocalPrivacy, Noise, SitePrivacy
+from uneven.planner.text import describe_privacy
+from uneven.training.planning import name_trusted
 
 if TYPE_CHECKING:
     from uneven.training.files import FileFit
@@ -43,12 +45,8 @@ def spent_in(ledger: Ledger | None, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def digest_of(ledger: Ledger) -> str:
-    """SHA-256 of all that a ledger has, in order: two ledgers that agree have the same one."""
-    digest = hashlib.sha256()
-    for name in sorted(ledger.sources()):
-        for row, epsilon in sorted(ledger.spent(name).items()):
-            digest.update(f"{name!r} {row} {epsilon!r}\n".encode())
-    return digest.hexdigest()
+    """SHA-256 of all that the ledger holds, as ``uneven ledger check`` prints it."""
+    return ledger.digest()
 
 
 def write_statement(
@@ -81,6 +79,7 @@ def write_statement(
         table.append(f"| {name} | {count:,} | {_protection(noise)} | {_mechanism(noise)} | {' | '.join(epsilons)} |")
     used = ", ".join(trained.plan.order)
     unused = [name for name in rows if name not in trained.plan.order]
+    promised = [*describe_privacy(trained.plan), *name_trusted(trained.plan)]
     lines = [
         "# Privacy statement",
         f"Written by uneven {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, from the run itself.",
@@ -90,6 +89,7 @@ def write_statement(
         f"ε is that of the row that has spent the most, {_recorded(ledger, budget)}.",
         f"The model is {model.name}, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}.",
         PROMISE,
+        *([f"**From whom.** {' '.join(promised)}"] if promised else []),
         OPEN,
         "**To verify**: `uneven audit` measures the mechanisms; the digest says whether a ledger is the one charged.",
     ]
@@ -108,12 +108,16 @@ def _recorded(ledger: Ledger | None, budget: float | None) -> str:
 def _protection(noise: Noise) -> str:
     if not noise.private:
         return "none"
-    return "features and label" if noise.protects_features else "label only: FEATURES NOT PROTECTED"
+    if not noise.protects_features:
+        return "label only: FEATURES NOT PROTECTED"
+    return "features and label, outside the site" if noise.once_a_batch else "features and label"
 
 
 def _mechanism(noise: Noise) -> str:
     if isinstance(noise, LocalPrivacy):
         return f"{noise.mechanism}, ε = {noise.epsilon:g} a release"
+    if isinstance(noise, SitePrivacy):
+        return f"l2-laplace once a batch, ε = {noise.epsilon:g} a release"
     if isinstance(noise, LabelPrivacy):
         return f"randomised response, ε = {noise.epsilon:g} once"
     return noise.describe()

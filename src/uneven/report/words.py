@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from uneven.planner import Plan
 from uneven.planner.text import number, step_spans
 from uneven.schedules import Averaged, Rate
+
+SIMULATED = "simulated: true. The noise came from a seed and can be repeated, so this protects nobody."
 
 QUESTION = (
     "In what order should this data be used, how far should each step go, is the noisy data worth using at all, and "
@@ -128,11 +131,23 @@ def share_information(plan: Plan) -> dict[str, tuple[float, float]]:
     return {name: (rows[name] / sum(rows.values()), worth[name] / sum(worth.values())) for name in plan.order}
 
 
+def _epsilon(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def describe_repeat(costs: Mapping[str, float], command: str) -> str:
+    """The command to run it again, as a comment where that would spend privacy: pasted, it does nothing."""
+    if not costs:
+        return command
+    each = "; ".join(f"{epsilon:g} for each row of {name!r}" for name, epsilon in costs.items())
+    return f"# Running it again would spend privacy again: ε = {each}. To do so, remove the '#':\n# {command}"
+
+
 def describe_privacy(spent: Mapping[str, float], simulated: bool) -> list[str]:
     """What each private row has spent, in words."""
-    lines = [f"Each row of {name!r} has spent ε = {epsilon:g}." for name, epsilon in spent.items()]
+    lines = [f"Each row of {name!r} has spent ε = {_epsilon(epsilon)}." for name, epsilon in spent.items()]
     if spent and simulated:
-        lines.append("This was a simulation: with a seed the noise can be repeated, so it protects nobody.")
+        lines.append(SIMULATED)
     return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]
 
 

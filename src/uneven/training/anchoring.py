@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import expected_excess
+from uneven.anchor.clock import capped_excess, expected_excess
 from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
 from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.anchor.verdicts import Verdict, information_of, judge_sources, public_worth
+from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth
 from uneven.engine import (
     State,
 )
 from uneven.losses import get_loss
-from uneven.noise import Exact, FlippedLabels
+from uneven.noise import Exact, FlippedLabels, Noise, other_promise
+from uneven.planner import OtherPromise
+from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import PrivateSource, covariance_at
 from uneven.training.convergence import carried_share, intercept_free, public_rows
@@ -39,6 +41,9 @@ MOST_ROWS = 20_000
 
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
+
+STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+"""How many steps a source may be split into, where its noise is drawn once a batch."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -60,6 +65,8 @@ class Anchoring:
         Private sources to use, the cleanest first.
     left_out : tuple of str
         Private sources that are not expected to help.
+    sizes : dict of str to int
+        Batch sizes of sources whose noise is drawn once a batch.
     """
 
     anchor: Anchor
@@ -67,6 +74,7 @@ class Anchoring:
     verdicts: Mapping[str, Verdict]
     order: tuple[str, ...]
     left_out: tuple[str, ...]
+    sizes: Mapping[str, int]
 
 
 def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
@@ -76,6 +84,8 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
+    if any(isinstance(noise, FlippedLabels) and noise.skew for noise in groups.noises.values()):
+        return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns"
     if settings.steps_asked is not None:
@@ -90,12 +100,27 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     anchor = fit_public(job, converged, positive)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    information = {name: information_of(groups.noises[name], counts[name], job.problem) for name in private}
+    sizes = {name: _choose_size(job.problem, anchor, groups.noises[name], counts[name]) for name in private}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
+    information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
     verdicts = judge_sources(anchor, information)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
-    used.sort(key=lambda name: groups.noises[name].row_energy(job.problem))
+    used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
-    return Anchoring(anchor, converged, verdicts, tuple(used), left_out)
+    return Anchoring(anchor, converged, verdicts, tuple(used), left_out, sizes)
+
+
+def _choose_size(problem: Problem, anchor: Anchor, noise: Noise, rows: int) -> int:
+    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    if not (noise.once_a_batch and problem.own_batches):
+        return problem.batch_size
+    coordinates = plain_coordinates(anchor)
+
+    def excess(steps: int) -> float:
+        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
+        return capped_excess(coordinates, precision / steps, steps)
+
+    return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
 def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
@@ -129,7 +154,8 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     anchor, noises = prepared.anchor, job.groups.noises
-    used = {name: information_of(noises[name], counts[name], job.problem) for name in prepared.order}
+    problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
+    used = {name: information_of(noises[name], counts[name], problems[name]) for name in prepared.order}
     possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
@@ -139,18 +165,39 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
     step = 0.01 * sum(
-        information_of(noises[name], counts[name], job.problem)(coordinates.activity)
-        for name in counts
-        if noises[name].private
+        information_of(noises[name], counts[name], problem)(coordinates.activity) for name, problem in problems.items()
     )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
     worths = {name: gain["public"] * public_worth(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
         if name not in worths:
-            row = information_of(noises[name], 1, job.problem)(coordinates.activity)
+            row = information_of(noises[name], 1, problems[name])(coordinates.activity)
             worths[name] = max(per_clock * row, 0.0)
     most = max(worths.values()) or 1.0
     return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
+
+
+def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
+    """For each private source in use: the other promise at the same ε, and the expected excess with it."""
+    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    possible, found = possible_coordinates(prepared.anchor), []
+    for name in prepared.order:
+        if (other := other_promise(job.groups.noises[name])) is None:
+            continue
+        size = _choose_size(replace(job.problem, own_batches=True), prepared.anchor, other, counts[name])
+        noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
+        clocks = [
+            information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
+            for one in prepared.order
+        ]
+
+        def together(activity: float, clocks: list[Information] = clocks) -> float:
+            return sum(clock(activity) for clock in clocks)
+
+        coordinates = choose_coordinates(possible, together)
+        then = expected_excess(coordinates, together(coordinates.activity))
+        found.append((name, OtherPromise(other.kind, size, now, then)))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -173,7 +220,8 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
-        source = PrivateSource(name, job.groups.noises[name], job.problem, counts[name], share)
+        problem = replace(job.problem, batch_size=anchoring.sizes[name])
+        source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
         summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
         before += counts[name]
     return Added(summary.weights, excess, found, state_after(state, summary))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import secrets
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,9 +12,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.ledger import BudgetExceeded, Ledger
-from uneven.noise import Noise
+from uneven.cautions import SimulationWarning
+from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
+from uneven.ledger.ledger import dump_memory, load_memory, own_ledger
+from uneven.matrices import is_sparse
+from uneven.redaction import owner_only
+from uneven.settings import Settings
 from uneven.training.grouping import Grouped
+from uneven.training.rows import Piece, find_private
+
+HASHED_ROWS = 4096
+"""Rows that are hashed at a time, so that memory stays bounded."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What one call is to be charged.
+
+    Attributes
+    ----------
+    groups : Grouped
+    row_id : array or None
+        Ids of the rows, by which a ledger knows them; -1 for none.
+    content : array or None
+        Hashes of the rows' content, by which a ledger knows those without an id.
+    times : int
+        Releases of each row.
+    used : collection of str
+        Sources whose rows will be released.
+    budget : float or None
+        The most that a row may have spent afterwards.
+    simulated : bool
+        Whether the noise comes from a seed: rows are charged all the same, and nothing is promised.
+    """
+
+    groups: Grouped
+    row_id: NDArray[Any] | None
+    content: NDArray[np.int64] | None
+    times: int
+    used: Collection[str]
+    budget: float | None = None
+    simulated: bool = False
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """ε that a row of each source costs; those that are not private, or not used, are left out."""
+        noises, used = self.groups.noises, set(self.used)
+        each = {
+            name: self._releases(name) * (one.epsilon_per_row or 0.0) for name, one in noises.items() if name in used
+        }
+        return {name: cost for name, cost in each.items() if cost}
+
+    def _releases(self, name: str) -> int:
+        """Releases of a row: private labels are randomised once, however often they are used."""
+        return self.times if self.groups.noises[name].protects_features else 1
 
 
 @dataclass
@@ -22,124 +76,163 @@ class Account:
     ----------
     ledger : Ledger or None
         The user's ledger; or the model's own, from the first call that tells rows apart by their ids.
-    spent : dict
+    counted : dict
         The most ε that a row of each private source has spent.
-    seen : dict
-        Rows of each source so far, by which rows of a later call without ids are known as new ones.
+    unnamed : dict
+        Rows of each source, and their ε, in fits without ids and without a ledger.
+    simulated : set
+        Sources whose rows were released with noise from a seed.
     """
 
     ledger: Ledger | None = None
-    spent: dict[str, float] = field(default_factory=dict)
-    seen: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, float] = field(default_factory=dict)
+    unnamed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    simulated: set[str] = field(default_factory=set)
+    earlier: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """`unnamed` as it was when this fit began: one fit may charge twice, but different sources."""
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """The most ε that a row of each private source has spent; infinite where the noise came from a seed."""
+        return {name: math.inf if name in self.simulated else epsilon for name, epsilon in self.counted.items()}
 
     def start(self, ledger: Ledger | None) -> None:
-        """Begin a fit: the rows are counted anew, what was spent stays."""
+        """Begin a fit; what was spent stays."""
         if ledger is not None:
             self.ledger = ledger
-        self.seen = {}
+        self.earlier = dict(self.unnamed)
 
-    def charge(
-        self,
-        groups: Grouped,
-        row_id: Any,
-        budget: float | None,
-        times: int,
-        used: Collection[str],
-        again: bool,
-        counted: bool = True,
-    ) -> None:
-        """Charge every private row of the sources in use for `times` releases, or refuse and charge none.
-
-        Parameters
-        ----------
-        groups : Grouped
-        row_id : array or None
-            How the ledger knows the rows; None is by their place among their source's.
-        budget : float or None
-            The most that a row may have spent afterwards.
-        times : int
-            Releases of each row.
-        used : collection of str
-            Sources whose rows will be released.
-        again : bool
-            Whether rows without ids may have been charged to this account before: those of a second fit.
-        counted : bool
-            Whether the rows then count as seen; not where another charge for the same rows follows.
-        """
-        costs = {
-            name: _releases(noise, times) * (noise.epsilon_per_row or 0.0) if name in used else 0.0
-            for name, noise in groups.noises.items()
-        }
-        ids = _checked_ids(groups, row_id)
-        if self.ledger is None and ids is not None and groups.any_private:
-            self.ledger = self._own_ledger()
-        before = self.spent if again else {}
-        _refuse_beyond(budget, {name: cost for name, cost in costs.items() if cost}, before)
-        if self.ledger is None:
-            for name, cost in costs.items():
-                if cost:
-                    self.spent[name] = max(self.spent.get(name, 0.0), before.get(name, 0.0) + cost)
-        else:
-            self._charge_ledger(self.ledger, groups, ids, costs, budget)
-        for name, count in zip(groups.names, groups.counts.tolist(), strict=True) if counted else ():
-            self.seen[name] = self.seen.get(name, 0) + count
-
-    def _charge_ledger(
-        self, ledger: Ledger, groups: Grouped, ids: Any, costs: Mapping[str, float], budget: float | None
-    ) -> None:
-        """One transaction for all sources; rows that told their own noise are charged where their source is."""
-        charges: dict[str, list[tuple[str, NDArray[Any], float]]] = {}
-        places = _Places(groups, self.seen)
-        for k, name in enumerate(groups.names):
-            rows = places.of(k) if ids is None else ids[groups.rows_of(k)]
-            rows = places.of(k) if (rows == -1).all() else rows
-            if costs[name] and len(rows):
-                charges.setdefault(groups.charged_to[k], []).append((name, rows, costs[name]))
-        if not charges:
+    def charge(self, bill: Bill) -> None:
+        """Charge every private row of the sources in use, or refuse and charge none."""
+        costs, ids = bill.costs, _checked_ids(bill.groups, bill.row_id)
+        if not costs:
             return
-        asked = [
-            (source, np.concatenate([rows for _, rows, _ in parts]), _repeat(parts))
-            for source, parts in charges.items()
-        ]
-        ledger.charge_all(asked, budget)
-        for source, parts in charges.items():
-            spent = ledger.spent(source) if len(parts) > 1 or groups.by_row else None
-            for name, rows, _ in parts:
-                most = ledger.max_spent(source) if spent is None else max(spent[row] for row in rows.tolist())
-                self.spent[name] = max(self.spent.get(name, 0.0), most)
+        if self.ledger is None and ids is not None:
+            self.ledger = own_ledger()
+        sizes = dict(zip(bill.groups.names, bill.groups.counts.tolist(), strict=True))
+        before = {name: self._unnamed_before(name, sizes[name]) for name in costs}
+        _refuse_beyond(bill.budget, costs, before)
+        if self.ledger is None:
+            spent = {name: before[name] + cost for name, cost in costs.items()}
+            self.unnamed |= {name: (sizes[name], epsilon) for name, epsilon in spent.items()}
+        else:
+            _charge_ledger(self.ledger, bill, ids, max(before.values()))
+            spent = {name: before[name] + most for name, most in _largest_spent(self.ledger, bill, ids).items()}
+            spent |= {name: self.ledger.max_spent(name) for name in self.counted if name not in spent}
+        self.counted |= {name: max(self.counted.get(name, 0.0), epsilon) for name, epsilon in spent.items()}
+        if bill.simulated:
+            self.simulated |= set(costs)
 
-    def _own_ledger(self) -> Ledger:
-        """A ledger of the model's own; rows before are known by their place."""
-        own = Ledger()
-        known = [(name, range(self.seen[name]), epsilon) for name, epsilon in self.spent.items() if self.seen.get(name)]
-        if known:
-            own.charge_all(known)
-        return own
+    def _unnamed_before(self, name: str, rows: int) -> float:
+        """What rows of this source may have spent in fits that did not know them.
+
+        A source with the same name and number of rows is taken to be the same; any other may have rows of all.
+        """
+        size, epsilon = self.earlier.get(name, (0, 0.0))
+        return epsilon if size == rows else max((most for _, most in self.earlier.values()), default=0.0)
 
     def __getstate__(self) -> dict[str, Any]:
-        entries = None
-        if self.ledger is not None and self.ledger.path is None:
-            entries = {name: self.ledger.spent(name) for name in self.ledger.sources()}
-        return {"ledger": None if entries is not None else self.ledger, "entries": entries} | {
-            "spent": self.spent,
-            "seen": self.seen,
-        }
+        in_memory = self.ledger is not None and self.ledger.path is None
+        dumped = dump_memory(self.ledger) if in_memory and self.ledger is not None else None
+        return {**vars(self), "ledger": None if in_memory else self.ledger, "dumped": dumped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.ledger, self.spent, self.seen = state["ledger"], state["spent"], state["seen"]
-        if state["entries"] is not None:
-            self.ledger = Ledger()
-            entries = [(name, list(spent), list(spent.values())) for name, spent in state["entries"].items() if spent]
-            self.ledger.charge_all(entries)
+        dumped = state.pop("dumped")
+        self.__dict__.update(state)
+        if dumped is not None:
+            self.ledger = load_memory(dumped)
 
 
-def _releases(noise: Noise, times: int) -> int:
-    """Releases of a row that is used so often: private labels are randomised once, however often they are used."""
-    return times if noise.protects_features else 1
+@dataclass(frozen=True)
+class Hasher:
+    """Hashes the content of rows as they are read.
+
+    Attributes
+    ----------
+    key : bytes
+    noise : Noise, dict of str to Noise, or None
+    names : tuple of str or None
+        Names of the features.
+    every : bool
+        Whether to hash all rows, not only the private ones without an id.
+    """
+
+    key: bytes
+    noise: Any
+    names: tuple[str, ...] | None
+    every: bool
+
+    def __call__(self, piece: Piece) -> NDArray[np.int64]:
+        """Hash of each row; 0 where nobody needs it."""
+        mine = np.full(len(piece.y), True) if self.every else find_private(piece, self.noise)
+        if not self.every and np.shape(piece.row_id) == mine.shape:
+            mine &= np.asarray(piece.row_id) == -1
+        numbers, rows = np.zeros(len(piece.y), dtype=np.int64), np.flatnonzero(mine)
+        for some in np.split(rows, range(HASHED_ROWS, len(rows), HASHED_ROWS)):
+            numbers[some] = self.hash(piece.X[some])
+        return numbers
+
+    def hash(self, X: Any) -> NDArray[np.int64]:
+        """Hash of each row of a matrix."""
+        return hash_rows(self.key, X.toarray() if is_sparse(X) else X, self.names)
 
 
-def _repeat(parts: list[tuple[str, NDArray[Any], float]]) -> NDArray[np.float64]:
-    return np.concatenate([np.full(len(rows), cost) for _, rows, cost in parts])
+def make_hasher(
+    account: Account, noise: Any, feature_names: tuple[str, ...] | None, every: bool = False
+) -> Hasher | None:
+    """What hashes the content of rows as they are read; None where nobody needs it."""
+    if account.ledger is None and not every:
+        return None
+    key = secrets.token_bytes(32) if account.ledger is None else account.ledger.key
+    return Hasher(key, noise, feature_names, every)
+
+
+def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before: float) -> None:
+    """One transaction for all sources; rows that told their own noise are charged where their source is."""
+    groups, costs = bill.groups, bill.costs
+    charges = []
+    for source, parts in _used_parts(bill).items():
+        rows = np.concatenate([groups.rows_of(k) for k in parts])
+        epsilons = np.concatenate([np.full(int(groups.counts[k]), costs[groups.names[k]]) for k in parts])
+        if len(rows):
+            charges.append((source, _known_as(ledger, bill, ids, rows), epsilons))
+    if charges:
+        ledger.charge_all(charges, None if bill.budget is None else bill.budget - before)
+
+
+def _used_parts(bill: Bill) -> dict[str, list[int]]:
+    """Numbers of the groups that are charged, by the name that the ledger has for their source."""
+    parts: dict[str, list[int]] = {}
+    for k, name in enumerate(bill.groups.names):
+        if name in bill.costs:
+            parts.setdefault(bill.groups.charged_to[k], []).append(k)
+    return parts
+
+
+def _known_as(
+    ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, rows: NDArray[np.int64]
+) -> NDArray[Any] | Fingerprints:
+    """How the ledger knows these rows of one source: by their ids, or where they have none by their content."""
+    if ids is not None and not (ids[rows] == -1).all():
+        return np.asarray(ids[rows])
+    assert bill.content is not None
+    return count_copies(ledger.key, bill.content[rows])
+
+
+def _largest_spent(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
+    """The most that a row of each charged source has spent."""
+    groups, most = bill.groups, {}
+    for source, parts in _used_parts(bill).items():
+        if not groups.by_row:
+            most[source] = ledger.max_spent(source)
+            continue
+        rows = np.concatenate([groups.rows_of(k) for k in parts])
+        known = _known_as(ledger, bill, ids, rows)
+        numbers = known.numbers if isinstance(known, Fingerprints) else known
+        spent, sizes = ledger.spent(source), [int(groups.counts[k]) for k in parts]
+        for k, own in zip(parts, np.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
+            most[groups.names[k]] = max(spent[row] for row in own.tolist())
+    return most
 
 
 def _refuse_beyond(budget: float | None, costs: Mapping[str, float], before: Mapping[str, float]) -> None:
@@ -147,30 +240,32 @@ def _refuse_beyond(budget: float | None, costs: Mapping[str, float], before: Map
     for name, cost in costs.items():
         if budget is not None and cost > budget * (1 + 1e-9):
             raise ValueError(f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}")
-        spent = before.get(name, 0.0)
-        if budget is not None and spent + cost > budget * (1 + 1e-9):
+        if budget is not None and before[name] + cost > budget * (1 + 1e-9):
             raise BudgetExceeded(
-                f"rows of source {name!r} would exceed the budget of {budget:g}: they have spent {spent:g} in earlier "
-                f"fits of this model and were asked for {cost:g}; nothing was charged"
+                f"rows of source {name!r} would exceed the budget of {budget:g}: they have spent {before[name]:g} in "
+                f"earlier fits of this model and were asked for {cost:g}; nothing was charged"
             )
 
 
-class _Places:
-    """Ids of rows that have none: their place among their source's rows, after those of earlier calls."""
+def warn_simulated(settings: Settings, groups: Grouped) -> bool:
+    """Whether private rows are to be released with noise from a seed; their owner is warned."""
+    simulated = settings.random_state is not None and groups.any_private
+    if simulated:
+        warnings.warn(
+            "random_state (or --seed) makes the noise of private rows repeatable: this is a simulation that protects "
+            "nobody, and privacy_spent_ is infinite",
+            SimulationWarning,
+            stacklevel=5,
+        )
+    return simulated
 
-    def __init__(self, groups: Grouped, seen: Mapping[str, int]) -> None:
-        self.groups, self.seen = groups, seen
 
-    def of(self, k: int) -> NDArray[np.int64]:
-        """Places of source k's rows among those charged under its name."""
-        groups, name = self.groups, self.groups.charged_to[k]
-        alike = [j for j, other in enumerate(groups.charged_to) if other == name]
-        rows = groups.rows_of(k)
-        first = sum(self.seen.get(groups.names[j], 0) for j in alike)
-        if len(alike) == 1:
-            return first + np.arange(len(rows))
-        together = np.sort(np.concatenate([groups.rows_of(j) for j in alike]))
-        return first + np.searchsorted(together, rows)
+def refuse_unknown_rows(account: Account, private: bool, row_id: Any) -> None:
+    """Refuse to go on with private rows that nobody could recognise if they came again."""
+    if private and row_id is None and account.ledger is None:
+        raise ValueError(
+            "row_id must be given for partial_fit on private rows, or a ledger: rows that come again must be known"
+        )
 
 
 def _checked_ids(groups: Grouped, row_id: Any) -> NDArray[Any] | None:
@@ -181,8 +276,7 @@ def _checked_ids(groups: Grouped, row_id: Any) -> NDArray[Any] | None:
     ids = np.asarray(row_id)
     if ids.dtype.kind not in "iu":
         raise ValueError(f"row_id must be whole numbers, got {ids.dtype}")
-    names = sorted(set(groups.charged_to))
-    for name in names:
+    for name in sorted(set(groups.charged_to)):
         parts = [k for k, other in enumerate(groups.charged_to) if other == name]
         private = [ids[groups.rows_of(k)] for k in parts if groups.noises[groups.names[k]].private]
         if private:
@@ -193,6 +287,5 @@ def _checked_ids(groups: Grouped, row_id: Any) -> NDArray[Any] | None:
 def _refuse_twice(ids: NDArray[Any]) -> None:
     ordered = np.sort(ids[ids != -1])
     if (twice := ordered[1:] == ordered[:-1]).any():
-        raise ValueError(
-            f"row_id must be distinct among a source's private rows, got {ordered[1:][twice][0]} more than once"
-        )
+        which = owner_only(f", got {ordered[1:][twice][0]} more than once")
+        raise ValueError(f"row_id must be distinct among a source's private rows{which}")

@@ -16,13 +16,14 @@ from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
 from uneven.problem import Problem
+from uneven.redaction import owner_only
 from uneven.schedules import Schedule
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account
+from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
-from uneven.training.labels import as_signs, classes_of, positive_classes
+from uneven.training.labels import ClassFinder, as_signs, classes_of, positive_classes
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import ArrayRows
@@ -32,6 +33,8 @@ from uneven.training.trainer import Trained, refuse_unfit
 
 KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
+
+UNKNOWN_ROWS = "the best one depends on how many rows are to come"
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     model, settings = trained.model, trained.model.settings
     if not get_strategy(settings.stepping).can_continue:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
+    if trained.plan.problem.own_batches:
+        return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)
@@ -110,7 +115,13 @@ def extend_average(state: State, kind: str) -> State:
 
 
 def continue_training(
-    before: Progress | None, rows: ArrayRows, noise: Any, settings: Settings, account: Account, classes: Any = None
+    before: Progress | None,
+    rows: ArrayRows,
+    noise: Any,
+    settings: Settings,
+    account: Account,
+    classes: Any = None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> tuple[Progress, Grouped, Mapping[str, int]]:
     """Learn from more rows: the step count and the precision clock continue.
 
@@ -125,6 +136,7 @@ def continue_training(
         What private rows are charged to before they are used.
     classes : array or None
         All classes that will come, at the first call; None takes those of its rows.
+    feature_names : tuple of str or None
 
     Returns
     -------
@@ -140,12 +152,15 @@ def continue_training(
         bound = before.scale.row_norm
     groups = group_rows(len(piece.y), noise, piece.source)
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
-    found = before.classes if before is not None else classes_of(np.asarray(piece.y if classes is None else classes))
+    stated = settings.classes if classes is None else classes
+    found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
     refuse_unfit(groups, len(positive_classes(found)), sparse)
-    scan = scan_rows(rows, bound, classes=found)
+    hasher = make_hasher(account, noise, feature_names)
+    scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
+    refuse_unknown_rows(account, groups.any_private, piece.row_id)
     learned = observed(groups)
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
@@ -153,11 +168,24 @@ def continue_training(
         )
     too_long = count_long(scan, groups, now.scale.row_norm) if now.scale.norms == "largest" else {}
     unit = now.scale.rows(_shorten(piece.X, scan, groups, now.scale, settings))
-    account.charge(groups, piece.row_id, settings.budget, settings.pass_count, groups.names, again=False)
+    simulated = settings.random_state is not None and groups.any_private
+    if simulated and not account.simulated:  # once, not at every call
+        warn_simulated(settings, groups)
+    bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
+    account.charge(bill)
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
     signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
+
+
+def _first_classes(y: NDArray[Any], stated: Any, private: bool) -> NDArray[Any]:
+    """Classes of all rows that will come: as stated, or those of the first rows."""
+    if stated is not None:
+        return classes_of(np.asarray(stated))
+    finder = ClassFinder()
+    finder.see(y, "y", private)
+    return finder.classes()
 
 
 def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings, noise: Any) -> Progress:
@@ -165,7 +193,9 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     noises = _with_known_rates(_declared_noises(noise, groups), {})
     private = any(one.protects_features for one in noises.values())
     scale = choose_scale(scan, groups, settings, private)
-    problem = scaled_problem(settings, scale, scan.n_features, private)
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values())
+    if problem.own_batches:
+        raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
     states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
     return _progress(found, scale, states, problem, noises, settings, noise, {})
 
@@ -224,11 +254,11 @@ def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settin
     if settings.long_rows == "refuse":
         raise ValueError(
             f"rows of source {name!r} must have a root-mean-square norm of at most {most:.6g}, twice that of earlier "
-            f"ones, with long_rows='refuse'; got {norm:.6g}"
+            f"ones, with long_rows='refuse'{owner_only(f'; got {norm:.6g}')}"
         )
     warnings.warn(
-        f"rows were shrunk to {most:.6g}, twice the root-mean-square norm of earlier ones; got {norm:.6g} in source "
-        f"{name!r}",
+        f"rows were shrunk to {most:.6g}, twice the root-mean-square norm of earlier ones, in source {name!r}"
+        + owner_only(f"; got {norm:.6g}"),
         UserWarning,
         stacklevel=5,
     )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.objective import source_weight
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve, source_weight
+from uneven.anchor.solver import solve
 from uneven.anchor.strength import choose_alpha
 from uneven.engine import State
 from uneven.noise import FlippedLabels

@@ -6,7 +6,7 @@ from: those held from the first reading if they are few, else from a second one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,13 +20,18 @@ from uneven.io.refusals import located
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan
-from uneven.training.charging import Account
+from uneven.redaction import owner_only, redacted
+from uneven.training.charging import Account, Hasher
 from uneven.training.labels import as_signs, positive_classes
 from uneven.training.model import Model
+from uneven.training.quality import Comparison, compare, public_rivals
 from uneven.training.rows import Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, no_bar, train
+
+SHARED = 0.1
+"""Share of a test file's rows that may agree with rows learned from: in few columns, rows agree by chance."""
 
 
 def read_rows(
@@ -93,12 +98,16 @@ def _argument(key: str) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes."""
+    """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
+
+    `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
+    """
 
     which: str
     rows: int
     accuracy: float
     objective: float | None
+    compared: Comparison
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ def train_files(
     seed : int or None
         None draws noise from a cryptographic generator; a seed is for simulations.
     ledger : Ledger or None
-        Ledger that private rows are charged to before use: by their id column, or their place in their file.
+        Ledger that private rows are charged to before use: by their id column, or their content.
     budget : float or None
         The most that a row may have spent, instead of the file's.
     test, validation : Table or None
@@ -190,23 +199,33 @@ def train_files(
     noises, names = declared_noises(file), (file.label, file.feature_names)
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
-    trained = train(
-        FileRows(file),
-        noises or None,
-        settings,
-        account=Account(ledger),
-        validation=None if validation is None else validation.arrays(*names, file.encoder),
-        open_sources=None if len(is_open) == len(file.sources) else is_open,
-        feature_names=file.feature_names if file.encoder is None else file.encoder.names,
-        record=record,
-        follow=lambda classes: _test_sample(file, test, classes),
-        held_bytes=held_bytes,
-        bar=bar,
-    )
+
+    def compare(content: NDArray[np.int64], hasher: Hasher) -> None:
+        for what, table in (("test", test), ("validation", validation)):
+            _refuse_known_rows(what, file, table, np.unique(content), hasher)
+
+    with redacted(settings.redact):
+        trained = train(
+            FileRows(file),
+            noises or None,
+            settings,
+            account=Account(ledger),
+            validation=None if validation is None else validation.arrays(*names, file.encoder),
+            open_sources=None if len(is_open) == len(file.sources) else is_open,
+            feature_names=file.feature_names if file.encoder is None else file.encoder.names,
+            record=record,
+            follow=lambda classes: _test_sample(file, test, classes),
+            compare=None if test is None and validation is None else compare,
+            held_bytes=held_bytes,
+            bar=bar,
+        )
     trained = replace(trained, model=replace(trained.model, columns=file.columns))
-    which = _sampled_words(trained)
-    measures = [] if trained.sample is None else [measure(trained, which, [trained.sample])]
-    measures += [] if test is None else [measure(trained, str(test.path), test.stream(*names, file.encoder))]
+    which, rivals = _sampled_words(trained), public_rivals(trained)
+    measures, sample = [], trained.sample
+    if sample is not None:
+        measures.append(measure(trained, which, lambda: [sample], rivals))
+    if test is not None:
+        measures.append(measure(trained, str(test.path), lambda: test.stream(*names, file.encoder), rivals))
     followed = which if test is None else str(test.path)
     return FileFit(trained, tuple(measures), followed, seed is not None)
 
@@ -228,6 +247,21 @@ def _refuse_learned_from(what: str, file: SourcesFile, table: Table | None) -> N
     for name, own in tables.items():
         if table is not None and own is not None and same_file(table.path, own.path):
             raise ValueError(f"{what} must be rows that are not learned from, got {table.path}, the data of {name!r}")
+
+
+def _refuse_known_rows(
+    what: str, file: SourcesFile, table: Table | None, known: NDArray[np.int64], hasher: Hasher
+) -> None:
+    """Refuse a file that has the rows learned from under another name or in another order; some may agree by chance."""
+    if table is None:
+        return
+    count = again = 0
+    for X, _ in table.stream(file.label, file.feature_names, file.encoder):
+        count += X.shape[0]
+        again += int(np.isin(hasher.hash(X), known).sum())
+    if again > SHARED * count:
+        many = owner_only(f"{again:,} of its {count:,} rows are", "too many of its rows are")
+        raise ValueError(f"{what} must be rows that are not learned from, got {table.path}: {many} also in the data")
 
 
 def _test_sample(file: SourcesFile, test: Table | None, classes: NDArray[Any]) -> XY | None:
@@ -263,10 +297,22 @@ def _sampled_words(trained: Trained) -> str:
     return f"rows learned from, of {', '.join(map(repr, trained.sampled))}"
 
 
-def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> Measure:
-    """How the model does on rows in pieces."""
+def measure(
+    trained: Trained,
+    which: str,
+    read: Callable[[], Iterable[tuple[Any, NDArray[Any]]]],
+    rivals: Mapping[str, Model] | None = None,
+) -> Measure:
+    """How the model does on rows in pieces, which are read twice."""
+    compared = compare(trained.model, rivals or {}, read())
+    count, objective = _mean_objective(trained, read())
+    return Measure(which, count, compared.scores.accuracy.value, objective, compared)
+
+
+def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:
+    """Number of rows, and the objective on them for two classes."""
     model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
-    positives, count, right, total = positive_classes(model.classes), 0, 0, 0.0
+    positives, count, total = positive_classes(model.classes), 0, 0.0
     weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
     weights = weights if scale.intercept else weights[:-1]
     problem = replace(trained.plan.problem, n_features=len(weights))
@@ -274,10 +320,7 @@ def measure(trained: Trained, which: str, pieces: Iterable[tuple[Any, NDArray[An
     free = weights[-1] if scale.intercept and trained.plan.converged else 0.0
     for X, y in pieces:
         count += len(y)
-        right += int((model.predict(X) == y).sum())
         if len(positives) == 1:
             unit = scale.rows(shorten_rows(X, scale.bound))
             total += len(y) * float(objective(problem, weights, unit, as_signs(y, positives[0])))
-    return Measure(
-        which, count, right / count, total / count - problem.alpha / 2.0 * free**2 if len(positives) == 1 else None
-    )
+    return count, total / count - problem.alpha / 2.0 * free**2 if len(positives) == 1 else None

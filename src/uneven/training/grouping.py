@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.noise import Exact, FlippedLabels, LocalPrivacy, Noise
+from uneven.redaction import owner_only
 
 Array = NDArray[np.float64]
 
@@ -170,7 +171,7 @@ def _checked_names(n: int, source: Any) -> NDArray[Any]:
         kinds = [str if isinstance(one, str) else int if isinstance(one, Integral) else None for one in given]
         wrong = [i for i, kind in enumerate(kinds) if kind is None or kind is not kinds[0]]
         if wrong:
-            got = f"{checks.shown(given[wrong[0]])} in row {wrong[0]}"
+            got = owner_only(f"{checks.shown(given[wrong[0]])} in row {wrong[0]}", "another")
             raise ValueError(f"source must hold names that are all text or all whole numbers, got {got}")
     elif given.dtype.kind not in "USTiub":
         raise ValueError(f"source must hold names that are all text or all whole numbers, got {given.dtype}")
@@ -201,7 +202,7 @@ def _checked_levels(name: str, values: Any, n: int, gaps: bool) -> Array:
     if wrong.any():
         i = int(np.argmax(wrong))
         accepted = "positive and finite" if name == "epsilon" else "in [0, 0.5)"
-        raise ValueError(f"{name} must be {accepted} in every row, got {levels[i]:g} in row {i}")
+        raise ValueError(f"{name} must be {accepted} in every row{owner_only(f', got {levels[i]:g} in row {i}')}")
     return levels
 
 

@@ -44,7 +44,8 @@ class Job:
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
-        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.any_private)
+        noises = self.groups.noises.values()
+        return scaled_problem(settings, self.scale, self.scan.n_features, self.groups.any_private, noises)
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
@@ -54,6 +55,8 @@ class Job:
 
     def _unit_rows_at(self, X: Any, places: NDArray[np.int64]) -> Any:
         """The same for some rows of a dense X, in one reading of them."""
+        if self.scale.sketch:
+            return self.scale.rows(shorten_rows(X[places], self._bound))
         bound = np.inf if self._bound is None else self._bound
         return scale_rows(X, places, self.scale.factor, self.scale.constant, bound)
 

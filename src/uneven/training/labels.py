@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.redaction import owner_only
 
 MOST_CLASSES = 1000
 """More different labels than this are not classes."""
@@ -25,11 +26,40 @@ def refuse_missing(name: str, labels: Any) -> None:
         return
     missing = [i for i, one in enumerate(values.ravel()) if _is_missing(one)] if values.dtype.kind == "O" else []
     if missing and values.ndim:
-        raise ValueError(f"{name} must have a label in every row, got {values.ravel()[missing[0]]} in row {missing[0]}")
+        which = owner_only(f", got {values.ravel()[missing[0]]} in row {missing[0]}")
+        raise ValueError(f"{name} must have a label in every row{which}")
 
 
 def _is_missing(one: Any) -> bool:
     return one is None or type(one).__name__ in ("NAType", "NaTType") or (isinstance(one, float) and one != one)
+
+
+CONVENTIONS = ((0, 1), (-1, 1))
+"""Labels that may be taken from private rows: which of the two (booleans are 0 and 1) is public, nothing else."""
+
+PUBLIC = (
+    "classes must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a boolean: they are "
+    'public; classes = ["no", "yes"] says what they are'
+)
+
+
+def public_classes(given: Any) -> NDArray[Any]:
+    """Classes as stated, in order."""
+    return np.unique(np.array(list(given)))
+
+
+def _different(labels: NDArray[Any]) -> set[Any]:
+    return set((labels if labels.dtype.kind == "O" else np.unique(labels)).tolist())
+
+
+def _conventional(labels: NDArray[Any]) -> NDArray[Any]:
+    """Both classes of the convention that labels follow, also where only one is there; or a refusal that tells none."""
+    values = _different(labels)
+    if all(isinstance(one, KINDS["booleans"] + KINDS["numbers"]) for one in values):
+        for convention in CONVENTIONS:
+            if values <= set(convention):
+                return np.array(convention).astype(labels.dtype if labels.dtype.kind != "O" else int)
+    raise ValueError(PUBLIC)
 
 
 class ClassFinder:
@@ -38,9 +68,13 @@ class ClassFinder:
     def __init__(self) -> None:
         self._found: list[NDArray[Any]] = []
         self._kind: tuple[str, str] | None = None
+        self._private = False
 
-    def see(self, y: NDArray[Any], where: str) -> None:
-        """Take in the labels of some rows; `where` they are from is for messages."""
+    def see(self, y: NDArray[Any], where: str, private: bool = False) -> None:
+        """Take in the labels of some rows; `where` they are from is for messages, which tell no private label."""
+        if private:
+            _conventional(y)
+            self._private = True
         found = np.unique(y) if y.dtype.kind != "O" else np.array(sorted(set(y.tolist()), key=str), dtype=object)
         for kind in {_kind_of(value, where) for value in found.tolist()}:
             self._kind = self._kind or (kind, where)
@@ -56,6 +90,8 @@ class ClassFinder:
 
     def classes(self) -> NDArray[Any]:
         """Classes in order; at least two."""
+        if self._private:
+            return _conventional(self._found[0])
         return classes_of(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
 
 
@@ -82,11 +118,12 @@ def refuse_others(given: Any, known: NDArray[Any]) -> None:
         raise ValueError(f"classes must stay {checks.shown(known.tolist())} for partial_fit, got {checks.shown(given)}")
 
 
-def refuse_unknown(y: Any, classes: NDArray[Any], where: str = "y") -> None:
-    """Refuse a label that is none of the classes."""
-    if unknown := sorted(set(np.unique(y).tolist()) - set(classes.tolist()), key=str):
+def refuse_unknown(y: Any, classes: NDArray[Any], where: str = "y", private: bool = False) -> None:
+    """Refuse a label that is none of the classes; which one, only where no row is private."""
+    if unknown := sorted(_different(np.asarray(y)) - set(classes.tolist()), key=str):
         held = "y must hold the classes" if where == "y" else f"{where}: labels must be of the classes"
-        raise ValueError(f"{held} {checks.shown(classes.tolist())}, got {checks.shown(unknown[0])}")
+        got = "another" if private else owner_only(checks.shown(unknown[0]), "another")
+        raise ValueError(f"{held} {checks.shown(classes.tolist())}, got {got}")
 
 
 def positive_classes(classes: NDArray[Any]) -> NDArray[Any]:

@@ -62,7 +62,8 @@ def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noi
     """
     from uneven.engine import surrogate_objective  # now only: a model is loaded without a compiler
 
-    return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, _rate(noise))))
+    rate: Any = noise.rate if isinstance(noise, FlippedLabels) else 0.0
+    return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, rate)))
 
 
 def _rate(noise: Noise) -> float:

@@ -44,6 +44,8 @@ class Model:
     feature_names : tuple of str or None
     columns : tuple of Column or None
         Columns that the features are made of, where they are described publicly; None where columns are features.
+    simulated : bool
+        Whether noise of private rows came from a seed: then nothing is promised about privacy.
     """
 
     classes: NDArray[Any]
@@ -58,6 +60,7 @@ class Model:
     flip_rates: Mapping[str, float] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
     columns: tuple[Column, ...] | None = None
+    simulated: bool = False
 
     @cached_property
     def encoder(self) -> Encoder | None:

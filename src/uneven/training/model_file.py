@@ -18,7 +18,7 @@ from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.files import write_text_atomically
 from uneven.io.refusals import located, one_line
-from uneven.noise import Noise, noise_from_dict
+from uneven.noise import FlippedLabels, Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
 from uneven.settings import NAMES, Settings
@@ -41,10 +41,17 @@ KEYS = (
     "alpha",
     "searched_rate",
     "privacy_spent",
+    "simulated",
     "flip_rates",
     "columns",
     "digest",
 )
+SAVED = tuple(name for name in NAMES if name != "random_state")
+"""Settings in a file: never the seed, which would give away the noise of private rows."""
+
+INFINITE = "infinite"
+"""ε in a file where nothing is promised: JSON has no infinity."""
+
 CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
 """NumPy's kinds of labels that a file can hold, and what their values are in it; "O" is text of any length."""
 
@@ -65,6 +72,7 @@ def to_text(model: Model) -> str:
     plan = model.plan
     planned = None if plan is None else line_search.as_planned(plan)
     searched = plan is not None and planned is not None and planned.segments != plan.segments
+    settings = asdict(model.settings)
     values = {
         "kind": KIND,
         "version": VERSION,
@@ -73,12 +81,13 @@ def to_text(model: Model) -> str:
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
         "feature_names": None if model.feature_names is None else list(model.feature_names),
-        "settings": {"noise": _plain_noise(model.noise), **asdict(model.settings)},
+        "settings": {"noise": _plain_noise(model.noise), **{name: settings[name] for name in SAVED}},
         "scale": None if model.scale is None else asdict(model.scale),
         "plan": None if planned is None else planned.to_dict(),
         "alpha": model.alpha,
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,  # type: ignore[union-attr, index]
-        "privacy_spent": dict(model.privacy_spent),
+        "privacy_spent": {name: _spent_value(epsilon) for name, epsilon in model.privacy_spent.items()},
+        "simulated": model.simulated,
         "flip_rates": dict(model.flip_rates),
         "columns": None if model.columns is None else plain_columns(model.columns),
     }
@@ -152,10 +161,11 @@ def _model(values: Mapping[str, Any]) -> Model:
         None if scale is None else _scale(scale),
         None if plan is None else _plan(plan, values["searched_rate"]),
         None if values["alpha"] is None else checks.positive("alpha", values["alpha"], 1e-30, 1e30),
-        _numbers("privacy_spent", values["privacy_spent"], math.inf),
-        _numbers("flip_rates", values["flip_rates"], 0.5),
+        _spent(values["privacy_spent"]),
+        _flip_rates(values["flip_rates"]),
         None if names is None else _names(names, coef.shape[1]),
         None if values["columns"] is None else _columns(values["columns"], names),
+        _flag("simulated", values["simulated"]),
     )
 
 
@@ -168,10 +178,10 @@ def _expect_keys(what: str, values: Any, keys: tuple[str, ...]) -> None:
 
 
 def _settings(values: Any) -> tuple[Settings, Any]:
-    _expect_keys("settings", values, ("noise", *NAMES))
+    _expect_keys("settings", values, ("noise", *SAVED))
     noise = _noise(values["noise"])
     with located("settings"):
-        return Settings(**{name: values[name] for name in NAMES}), noise
+        return Settings(**{name: values[name] for name in SAVED}), noise
 
 
 def _noise(values: Any) -> Any:
@@ -241,6 +251,30 @@ def _plan(values: Any, searched: Any) -> Plan:
     if plan.rates is None or len(plan.order) != 2:
         raise ValueError(f"searched_rate must be null for a plan without two rates, got {checks.shown(searched)}")
     return line_search.with_last_rate(plan, checks.positive("searched_rate", searched, 1e-18, 1e18))
+
+
+def _flip_rates(values: Any) -> dict[str, Any]:
+    """Flip rate of each source: a number, or one for positive and one for negative labels."""
+    pairs = {name: one for name, one in values.items() if isinstance(one, list)} if isinstance(values, Mapping) else {}
+    plain = {name: one for name, one in values.items() if name not in pairs} if pairs else values
+    return _numbers("flip_rates", plain, 0.5) | {name: FlippedLabels(tuple(pair)).rate for name, pair in pairs.items()}
+
+
+def _spent_value(epsilon: float) -> float | str:
+    return INFINITE if math.isinf(epsilon) else epsilon
+
+
+def _spent(values: Any) -> dict[str, float]:
+    """ε by source; infinite where the noise came from a seed."""
+    finite = values if not isinstance(values, Mapping) else {n: 0.0 if v == INFINITE else v for n, v in values.items()}
+    known = _numbers("privacy_spent", finite, math.inf)
+    return {name: math.inf if values[name] == INFINITE else epsilon for name, epsilon in known.items()}
+
+
+def _flag(what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} must be true or false, got {checks.shown(value)}")
+    return value
 
 
 def _numbers(what: str, values: Any, limit: float) -> dict[str, float]:

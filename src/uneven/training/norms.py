@@ -49,7 +49,7 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     sample = join_rows([X for X, _ in scan.sample.values()])
     norm = max(mean_square_norms(scan, groups))
-    return measured_scale(norm, sample, settings.fit_intercept, settings.batch_size)
+    return measured_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
 
 
 def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:

@@ -24,17 +24,20 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
     return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
-def scaled_problem(settings: Settings, scale: Scale, n_features: int, private: bool) -> Problem:
+def scaled_problem(
+    settings: Settings, scale: Scale, n_features: int, private: bool, noises: Iterable[Noise | None] = ()
+) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
-        (scale.sketch or n_features) + scale.intercept,
-        scale.alpha(settings.stated_alpha),
-        settings.batch_size,
-        settings.loss,
-        settings.radius,
-        choose_clip(settings, private),
-        scale.norms,
-        scale.eigenvalue,
+        n_features=(scale.sketch or n_features) + scale.intercept,
+        alpha=scale.alpha(settings.stated_alpha),
+        loss=settings.loss,
+        radius=settings.radius,
+        clip=choose_clip(settings, private),
+        norms=scale.norms,
+        eigenvalue=scale.eigenvalue,
+        **settings.batching(own),
     )
 
 
@@ -44,8 +47,9 @@ def with_sketch(
     """The scale with the sketch that is asked for, or that is expected to do best."""
     if settings.sketch is None:
         return scale
-    wide = scaled_problem(settings, scale, n_features, private=True)
-    width = choose_width(settings.sketch, sources, wide, n_features, sparse)
+    described = list(sources)
+    wide = scaled_problem(settings, scale, n_features, True, [source.noise for source in described])
+    width = choose_width(settings.sketch, described, wide, n_features, sparse)
     return replace(scale, columns=n_features, sketch=width) if width else scale
 
 
@@ -60,6 +64,14 @@ def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) ->
     return make_plan(sources, problem, settings.stepping, settings.planned_moments)
 
 
+def name_trusted(plan: Plan) -> tuple[str, ...]:
+    """What a fit on one machine says where a source has site privacy; nothing else."""
+    sites = [repr(s.name) for s in plan.sources if s.name in plan.order and s.noise.once_a_batch]
+    if not sites:
+        return ()
+    return (f"This machine read the rows of {', '.join(sites)}: it is the one that site privacy trusts with them.",)
+
+
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
     settings = file.settings
@@ -72,4 +84,5 @@ def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     scale = with_sketch(scale, settings, file.described(), file.n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    return scaled_problem(settings, scale, file.n_features, private), note
+    noises = [entry.noise for entry in file.sources]
+    return scaled_problem(settings, scale, file.n_features, private, noises), note

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven.matrices import is_sparse
+from uneven.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,30 @@ class ArrayRows:
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """The one piece."""
         yield self.piece
+
+
+def find_private(piece: Piece, noise: Any) -> NDArray[np.bool_]:
+    """Which rows of a piece are private, before they are grouped; where that is not clear yet, all of them."""
+    n, source = len(piece.y), piece.source
+    known = {None: noise} if isinstance(noise, Noise) else {str(name): one for name, one in (noise or {}).items()}
+    private = {name for name, one in known.items() if one.private}
+    if isinstance(noise, Noise) or source is None:
+        mine = np.full(n, bool(private))
+    elif isinstance(source, str):
+        mine = np.full(n, source in private)
+    else:
+        names = np.asarray(source)
+        mine = np.isin(names.astype(str), sorted(private)) if names.shape == (n,) else np.full(n, True)
+    return mine if piece.epsilon is None else mine | _told(piece.epsilon, n)
+
+
+def _told(epsilon: Any, n: int) -> NDArray[np.bool_]:
+    """Which rows tell their own ε."""
+    try:
+        own = ~np.isnan(np.asarray(epsilon, dtype=np.float64))
+    except (TypeError, ValueError):
+        return np.full(n, True)
+    return own if own.shape == (n,) else np.full(n, True)
 
 
 def join_rows(parts: Sequence[Any]) -> Any:

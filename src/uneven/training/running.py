@@ -21,7 +21,7 @@ from uneven.training import anchoring, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_signs
-from uneven.training.planning import describe_sources, plan_fit
+from uneven.training.planning import describe_sources, name_trusted, plan_fit
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -116,7 +116,9 @@ def _decide_anchored(job: Job, positive: Any) -> Decision:
     )
     expected = anchoring.expect(job, prepared)
     verdicts = tuple((name, _plain(one)) for name, one in prepared.verdicts.items())
-    decided = Anchored(prepared.converged, prepared.order, clock, *expected, verdicts)
+    own = {name: size for name, size in prepared.sizes.items() if size != job.problem.batch_size}
+    promises = anchoring.compare_promises(job, prepared, expected[1])
+    decided = Anchored(prepared.converged, prepared.order, clock, *expected, verdicts, tuple(own.items()), promises)
     sources = describe_sources(job.groups.noises, job.groups.counts, 1)
     return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared)
 
@@ -151,7 +153,8 @@ def run(
         with one_thread():
             added = anchoring.add_private(job, decided.anchoring, positives[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
-        return Result([added.weights], (added.state,), decided.plan, notes=tuple(notes))
+        trusted = name_trusted(decided.plan)
+        return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
     if decided.converges:
         found = convergence.converge(job, positives)
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
@@ -159,7 +162,8 @@ def run(
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
-    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, told)
+    found_out = (*told, *name_trusted(plan))
+    return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 
 
 def _run_steps(

@@ -43,6 +43,8 @@ class Scan:
         Rows of each piece's source, in order of appearance; a piece whose rows name their own counts under None.
     source, epsilon, flip_rate, row_id : arrays of shape (n,), or None
         What rows say of themselves, all pieces together.
+    content : array of shape (n,), or None
+        Hashes of the rows' content, where a ledger needs them; 0 for rows that it does not.
     squares : array of shape (n,), or None
         Squared norm of each row, kept where rows say something of themselves.
     totals : dict
@@ -65,6 +67,7 @@ class Scan:
     epsilon: NDArray[Any] | None
     flip_rate: NDArray[Any] | None
     row_id: NDArray[Any] | None
+    content: NDArray[np.int64] | None
     squares: Array | None
     totals: dict[str | None, float]
     long: dict[str | None, int]
@@ -86,6 +89,8 @@ def scan_rows(
     open_sources: Collection[str] | None = None,
     held_bytes: int = HELD_BYTES,
     tick: Tick = lambda _: None,
+    hasher: Callable[[Piece], NDArray[np.int64]] | None = None,
+    private: Callable[[Piece], bool] = lambda _: False,
 ) -> Scan:
     """Read all rows once: classes, counts, norms, a sample, and the rows themselves if they are few.
 
@@ -102,6 +107,10 @@ def scan_rows(
         Size up to which rows are held.
     tick : callable
         Told how many rows were read.
+    hasher : callable or None
+        Hashes the content of a piece's rows.
+    private : callable
+        Whether a piece has private rows: then no message tells a label, and classes are not taken from them.
     """
     found, held, sample = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features)
     said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
@@ -109,9 +118,13 @@ def scan_rows(
     totals: dict[str | None, float] = {}
     long: dict[str | None, int] = {}
     squares: list[Array] = []
+    hashes: list[NDArray[np.int64]] = []
     longest, any_sparse = 0.0, False
     for piece in rows.pieces():
-        found.see(piece.y, piece.where) if classes is None else refuse_unknown(piece.y, classes, piece.where)
+        if classes is None:
+            found.see(piece.y, piece.where, private(piece))
+        else:
+            refuse_unknown(piece.y, classes, piece.where, private(piece))
         own, count = squared_norms(piece.X), len(piece.y)
         name = piece.source if isinstance(piece.source, str) else None
         for column in said.values():
@@ -126,6 +139,8 @@ def scan_rows(
         counts[name] = counts.get(name, 0) + count
         any_sparse = any_sparse or is_sparse(piece.X)
         held.see(piece)
+        if hasher is not None:
+            hashes.append(hasher(piece))
         tick(count)
     whole = {name: column.joined() for name, column in said.items()}
     return Scan(
@@ -133,6 +148,7 @@ def scan_rows(
         found.classes() if classes is None else classes,
         counts,
         **whole,
+        content=np.concatenate(hashes) if hashes else None,
         squares=np.concatenate(squares) if squares else None,
         totals=totals,
         long=long,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
+from uneven import checks
+from uneven.columns import as_text
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
 from uneven.losses import get_loss
@@ -30,9 +34,11 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     return load(path)
 
 
-def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[str, ...]]:
+def open_rows(
+    model: Model, path: str | os.PathLike[str], delimiter: str | None = None
+) -> tuple[Table, tuple[str, ...]]:
     """File of rows, and the columns that the model learned from; others may be there too."""
-    table = open_table(path, n_features=model.n_features)
+    table = open_table(path, n_features=model.n_features, delimiter=delimiter)
     names = model.feature_names if model.columns is None else tuple(column.name for column in model.columns)
     if names is None:
         _, own = table.select()
@@ -52,11 +58,57 @@ def open_rows(model: Model, path: str | os.PathLike[str]) -> tuple[Table, tuple[
     return table, names
 
 
-def predictions(model: Model, table: Table, features: tuple[str, ...]) -> Iterator[Columns]:
-    """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities."""
-    for X, _ in table.stream(None, features, model.encoder):
+def predictions(
+    model: Model,
+    table: Table,
+    features: tuple[str, ...],
+    keep: Sequence[str] = (),
+    threshold: float | None = None,
+) -> Iterator[Columns]:
+    """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities.
+
+    Parameters
+    ----------
+    model : Model
+    table : Table
+    features : tuple of str
+        Columns that the model learned from.
+    keep : sequence of str
+        Columns of the table to put before them, as they are written.
+    threshold : float or None
+        Probability of the second of two classes from which it is predicted; None is the likelier class.
+    """
+    cut = None if threshold is None else _checked_threshold(model, threshold)
+    kept = table.cells(keep) if keep else repeat({})
+    return _predictions(model, table.stream(None, features, model.encoder), kept, cut)
+
+
+def _predictions(
+    model: Model, pieces: Iterator[tuple[Any, Any]], kept: Iterator[Mapping[str, Any]], cut: float | None
+) -> Iterator[Columns]:
+    for (X, _), cells in zip(pieces, kept, strict=False):
         scores = model.scores(X)
-        yield {"label": choose_classes(scores, model.classes), **_confidence(model, scores)}
+        labels = choose_classes(scores if cut is None else scores - cut, model.classes)
+        found = {"label": labels, **_confidence(model, scores)}
+        for name, values in cells.items():
+            if name in found:
+                raise ValueError(f"--keep must be columns other than the predicted {', '.join(found)}; got {name!r}")
+            assert len(values) == len(labels)
+        yield {**{name: _plain_cells(values) for name, values in cells.items()}, **found}
+
+
+def _plain_cells(values: Any) -> NDArray[Any]:
+    """Whole numbers and booleans as they are, all else as text: so each piece has the same type."""
+    found = np.asarray(values)
+    return found if found.dtype.kind in "iub" else np.array(as_text(found), dtype=object)
+
+
+def _checked_threshold(model: Model, threshold: float) -> float:
+    """Score at which the second class has this probability."""
+    if len(model.classes) != 2 or not get_loss(model.settings.loss).probabilistic:
+        raise ValueError("--threshold must be left out for a model without the probabilities of two classes")
+    share = checks.within("--threshold", threshold, 1e-9, 1.0)
+    return float(np.nextafter(logit(share), -np.inf))
 
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
@@ -66,6 +118,12 @@ def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
     if scores.ndim == 1:
         return {"score": scores}
     return {f"score_{one}": scores[:, k] for k, one in enumerate(model.classes.tolist())}
+
+
+def mark_simulated(pieces: Iterator[Columns]) -> Iterator[Columns]:
+    """Pieces whose every row says that the model was made with noise from a seed, which protects nobody."""
+    for piece in pieces:
+        yield {**piece, "simulated": np.full(len(piece["label"]), True)}
 
 
 def count_labels(pieces: Iterator[Columns], counts: dict[Any, int]) -> Iterator[Columns]:
@@ -106,12 +164,19 @@ _WRITERS: Mapping[str, Callable[[Iterator[Columns], IO[bytes]], None]] = {".csv"
 def _write(pieces: Iterator[Columns], opened: Callable[[Any], Any]) -> None:
     import pyarrow
 
-    batches = (pyarrow.RecordBatch.from_pydict(piece) for piece in pieces)
+    batches = (pyarrow.RecordBatch.from_pydict({k: _arrow(v) for k, v in piece.items()}) for piece in pieces)
     first = next(batches)
     with opened(first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch)
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    """Values as Arrow has them; words are words even where a piece has none."""
+    import pyarrow
+
+    return pyarrow.array(values, type=pyarrow.string() if values.dtype.kind == "O" else None)
 
 
 def write_json(pieces: Iterator[Columns], file: IO[str]) -> None:

@@ -62,9 +62,15 @@ def expect_excess(sources: Iterable[Source], problem: Problem, n_features: int) 
     its precision, Mᵢ that of one released row; rows in the unit ball have a mean curvature of at most ℓ''/d.
     """
     d = problem.n_features
-    precision = sum(source.rows / source.noise.planned_energy(problem) for source in sources)
+    precision = sum(source.rows / _row_energy(source, problem) for source in sources)
     noise = 0.5 / precision / (problem.loss_function.curvature / d + problem.alpha)
     return noise + LOST * max(0.0, 1.0 / d - 1.0 / n_features)
+
+
+def _row_energy(source: Source, problem: Problem) -> float:
+    """Energy of one released row, and its share of what is added once a batch: of about a hundredth of the rows."""
+    size = max(problem.batch_size, source.rows // 100) if problem.own_batches else problem.batch_size
+    return source.noise.planned_energy(problem) + source.noise.batch_energy(problem) / size
 
 
 def choose_width(

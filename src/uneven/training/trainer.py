@@ -6,9 +6,10 @@ what no run could do, charge private rows, run, and read the weights back for ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,17 @@ from numpy.typing import NDArray
 from uneven.engine import Path, State, objective
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
+from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account
+from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.label_release import observed, private_labels, release_labels
-from uneven.training.labels import as_signs, positive_classes
+from uneven.training.labels import as_signs, positive_classes, public_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
-from uneven.training.rows import Rows
+from uneven.training.rows import Rows, find_private
 from uneven.training.running import Result, choose_alpha, decide, run
 from uneven.training.scaling import Scale
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
@@ -73,6 +75,8 @@ class Trained:
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
+    public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
+    """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
     @property
     def plan(self) -> Plan:
@@ -98,6 +102,7 @@ def train(
     feature_names: tuple[str, ...] | None = None,
     record: int = 0,
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
+    compare: Callable[[NDArray[np.int64], Hasher], None] | None = None,
     held_bytes: int = HELD_BYTES,
     bar: Bar = no_bar,
 ) -> Trained:
@@ -122,6 +127,9 @@ def train(
     follow : callable
         Given the classes, before anything is charged: rows (X, y) that the path's objective is measured on, or None for
         the sample of rows learned from.
+    compare : callable or None
+        Given the hashes of all rows and what made them, before anything is charged: refuses rows that must not be among
+        them.
     held_bytes : int
         Size up to which rows that come in pieces are held in memory.
     bar : callable
@@ -132,23 +140,30 @@ def train(
     Trained
     """
     account = Account() if account is None else account
+    hasher = make_hasher(account, noise, feature_names, every=compare is not None)
     bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
     with bar("Reading the rows", 0) as tick:
-        scan = scan_rows(rows, bound, None, open_sources, held_bytes, tick)
+        stated = None if settings.classes is None else public_classes(settings.classes)
+        hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
+        scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    if compare is not None and hasher is not None and scan.content is not None:
+        compare(scan.content, hasher)
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
     positives, groups = positive_classes(scan.classes), observed(declared)
     refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
+    simulated = warn_simulated(settings, declared)
     if labels := private_labels(declared):
-        account.charge(declared, scan.row_id, settings.budget, 1, labels, again=True, counted=False)
+        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated))
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
         looked_at = None if open_sources is None else {*open_sources, *labels}
-        scan = scan_rows(rows, bound, scan.classes, looked_at, held_bytes)
+        scan = replace(scan_rows(rows, bound, scan.classes, looked_at, held_bytes), content=scan.content)
     job = begin(rows, scan, groups, settings)
     too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, positives)
     decided = decide(job, positives, validation)
-    account.charge(groups, scan.row_id, settings.budget, decided.times, decided.plan.order, again=True)
+    bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
+    account.charge(bill)
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(positives) * len(decided.plans)) as tick:
@@ -160,7 +175,14 @@ def train(
     model = _read_back(job, result, account, noise, feature_names)
     notes = (*warn_unprotected(result.plan.sources), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity)
+    public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
+    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
+
+
+def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
+    """Rows of these sources, those that there are."""
+    found = {name: job.sample([name]) for name in names}
+    return {name: rows for name, rows in found.items() if rows is not None}
 
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
@@ -191,6 +213,11 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
         )
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
+    if problems > 1 and any(isinstance(one, FlippedLabels) and one.skew for one in groups.noises.values()):
+        raise ValueError(
+            f"labels must be of two classes where positives and negatives are flipped at rates of their "
+            f"own, got {problems}"
+        )
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 
@@ -198,10 +225,9 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
 def _refuse_long(too_long: Mapping[str, int], scan: Scan, settings: Settings) -> None:
     if too_long and settings.long_rows == "refuse":
         bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
-        raise ValueError(
-            f"row_norm must be at least {scan.longest**0.5:.6g}, the longest row's norm, with long_rows='refuse'; got "
-            f"{bound:.6g}, and {sum(too_long.values()):,} rows are longer"
-        )
+        least = owner_only(f"{scan.longest**0.5:.6g}, the longest row's norm,", "the longest row's norm")
+        many = owner_only(f", and {sum(too_long.values()):,} rows are longer")
+        raise ValueError(f"row_norm must be at least {least} with long_rows='refuse'; got {bound:.6g}{many}")
 
 
 def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
@@ -239,7 +265,8 @@ def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_n
         scale=job.scale,
         plan=result.plan,
         alpha=job.settings.stated_alpha if job.alpha is None else job.alpha,
-        privacy_spent=dict(account.spent),
+        privacy_spent=account.spent,
+        simulated=bool(account.simulated),
         flip_rates=rates,  # type: ignore[arg-type]
         feature_names=feature_names,
     )

@@ -1,0 +1,98 @@
+"""``uneven ledger``: what a ledger holds, whether it is sound, and all of it as a table."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from uneven.cli import terminal
+
+if TYPE_CHECKING:
+    from uneven.ledger import Ledger
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Look at a ledger of privacy spent.")
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger that 'uneven fit --ledger' keeps.")]
+
+
+@app.command("show")
+def show(path: LedgerPath, json: terminal.Json = False) -> None:
+    """Rows, epsilon spent and left, and the last charge of each source.
+
+    [bold]Example:[/] uneven ledger show ledger.db
+    """
+    ledger = _opened(path)
+    found = ledger.summary()
+    if json:
+        terminal.print_json({"budget": ledger.stored_budget, "sources": [asdict(one) for one in found]})
+        return
+    budget = "no budget: it refuses nothing" if ledger.stored_budget is None else f"budget ε = {ledger.stored_budget:g}"
+    rows = [(one.name, f"{one.rows:,}", _span(one.least, one.most), f"{one.left:g}", one.last) for one in found]
+    header = ["source", "rows", "ε spent by a row", "ε left at least", "last charge"]
+    terminal.console().print(terminal.table(f"{path}, {budget}", header, rows))
+
+
+@app.command("check")
+def check(path: LedgerPath, json: terminal.Json = False) -> None:
+    """Check that the file is whole and no row is beyond the budget; the digest names the state it is in.
+
+    [bold]Example:[/] uneven ledger check ledger.db
+    """
+    ledger = _opened(path)
+    wrong = ledger.check()
+    if json:
+        terminal.print_json({"sound": not wrong, "problems": wrong, "digest": ledger.digest()})
+    elif not wrong:
+        typer.echo(f"{path} is sound: no row is beyond its budget. SHA-256 of all it holds: {ledger.digest()}")
+    for problem in wrong:
+        terminal.note(f"{path}: {problem}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export(
+    path: LedgerPath,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV file to write; else standard output.")
+    ] = None,
+    json: terminal.Json = False,
+) -> None:
+    """Write every row with what it was charged under each name, as CSV; fingerprints without their key.
+
+    [bold]Example:[/] uneven ledger export ledger.db -o ledger.csv
+    """
+    from uneven.io import write_text_atomically
+
+    terminal.refuse_output(output)
+    terminal.refuse_overwriting({"--output": output}, {"the ledger": path})
+    entries = _opened(path).entries()
+    if json:
+        terminal.print_json([{"source": name, "row": row, "epsilon": epsilon} for name, row, epsilon in entries])
+        return
+    text = "source,row,epsilon\n" + "".join(f"{_quoted(name)},{row},{epsilon:.10g}\n" for name, row, epsilon in entries)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text_atomically(output, text)
+        typer.echo(f"{len(entries):,} entries are in {output}.")
+
+
+def _opened(path: Path) -> Ledger:
+    """A ledger that is there: looking at one must not make it."""
+    from uneven.ledger import Ledger
+
+    if not path.exists():
+        raise FileNotFoundError(f"{str(path)!r} must be a ledger, got no such file; 'uneven fit --ledger' makes one")
+    return Ledger(path)
+
+
+def _span(least: float, most: float) -> str:
+    return f"{most:g}" if least == most else f"{least:g} to {most:g}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ',"\n\r') else name

@@ -1,0 +1,22 @@
+"""What each row has spent: in memory, or in an SQLite file for a site.
+
+The charge is the claim. A row's ε is written down, durably, before anything computed from the row is released. So a
+row that was charged when its process died is spent, which is safe; and a row whose charge was not written down was
+not released.
+"""
+
+from uneven.ledger.book import BudgetExceeded
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
+from uneven.ledger.ledger import LEAST, MOST, Ledger
+from uneven.ledger.summary import SourceSummary
+
+__all__ = [
+    "LEAST",
+    "MOST",
+    "BudgetExceeded",
+    "Fingerprints",
+    "Ledger",
+    "SourceSummary",
+    "count_copies",
+    "hash_rows",
+]

@@ -1,0 +1,200 @@
+"""The SQLite file of a ledger: how it is made, opened and charged."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import secrets
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.ledger.fingerprints import KEY_BYTES
+from uneven.redaction import owner_only
+
+APPLICATION, FORMAT = 0x756E6576, 2  # in the header of every ledger file; "unev"
+TOLERANCE = 1e-9  # relative: ten charges of 0.1 are within a budget of 1
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)  # a table or column that is not there is damage too
+BROKEN_DISK = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}  # what SQLite says, as the system
+PATIENCE = 60.0  # seconds to wait for another process to finish its charge
+
+SCHEMA = (
+    "CREATE TABLE fact (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, charges INTEGER NOT NULL, last TEXT)",
+    "CREATE TABLE spent (row INTEGER NOT NULL, source INTEGER NOT NULL, epsilon REAL NOT NULL CHECK (epsilon > 0), "
+    "PRIMARY KEY (row, source)) WITHOUT ROWID",
+    "CREATE TABLE claim (name TEXT PRIMARY KEY) WITHOUT ROWID",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {FORMAT}",
+)
+ASKED = "CREATE TEMP TABLE asked (row INTEGER, source INTEGER, epsilon REAL, PRIMARY KEY (row, source)) WITHOUT ROWID"
+REFUSED = """
+    SELECT count(*) OVER (), row, already, more FROM (
+        SELECT mine.row, (SELECT sum(epsilon) FROM asked WHERE asked.row = mine.row) AS more,
+            coalesce((SELECT sum(epsilon) FROM spent WHERE spent.row = mine.row), 0.0) AS already
+        FROM asked AS mine WHERE mine.source = :source)
+    WHERE already + more > :limit ORDER BY already DESC, row LIMIT 1
+"""
+CHARGE = """
+    INSERT INTO spent SELECT row, source, epsilon FROM asked WHERE true
+    ON CONFLICT DO UPDATE SET epsilon = epsilon + excluded.epsilon
+"""
+NAMED = """
+    INSERT INTO source (name, charges, last) VALUES (:name, 1, :now)
+    ON CONFLICT DO UPDATE SET charges = charges + 1, last = max(last, excluded.last) RETURNING id
+"""
+TOTALS = """
+    SELECT row, (SELECT sum(epsilon) FROM spent AS every WHERE every.row = spent.row) AS total
+    FROM spent WHERE source = (SELECT id FROM source WHERE name = ?)
+"""
+MOST_SPENT = f"SELECT coalesce(max(total), 0.0) FROM ({TOTALS})"
+COUNTS = "SELECT name, (SELECT count(*) FROM spent WHERE source = id) FROM source ORDER BY id"
+
+Charge = tuple[str, NDArray[np.int64], NDArray[np.float64]]
+
+# One call at a time in a process; and a fork waits for it, because SQLite's record of its own locks must not be copied
+# half-way. No file stays open between calls, for the same reason.
+one_at_a_time = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    _let_go = one_at_a_time.release
+    os.register_at_fork(before=one_at_a_time.acquire, after_in_parent=_let_go, after_in_child=_let_go)
+
+
+class BudgetExceeded(ValueError):  # noqa: N818 (it says what happened)
+    """A charge would have taken a row beyond its budget. Nothing was charged."""
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file, open; what SQLite finds wrong with it is said in one line."""
+    # The file must not be opened in any other way, not even to look at its first bytes: closing it would drop the
+    # locks that SQLite holds on it for other threads.
+    try:
+        with one_at_a_time, _open(path) as book:
+            yield book
+    except (sqlite3.Error, TypeError, OverflowError) as reason:
+        code = getattr(reason, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            raise TimeoutError(f"ledger {str(path)!r} is held by another process: waited {PATIENCE:g} s") from None
+        if number := BROKEN_DISK.get(code):
+            raise OSError(number, f"ledger {str(path)!r} could not be written ({reason}): is its disk full?") from None
+        if isinstance(reason, sqlite3.OperationalError) and code not in DAMAGED:
+            raise _unusable(path, reason) from None
+        said = " ".join(str(reason).split())[:200]
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}: {said}") from None
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", PATIENCE, isolation_level=None, uri=True)) as book:
+        for setting in ("synchronous = FULL", "fullfsync = ON", "temp_store = MEMORY", "trusted_schema = OFF"):
+            book.execute(f"PRAGMA {setting}")
+        yield book
+
+
+def _unusable(path: Path, reason: object) -> OSError:
+    return OSError(f"ledger {str(path)!r} must be a file in a folder, both writable; got: {reason}")
+
+
+def make_file(path: Path, budget: float | None) -> None:
+    """Make a ledger under another name and link it to its own: nobody ever sees half of one, or an empty file."""
+    try:
+        number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as reason:
+        raise _unusable(path, reason.strerror) from None
+    os.close(number)
+    made = Path(name)
+    try:
+        with _open(made) as book:
+            book.execute("PRAGMA journal_mode = WAL")  # the file remembers it
+            make_tables(book, budget)
+        _link(made, path)
+    finally:
+        for left in (made, *(Path(f"{made}{end}") for end in ("-wal", "-shm"))):
+            left.unlink(missing_ok=True)
+
+
+def _link(made: Path, path: Path) -> None:
+    """Give a new ledger its name, unless another process was faster."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return
+    except OSError:  # a disk without links
+        if not path.exists():
+            os.replace(made, path)
+
+
+def make_tables(book: sqlite3.Connection, budget: float | None) -> None:
+    """Make the tables, a key for fingerprints, and the budget, for good."""
+    with book:
+        book.execute("BEGIN IMMEDIATE")
+        for statement in SCHEMA:
+            book.execute(statement)
+        facts = {"key": secrets.token_bytes(KEY_BYTES), "budget": budget, "known by": None}
+        book.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
+
+
+def expect_ledger(book: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file of something else, or of another format."""
+    application, version = (book.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if application != APPLICATION:
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, an SQLite file of something else")
+    if version != FORMAT:
+        raise ValueError(f"path must be a ledger of format {FORMAT}, got {str(path)!r} of format {version}")
+
+
+def read_facts(book: sqlite3.Connection) -> tuple[bytes, float | None]:
+    """Key for fingerprints, and the budget that the ledger was made with."""
+    facts = dict(book.execute("SELECT name, value FROM fact"))
+    key, budget = facts.get("key"), facts.get("budget", "none")
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES or not (budget is None or isinstance(budget, float)):
+        raise sqlite3.DatabaseError("its key or budget is damaged")
+    return key, budget
+
+
+def charge(book: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
+    """Charge rows, inside a transaction. What one row is charged under several names adds up."""
+    _expect_kind(book, charges)
+    book.execute(ASKED)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    numbers = {}
+    for name, rows, epsilons in charges:
+        (numbers[name],) = book.execute(NAMED, {"name": name, "now": now}).fetchone()
+        order = np.argsort(rows)
+        listed = zip(rows[order].tolist(), [numbers[name]] * len(rows), epsilons[order].tolist(), strict=True)
+        book.executemany("INSERT INTO asked VALUES (?, ?, ?)", listed)
+    for name, rows, _ in charges if math.isfinite(most) else ():
+        limit = {"source": numbers[name], "limit": most * (1 + TOLERANCE)}
+        if refused := book.execute(REFUSED, limit).fetchone():
+            raise BudgetExceeded(_describe_refusal(name, len(rows), most, *refused))
+    book.execute(CHARGE)
+    book.execute("DROP TABLE asked")
+
+
+def _expect_kind(book: sqlite3.Connection, charges: Sequence[Charge]) -> None:
+    """Refuse to know rows by ids at one time and by content at another: the same row would be two."""
+    kinds = {"content" if rows[0] < 0 else "ids" for _, rows, _ in charges}
+    (known,) = book.execute("SELECT value FROM fact WHERE name = 'known by'").fetchone()
+    if len(kinds | ({known} if known else set())) > 1:
+        raise ValueError(
+            f"rows of a ledger must all be known by {known or 'ids'}, as its first were; got rows to be known by "
+            f"{'content' if (known or 'ids') == 'ids' else 'ids'} (row_id, or id in a sources.toml, gives ids)"
+        )
+    if known is None and kinds:
+        book.execute("UPDATE fact SET value = ? WHERE name = 'known by'", (kinds.pop(),))
+
+
+def _describe_refusal(name: str, rows: int, most: float, count: int, row: int, already: float, more: float) -> str:
+    which = f"row {row}" if row >= 0 else "one, known by its content,"
+    detail = owner_only(f": {which} has spent {already:.10g} and was asked for {more:.10g}")
+    counted = owner_only(f"{count} of {rows} rows", "rows")
+    return f"{counted} of source {name!r} would exceed the budget of {most:.10g}{detail}; nothing was charged"

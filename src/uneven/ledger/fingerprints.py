@@ -1,0 +1,62 @@
+"""Rows known by their content: a keyed hash of each, the same in a copied, renamed or re-ordered file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+KEY_BYTES = 32
+SIGN = np.int64(-(2**63))
+"""Fingerprints have the sign bit set: no id is negative, so the two cannot be taken for each other."""
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Rows of a ledger known by their content: 63 bits each, negative numbers. `Ledger.fingerprint` makes them."""
+
+    numbers: NDArray[np.int64]
+
+
+def hash_rows(key: bytes, X: ArrayLike, names: Sequence[str] | None = None) -> NDArray[np.int64]:
+    """Keyed BLAKE2b of each row's values, rounded to float32: a CSV and a Parquet file of the same rows agree.
+
+    Columns are taken in the order of their `names`, where they have names: another order is the same row. Labels are
+    left out, so a row with another label is still the same row. Rows that agree by chance count as one, which charges
+    more than is needed and never less.
+
+    >>> hash_rows(b"key", [[1.0, -0.0]]).tolist() == hash_rows(b"key", np.float32([[1, 0]])).tolist()
+    True
+    """
+    with np.errstate(over="ignore"):
+        rows = np.asarray(X, dtype=np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
+    if names is not None:
+        rows = rows[:, np.argsort(np.array(names, dtype=str), kind="stable")]
+    raw, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    hashed = (_hash(raw[i : i + width], key) for i in range(0, len(raw), width))
+    return np.frombuffer(b"".join(hashed), dtype=np.int64) | SIGN
+
+
+def count_copies(key: bytes, hashes: NDArray[np.int64]) -> Fingerprints:
+    """Rows of one source by their hashes: the n-th copy of a row is a row of its own, in whatever order they come.
+
+    >>> count_copies(b"key", np.array([-5, -7, -5])).numbers[:2].tolist()
+    [-5, -7]
+    """
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, np.int64)
+    rank = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
+    numbers = hashes.copy()
+    again = np.flatnonzero(rank)
+    pairs = np.column_stack([ordered[again], rank[again]]).astype(np.int64)
+    copies = b"".join(_hash(pair.tobytes(), key) for pair in pairs)
+    numbers[order[again]] = np.frombuffer(copies, dtype=np.int64) | SIGN
+    return Fingerprints(numbers)
+
+
+def _hash(row: bytes, key: bytes) -> bytes:
+    return hashlib.blake2b(row, digest_size=8, key=key).digest()

@@ -1,0 +1,85 @@
+"""The two promises of privacy side by side: from whom a row is protected, and what each brings at the same ε."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from uneven import checks
+from uneven.noise import NOISES, other_promise
+from uneven.planner.segments import Sizes
+from uneven.planner.sizes import choose_sizes, draft_with, measure
+from uneven.planner.source import Source
+from uneven.planner.strategies import Strategy
+from uneven.problem import Problem
+
+
+@dataclass(frozen=True)
+class OtherPromise:
+    """What the other promise at the same ε would bring, for one source.
+
+    Attributes
+    ----------
+    kind : {"local-privacy", "site-privacy"}
+        The other promise.
+    batch_size : int
+        Rows per step of the source under it.
+    now, then : float
+        Predicted excess with the promise as it is and with the other, all else the same; a bound where there is no
+        prediction.
+    """
+
+    kind: str
+    batch_size: int
+    now: float
+    then: float
+
+    @classmethod
+    def from_dict(cls, values: Any) -> OtherPromise:
+        """What its `vars` were."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a promise must be a mapping, got {checks.shown(values)}")
+        checks.only_keys("a promise", values, tuple(cls.__dataclass_fields__))
+        checks.needed_keys("a promise", values, tuple(cls.__dataclass_fields__))
+        kind = checks.one_of("kind of a promise", values["kind"], NOISES)
+        figures = (checks.not_negative(f"{key} of a promise", values[key]) for key in ("now", "then"))
+        return cls(kind, checks.whole("batch_size of a promise", values["batch_size"]), *figures)
+
+
+def list_other_promises(
+    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, sizes: Sizes
+) -> dict[str, OtherPromise]:
+    """For each private source in use (in `sizes`): the other promise at the same ε, and what it would bring."""
+    found, free = {}, replace(problem, own_batches=True)
+    now = measure(problem, draft_with(sources, problem, strategy, moments, sizes))
+    for source in sources:
+        if source.name in sizes and (noise := other_promise(source.noise)) is not None:
+            swapped = [replace(one, noise=noise) if one is source else one for one in sources]
+            kept = {name: size for name, size in sizes.items() if name != source.name}
+            own = choose_sizes(swapped, free, strategy, moments, kept)
+            then = measure(problem, draft_with(swapped, problem, strategy, moments, own))
+            found[source.name] = OtherPromise(noise.kind, own.get(source.name, problem.batch_size), now, then)
+    return found
+
+
+def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise]) -> dict[str, dict[str, Any]]:
+    """For each private source in use, as plain values: from whom its rows are protected, and the other promise."""
+    noises = {source.name: source.noise for source in sources}
+    return {
+        name: {"kind": noises[name].kind, "promise": noises[name].promise, "other": vars(other)}
+        for name, other in others.items()
+    }
+
+
+def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise], predicted: bool) -> list[str]:
+    """One sentence for each promise that was made, and one for what the other would bring to each source."""
+    lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))
+    what = "predicted excess" if predicted else "bound"
+    for name, other in others.items():
+        named = other.kind.replace("-", " ")
+        lines.append(
+            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows a step: {what} "
+            f"{other.then:.2g}, now {other.now:.2g}."
+        )
+    return lines

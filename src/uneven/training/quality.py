@@ -1,0 +1,218 @@
+"""Is the result any good? Accuracy, AUC and log-loss with intervals, beside what its user would do instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from uneven.losses import get_loss
+from uneven.noise import Exact
+from uneven.settings import Settings
+from uneven.training.model import Model, choose_classes, class_probabilities
+from uneven.training.rows import ArrayRows, Piece, join_rows
+from uneven.training.trainer import Trained, train
+
+Array = NDArray[np.float64]
+
+WIDTH = 1.96
+"""Standard errors from the middle of an interval to its ends: 95%."""
+
+BINS = 1 << 16
+"""Bins that scores are counted in for AUC, so that memory does not grow with the rows."""
+
+SHARPEST = 1e-15
+"""Least probability that log-loss counts with, as scikit-learn did."""
+
+
+class Interval(NamedTuple):
+    """A value and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How one classifier does: `auc` with two classes, `log_loss` where it has probabilities."""
+
+    name: str
+    accuracy: Interval
+    auc: Interval | None
+    log_loss: Interval | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a model does beside others, and in words where it does not beat them."""
+
+    scores: Scores
+    others: tuple[Scores, ...]
+    words: tuple[str, ...]
+
+
+def wilson_interval(right: float, rows: int) -> Interval:
+    """Share and its Wilson interval, which stays inside [0, 1].
+
+    >>> [round(end, 3) for end in wilson_interval(90, 100)]
+    [0.9, 0.826, 0.945]
+    """
+    share, square = right / rows, WIDTH**2
+    middle = (share + square / (2 * rows)) / (1 + square / rows)
+    half = WIDTH / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | None:
+    """Area under the ROC curve from counts of rows by score, lowest first; None without rows of both classes.
+
+    Its standard error is that of Hanley and McNeil (1982).
+
+    >>> area_interval(np.array([1, 1, 0]), np.array([0, 1, 1])).value
+    0.875
+    """
+    m, n = int(negative.sum()), int(positive.sum())
+    if not m or not n:
+        return None
+    below = np.cumsum(negative) - negative
+    area = float((positive * (below + negative / 2.0)).sum() / (m * n))
+    first, second = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = (area * (1 - area) + (n - 1) * (first - area**2) + (m - 1) * (second - area**2)) / (m * n)
+    half = WIDTH * math.sqrt(max(0.0, variance))
+    return Interval(area, max(0.0, area - half), min(1.0, area + half))
+
+
+class _Tally:
+    """Sums over rows of one classifier, by true class; scores in bins."""
+
+    def __init__(self, classes: int, probabilistic: bool) -> None:
+        self.rows, self.right, self.loss, self.square = (np.zeros(classes) for _ in range(4))
+        self.bins = np.zeros((2, BINS))
+        self.binary, self.probabilistic = classes == 2, probabilistic
+
+    def see(self, scores: Array, truth: NDArray[Any], chosen: NDArray[Any]) -> tuple[Array, Array]:
+        """Count rows; whether each was classified correctly, and its log-loss."""
+        right, count = (chosen == truth).astype(float), len(self.rows)
+        loss = np.zeros(len(truth))
+        if self.probabilistic:
+            loss = -np.log(np.maximum(class_probabilities(scores)[np.arange(len(truth)), truth], SHARPEST))
+        for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):
+            total += np.bincount(truth, values, minlength=count)
+        if self.binary:
+            place = np.minimum((expit(scores / 4.0) * BINS).astype(np.int64), BINS - 1)
+            for one in (0, 1):
+                self.bins[one] += np.bincount(place[truth == one], minlength=BINS)
+        return right, loss
+
+    def scores(self, name: str) -> Scores:
+        n = int(self.rows.sum())
+        area = area_interval(*self.bins) if self.binary else None
+        loss = _mean(self.loss.sum(), self.square.sum(), n) if self.probabilistic else None
+        return Scores(name, wilson_interval(self.right.sum(), n), area, loss)
+
+
+def _mean(total: float, squares: float, rows: int) -> Interval:
+    mean = total / rows
+    half = WIDTH * math.sqrt(max(0.0, squares / rows - mean**2) / rows)
+    return Interval(float(mean), float(mean - half), float(mean + half))
+
+
+def public_rivals(trained: Trained) -> dict[str, Model]:
+    """What the rows without privacy teach by themselves, at no cost in ε: all of them, and the cleanest source alone.
+
+    Logistic regression to convergence at the same alpha. Where nothing but exact rows was learned from, to
+    convergence, the model is that itself, and there is nothing to compare.
+    """
+    public = trained.public()
+    noises = {source.name: source.noise for source in trained.plan.sources if source.name in public}
+    if not noises:
+        return {}
+    rivals = {}
+    if set(trained.plan.order) != set(noises) or not all(noise == Exact() for noise in noises.values()):
+        rows = [join_rows(part) for part in zip(*public.values(), strict=True)]
+        rivals[f"logistic regression on {len(rows[1]):,} rows without privacy"] = rows
+    if len(noises) > 1:
+        problem = trained.plan.problem
+        cleanest = min(noises, key=lambda name: noises[name].row_energy(problem))
+        rivals[f"{cleanest!r} alone, the cleanest source"] = list(public[cleanest])
+    classes = len(trained.model.classes)
+    return {name: _plain_model(trained, *rows) for name, rows in rivals.items() if len(np.unique(rows[1])) == classes}
+
+
+def _plain_model(trained: Trained, X: Any, y: NDArray[Any]) -> Model:
+    settings = Settings(alpha=trained.model.alpha, fit_intercept=trained.model.settings.fit_intercept, random_state=0)
+    return train(ArrayRows(Piece(X, y)), None, settings, held_bytes=2**62).model
+
+
+def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[Any, NDArray[Any]]]) -> Comparison:
+    """How a model does on rows in pieces, beside the majority class and other models.
+
+    Parameters
+    ----------
+    model : Model
+    others : dict of str to Model
+        By what they are called.
+    pieces : iterable of (X, y)
+    """
+    models = {"": model, **others}
+    tallies = {
+        name: _Tally(len(model.classes), get_loss(one.settings.loss).probabilistic) for name, one in models.items()
+    }
+    gains = {name: np.zeros((2, 3)) for name in others}
+    for X, y in pieces:
+        truth = np.searchsorted(model.classes, y)
+        seen = {}
+        for name, one in models.items():
+            scores = one.scores(X)
+            chosen = np.searchsorted(model.classes, choose_classes(scores, one.classes))
+            seen[name] = tallies[name].see(scores, truth, chosen)
+        for name, gain in gains.items():
+            for k, (mine, theirs) in enumerate(zip(seen[""], seen[name], strict=True)):
+                gain[k] += len(y), (mine - theirs).sum(), ((mine - theirs) ** 2).sum()
+    own = tallies[""].scores("this model")
+    majority, gain = _majority(tallies[""], model)
+    rivals = [majority, *(tallies[name].scores(name) for name in others)]
+    words = [_words(own, one, g) for one, g in zip(rivals, [gain, *gains.values()], strict=True)]
+    return Comparison(own, tuple(rivals), tuple(word for word in words if word))
+
+
+def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
+    """The majority class of the same rows, predicted for all with the classes' shares; and the model's gain on it."""
+    n, place = tally.rows.sum(), int(np.argmax(tally.rows))
+    shares = np.maximum(tally.rows / n, SHARPEST)
+    losses = -np.log(shares)
+    loss = _mean((tally.rows * losses).sum(), (tally.rows * losses**2).sum(), int(n)) if tally.probabilistic else None
+    name = f"the majority class, {model.classes.tolist()[place]!r}"
+    area = Interval(0.5, 0.5, 0.5) if tally.binary else None
+    most, right = tally.rows[place], tally.right.sum()
+    gain = np.array(
+        [
+            [n, right - most, right + most - 2 * tally.right[place]],
+            [
+                n,
+                (tally.loss - tally.rows * losses).sum(),
+                (tally.square - 2 * losses * tally.loss + tally.rows * losses**2).sum(),
+            ],
+        ]
+    )
+    return Scores(name, wilson_interval(most, int(n)), area, loss), gain
+
+
+def _words(own: Scores, other: Scores, gain: Array) -> str:
+    """Where the model does not beat another: differences of the same rows, beyond 1.96 standard errors or not."""
+    (n, right, right_square), (_, loss, loss_square) = gain
+    accuracy = _mean(right, right_square, int(n))
+    if accuracy.low > 0.0:
+        return ""
+    how = "is below" if accuracy.high < 0.0 else "does not beat"
+    text = f"Its accuracy {how} that of {other.name}: {own.accuracy.value:.4f} against {other.accuracy.value:.4f}"
+    if own.log_loss is None or other.log_loss is None:
+        return f"{text}."
+    better = _mean(loss, loss_square, int(n)).high < 0.0
+    return f"{text}; its probabilities {'are better' if better else 'are no better either'} (log-loss)."

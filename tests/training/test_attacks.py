@@ -1,0 +1,329 @@
+"""Attacks on the promise of privacy, each of which worked once; and bugs that were planted and not noticed."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uneven
+from uneven.io import read_sources
+from uneven.training import continuation
+from uneven.training.files import train_files
+
+NOISE = uneven.LocalPrivacy(1.0)
+
+
+def rows(n=120, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, 3)) / 4
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def classifier(noise=NOISE, **settings):
+    return uneven.UnevenClassifier(noise, **{"row_norm": 2.0, "alpha": 0.01, **settings})
+
+
+def described(folder, frame, head="", name="clinic", data="clinic.csv"):
+    frame.to_csv(folder / data, index=False)
+    text = f'label = "y"\nrow_norm = 2.0\nalpha = 0.01\n{head}\n[[source]]\nname = "{name}"\ndata = "{data}"\n'
+    (folder / "sources.toml").write_text(text + 'noise = { kind = "local-privacy", epsilon = 1.0 }\n')
+    return read_sources(folder / "sources.toml")
+
+
+def framed(X, y):
+    return pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+
+
+# A seed is not privacy
+
+
+def test_a_seed_warns_once_and_promises_nothing(tmp_path):
+    X, y = rows()
+    with pytest.warns(uneven.SimulationWarning, match="a simulation that protects nobody") as said:
+        clf = classifier(random_state=7).fit(X, y)
+    assert len(said) == 1
+    assert clf.privacy_spent_ == {"data": math.inf}
+    clf.save(tmp_path / "model.json")
+    saved = json.loads((tmp_path / "model.json").read_text())
+    assert saved["simulated"] is True
+    assert saved["privacy_spent"] == {"data": "infinite"}
+    assert "random_state" not in saved["settings"]
+    again = uneven.UnevenClassifier.load(tmp_path / "model.json")
+    assert again.random_state is None
+    assert again.privacy_spent_ == {"data": math.inf}
+    assert again._model().simulated
+    clf.set_params(random_state=None).fit(X, y)
+    assert clf.privacy_spent_ == {"data": math.inf}  # what the seed gave away does not come back
+
+
+def test_no_seed_and_no_private_rows_are_no_simulation(tmp_path):
+    X, y = rows()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private, public = classifier().fit(X, y), classifier(uneven.Exact(), random_state=0).fit(X, y)
+    assert private.privacy_spent_ == {"data": 1.0}
+    for clf in (private, public):
+        clf.save(tmp_path / "model.json")
+        saved = json.loads((tmp_path / "model.json").read_text())
+        assert saved["simulated"] is False
+        assert "random_state" not in saved["settings"]
+
+
+def test_a_seeded_run_is_charged_all_the_same():
+    (X, y), ledger = rows(), uneven.Ledger(budget=1.0)
+    classifier(random_state=0, ledger=ledger).fit(X, y)
+    with pytest.raises(uneven.BudgetExceeded):
+        classifier(ledger=ledger).fit(X, y)
+
+
+# Classes are public
+
+
+def test_one_private_label_does_not_show_up():
+    X, y = rows()
+    words = np.where(y == 1, "ill", "well").astype(object)
+    words[7] = "HIV"
+    for clf in (classifier(), classifier(classes=["ill", "well"])):
+        with pytest.raises(ValueError, match="classes") as caught:
+            clf.fit(X, words)
+        assert "HIV" not in str(caught.value)
+    numbers = y.copy()
+    numbers[7] = 3
+    with pytest.raises(ValueError, match="classes must be given where a source is private, unless every label is 0 or"):
+        classifier().fit(X, numbers)
+    with pytest.raises(ValueError, match="got another") as caught:
+        classifier().partial_fit(X, words, classes=["ill", "well"], row_id=np.arange(len(y)))
+    assert "HIV" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (-1, 1), (False, True), (0.0, 1.0)])
+def test_conventional_labels_need_no_statement_and_one_class_is_not_told(pair):
+    X, y = rows()
+    labels = np.array(pair)[y]
+    assert classifier().fit(X, labels).classes_.tolist() == list(pair)
+    if pair[0] == 0:
+        assert classifier().fit(X, np.full(len(y), pair[1])).classes_.tolist() == list(pair)
+
+
+def test_both_doors_take_classes(tmp_path):
+    X, y = rows()
+    words = np.where(y == 1, "ill", "well")
+    ledger = uneven.Ledger(budget=1.0)
+    with pytest.raises(ValueError, match="classes must be given where a source is private"):
+        train_files(described(tmp_path, framed(X, words)), ledger=ledger)
+    with pytest.raises(ValueError, match=r"labels must be of the classes \['a', 'b'\], got another"):
+        train_files(described(tmp_path, framed(X, words), 'classes = ["a", "b"]'), ledger=ledger)
+    assert ledger.sources() == {}
+    file = described(tmp_path, framed(X, words), 'classes = ["well", "ill"]')
+    model = train_files(file, seed=0).model
+    clf = classifier(classes=["well", "ill"], random_state=0).fit(X.astype(np.float32), words, source=["clinic"] * 120)
+    assert model.classes.tolist() == clf.classes_.tolist() == ["ill", "well"]
+    for wrong in (["a"], "ab", [1, "a"], ["a", "a"], 3, [1.5, 2.5]):
+        with pytest.raises(ValueError, match="classes must be None or a list"):
+            classifier(classes=wrong).fit(X, words)
+
+
+# The ledger knows rows
+
+
+def test_the_same_rows_under_another_name_in_another_file_are_the_same(tmp_path):
+    X, y = rows()
+    ledger = uneven.Ledger(tmp_path / "book.db", budget=1.5)
+    frame = framed(X, y)
+    train_files(described(tmp_path, frame), ledger=ledger)
+    shuffled = frame.sample(frac=1.0, random_state=1)
+    others = {
+        "renamed": (frame, "renamed", "clinic.csv"),
+        "copied": (frame, "clinic", "copy.csv"),
+        "shuffled": (shuffled, "new", "shuffled.csv"),
+        "one row of it": (frame.iloc[[77, 80]], "few", "few.csv"),
+        "columns": (frame[["y", "c", "a", "b"]], "columns", "columns.csv"),
+        "labels": (frame.assign(y=1 - y), "labels", "labels.csv"),
+    }
+    for data, name, file in others.values():
+        with pytest.raises(uneven.BudgetExceeded):
+            train_files(described(tmp_path, data, name=name, data=file), ledger=ledger)
+    with pytest.raises(uneven.BudgetExceeded):
+        classifier(ledger=ledger).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    train_files(described(tmp_path, framed(*rows(seed=9)), name="clinic"), ledger=ledger)  # others may come
+    assert ledger.sources() == {"clinic": 240}
+
+
+def test_copies_within_a_source_are_rows_of_their_own():
+    X, y = np.repeat(rows(20)[0], 3, axis=0), np.tile([0, 1, 0], 20)
+    ledger = uneven.Ledger(budget=1.0)
+    classifier(ledger=ledger).fit(X, y)
+    assert ledger.sources() == {"data": 60}
+    assert set(ledger.spent("data").values()) == {1.0}
+    with pytest.raises(uneven.BudgetExceeded, match="1 of 2 rows"):
+        ledger.charge("other", ledger.fingerprint(np.vstack([X[:1], np.full((1, 3), 0.5)])), 1.0)
+
+
+def test_rows_are_known_in_the_same_way_however_they_are_read(tmp_path):
+    X, y = rows(60)
+    X = X.astype(np.float32)
+    ledger, keys = uneven.Ledger(budget=9.0), []
+    framed(X, y).to_parquet(tmp_path / "clinic.parquet")
+    file = described(tmp_path, framed(X, y))
+    train_files(file, ledger=ledger)
+    keys.append(set(ledger.spent("clinic")))
+    train_files(file, ledger=ledger, held_bytes=100)  # in pieces, read twice
+    text = (tmp_path / "sources.toml").read_text().replace("clinic.csv", "clinic.parquet")
+    (tmp_path / "sources.toml").write_text(text)
+    train_files(read_sources(tmp_path / "sources.toml"), ledger=ledger)
+    assert set(ledger.spent("clinic")) == keys[0]
+    assert set(ledger.spent("clinic").values()) == {3.0}
+
+
+def test_the_budget_is_kept_in_the_ledger_and_not_raised(tmp_path):
+    path = tmp_path / "book.db"
+    uneven.Ledger(path, budget=2.0)
+    with pytest.raises(ValueError, match=r"budget must be at most 2, which the ledger .* was made with, got 3"):
+        uneven.Ledger(path, budget=3.0)
+    book = uneven.Ledger(path)
+    assert book.budget == 2.0
+    book.charge("a", [1], 1.5)
+    for more in (None, 100.0):
+        with pytest.raises(uneven.BudgetExceeded, match="the budget of 2"):
+            book.charge("renamed", [1], 1.0, budget=more)
+    with pytest.raises(uneven.BudgetExceeded, match=r"the budget of 1.7"):
+        uneven.Ledger(path, budget=1.7).charge("a", [1], 0.4)
+    assert uneven.Ledger(path).budget == 2.0
+
+
+def test_a_ledger_without_a_budget_says_so_at_every_charge():
+    book = uneven.Ledger()
+    for _ in range(3):
+        with pytest.warns(uneven.NoBudgetWarning, match="the ledger in memory has no budget: it refuses nothing$"):
+            book.charge("a", [1], 1.0)
+    with pytest.warns(uneven.NoBudgetWarning, match="refuses nothing beyond the 9 of this charge"):
+        book.charge("a", [1], 1.0, budget=9.0)
+
+
+def test_a_person_with_an_id_in_two_sources_pays_for_both():
+    X, y = rows()
+    ids = np.concatenate([np.arange(60), np.arange(60)])
+    source = np.repeat(["a", "b"], 60)
+    ledger = uneven.Ledger(budget=1.5)
+    with pytest.raises(uneven.BudgetExceeded, match="was asked for 2"):
+        classifier({"a": NOISE, "b": NOISE}, ledger=ledger).fit(X, y, source=source, row_id=ids)
+    assert ledger.sources() == {}
+
+
+# Later rows
+
+
+def test_private_rows_that_come_later_must_be_known():
+    X, y = rows()
+    with pytest.raises(ValueError, match="row_id must be given for partial_fit on private rows, or a ledger"):
+        classifier().partial_fit(X, y)
+    clf = classifier(ledger=uneven.Ledger(budget=1.0)).partial_fit(X[:60], y[:60])
+    with pytest.raises(uneven.BudgetExceeded):
+        clf.partial_fit(X[30:90], y[30:90])
+    clf.partial_fit(X[60:], y[60:])
+    assert clf.privacy_spent_ == {"data": 1.0}
+
+
+def test_a_second_fit_under_another_name_goes_on_counting():
+    X, y = rows()
+    clf = classifier({"a": NOISE}, budget=1.5).fit(X, y)
+    with pytest.raises(uneven.BudgetExceeded, match="they have spent 1 in earlier fits"):
+        clf.set_params(noise={"b": NOISE}).fit(X, y)
+
+
+@pytest.mark.parametrize("how", ["copy", "shuffled", "half of it", "with others"])
+def test_a_copy_of_private_rows_is_no_test(tmp_path, how):
+    X, y = rows()
+    frame, others = framed(X, y), framed(*rows(300, 5))
+    file = described(tmp_path, frame)
+    made = {"copy": frame, "shuffled": frame.sample(frac=1, random_state=0), "half of it": frame.iloc[::2]}
+    made["with others"] = pd.concat([frame, others])
+    made[how].to_csv(tmp_path / "test.csv", index=False)
+    others.to_csv(tmp_path / "others.csv", index=False)
+    ledger = uneven.Ledger(budget=1.0)
+    from uneven.io import open_table
+
+    for what in ("test", "validation"):
+        with pytest.raises(ValueError, match=rf"{what} must be rows that are not learned from, got .*test.csv: \d+ of"):
+            train_files(file, ledger=ledger, **{what: open_table(tmp_path / "test.csv")})
+    assert ledger.sources() == {}
+    assert train_files(file, ledger=ledger, test=open_table(tmp_path / "others.csv")).measures[-1].rows == 300
+
+
+# Messages
+
+
+def test_redacted_messages_tell_nothing_of_single_rows(tmp_path):
+    X, y = rows()
+    X[5] *= 1000
+    longest = f"{np.linalg.norm(X[5]):.6g}"
+    with pytest.warns(UserWarning, match=r"1 of 120 rows"):
+        classifier().fit(X, y)
+    with pytest.warns(UserWarning, match="^some rows"):
+        classifier(redact=True).fit(X, y)
+    for redact in (False, True):
+        with pytest.raises(ValueError, match="row_norm must be at least") as caught:
+            classifier(long_rows="refuse", redact=redact).fit(X, y)
+        assert (longest in str(caught.value)) is not redact
+    frame = framed(*rows()).astype({"b": object})
+    frame.loc[17, "b"] = "secret"
+    for head, told in (("", True), ("redact = true", False)):
+        with pytest.raises(ValueError, match="column 'b' must hold") as caught:
+            train_files(described(tmp_path, frame, head))
+        assert ("secret" in str(caught.value)) is told
+        assert ("17" in str(caught.value)) is told
+    ledger = uneven.Ledger(budget=1.0)
+    ledger.charge("a", [41], 1.0)
+    X, y = rows()
+    with pytest.raises(uneven.BudgetExceeded, match=r"^rows of source 'data' would exceed the budget of 1; noth"):
+        classifier(ledger=ledger, redact=True).fit(X, y, row_id=np.arange(120))
+
+
+# Planted, and not noticed at first
+
+
+def test_partial_fit_without_a_seed_draws_from_no_fixed_one():
+    X, y = rows()
+    one, two = (classifier().partial_fit(X, y, row_id=np.arange(120)).coef_ for _ in range(2))
+    assert (one != two).any()
+
+
+def test_partial_fit_charges_before_the_release(monkeypatch):
+    X, y = rows()
+    ledger, seen = uneven.Ledger(budget=1.0), []
+
+    def stop(*_, **__):
+        seen.append(ledger.max_spent("data"))
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(continuation, "advance", stop)
+    clf = classifier(ledger=ledger)
+    with pytest.raises(RuntimeError, match="power cut"):
+        clf.partial_fit(X, y)
+    assert seen == [1.0]
+    with pytest.raises(uneven.BudgetExceeded):
+        clf.partial_fit(X, y)
+    assert seen == [1.0]
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_of_two_sources_with_the_same_epsilon_both_are_charged(method):
+    X, y = rows()
+    ledger = uneven.Ledger(budget=1.0)
+    clf = classifier({"a": NOISE, "b": NOISE}, ledger=ledger)
+    getattr(clf, method)(X, y, source=np.repeat(["a", "b"], 60))
+    assert ledger.sources() == {"a": 60, "b": 60}
+    assert clf.privacy_spent_ == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_budget_without_a_ledger_is_not_exceeded_by_one_percent(method):
+    X, y = rows()
+    with pytest.raises(ValueError, match="budget must be at least 1"):
+        getattr(classifier(budget=0.995), method)(X, y, row_id=np.arange(120))
+    clf = classifier(budget=1.99).fit(X, y)
+    with pytest.raises(uneven.BudgetExceeded):
+        clf.fit(X, y)
+    getattr(classifier(budget=1.0), method)(X, y, row_id=np.arange(120))

@@ -1,0 +1,117 @@
+"""Measures are scikit-learn's, intervals hold what they promise, and a model that is no better is called so."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+
+import uneven
+from uneven.settings import Settings
+from uneven.training.model import Model
+from uneven.training.quality import area_interval, compare, public_rivals, wilson_interval
+from uneven.training.rows import ArrayRows, Piece
+from uneven.training.trainer import train
+
+
+def rows(n, seed, classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, (X @ [1.0, -1.0, 0.5] + rng.logistic(size=n) > 0.5 * (classes - 1)).astype(int)
+
+
+def fixed(coef, intercept=0.0, classes=(0, 1)):
+    return Model(np.array(classes), np.array([coef]), np.array([intercept]), Settings())
+
+
+def test_scores_are_those_of_scikit_learn_however_cut():
+    X, y = rows(4000, 0)
+    model = fixed([0.8, -0.7, 0.1], 0.2)
+    probability = model.predict_proba(X)
+    for cut in ([4000], [1, 1999, 4000]):
+        pieces = list(zip(np.split(X, cut), np.split(y, cut), strict=True))
+        found = compare(model, {}, pieces).scores
+        assert found.accuracy.value == accuracy_score(y, model.predict(X))
+        assert found.log_loss.value == pytest.approx(log_loss(y, probability), rel=1e-9)
+        # 65,536 bins: at most a few of 4,000 rows share one.
+        assert found.auc.value == pytest.approx(roc_auc_score(y, probability[:, 1]), abs=1e-4)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    """95% of 400 samples, within three standard errors (0.011 each)."""
+    rng = np.random.default_rng(1)
+    truth = compare(fixed([1.0, -1.0, 0.5]), {}, [rows(400_000, 2)]).scores
+    held = np.zeros(3)
+    for _ in range(400):
+        found = compare(fixed([1.0, -1.0, 0.5]), {}, [rows(300, rng.integers(1 << 30))]).scores
+        pairs = zip(
+            (found.accuracy, found.auc, found.log_loss), (truth.accuracy, truth.auc, truth.log_loss), strict=True
+        )
+        held += [one.low <= true.value <= one.high for one, true in pairs]
+    assert (np.abs(held / 400 - 0.95) < 3 * 0.011).all()
+
+
+def test_intervals_at_their_ends():
+    assert wilson_interval(0, 10).low == 0.0
+    assert wilson_interval(10, 10).high == 1.0
+    assert area_interval(np.zeros(3), np.ones(3)) is None
+
+
+def test_the_majority_class_is_beside_it():
+    X, y = rows(2000, 3)
+    found = compare(fixed([1.0, -1.0, 0.5]), {}, [(X, y)])
+    (majority,) = found.others
+    share = max(y.mean(), 1 - y.mean())
+    assert majority.name == f"the majority class, {int(y.mean() > 0.5)}"
+    assert majority.accuracy.value == pytest.approx(share)
+    assert majority.log_loss.value == pytest.approx(log_loss(y, np.full(2000, y.mean())))
+    assert majority.auc.value == 0.5
+    assert found.words == ()
+
+
+def test_words_where_it_is_no_better():
+    X, y = rows(2000, 3)
+    (word,) = compare(fixed([0.0, 0.0, 0.0], -1.0), {}, [(X, (y & (X[:, 1] > 0)).astype(int))]).words
+    assert word.startswith("Its accuracy does not beat that of the majority class, 0: 0.")
+    assert word.endswith("its probabilities are no better either (log-loss).")
+    (word,) = compare(fixed([-1.0, 1.0, 0.0]), {}, [(X, y)]).words
+    assert word.startswith("Its accuracy is below that of the majority class")
+    same = fixed([1.0, -1.0, 0.5])
+    (word,) = compare(same, {"its twin": same}, [(X, y)]).words
+    assert "does not beat that of its twin" in word
+    better = compare(same, {"a worse one": fixed([-1.0, 1.0, 0.0])}, [(X, y)])
+    assert better.words == ()
+
+
+def test_words_that_probabilities_are_better():
+    """One class in ten: the majority class is as accurate, and the model's probabilities say more."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 3))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(3.0 - 0.7 * X[:, 0]))).astype(int)
+    (word,) = compare(fixed([0.7, 0.0, 0.0], -3.0), {}, [(X, y)]).words
+    assert word.endswith("its probabilities are better (log-loss).")
+
+
+def trained(noise, n=600):
+    X, y = rows(n, 5)
+    source = np.array(list(noise))[np.arange(n) % len(noise)]
+    settings = Settings(random_state=0, row_norm=4.0)
+    return train(ArrayRows(Piece(X, y, source)), noise, settings), X, y, source
+
+
+def test_rivals_learn_from_rows_without_privacy_only():
+    noise = {"flips": uneven.FlippedLabels(0.2), "clean": uneven.Exact(), "hidden": uneven.LocalPrivacy(2.0)}
+    found, X, y, source = trained(noise)
+    rivals = public_rivals(found)
+    assert list(rivals) == ["logistic regression on 400 rows without privacy", "'clean' alone, the cleanest source"]
+    for (name, model), mine in zip(rivals.items(), (source != "hidden", source == "clean"), strict=True):
+        theirs = LogisticRegression(C=1 / (found.model.alpha * mine.sum()), tol=1e-8).fit(X[mine], y[mine])
+        np.testing.assert_allclose(model.coef, theirs.coef_, rtol=2e-3, err_msg=name)  # both to convergence
+        assert model.privacy_spent == {}
+
+
+def test_nothing_is_compared_with_itself():
+    assert public_rivals(trained({"clean": uneven.Exact()})[0]) == {}
+    assert public_rivals(trained({"hidden": uneven.LocalPrivacy(2.0)})[0]) == {}
+    assert list(public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0])) == [
+        "'a' alone, the cleanest source"
+    ]

@@ -1,0 +1,133 @@
+"""Sites through both doors: the same ledger and charge, the batch size, the anchor, and who is told what."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import uneven
+from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
+from uneven.anchor.clock import capped_excess, expected_excess
+from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.uncertainty import fit_anchor
+from uneven.io import read_sources
+from uneven.planner import Plan
+from uneven.report.statement import spent_in, write_statement
+from uneven.training.files import train_files
+from uneven.training.model_file import save
+
+D = 3
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+def fitted(noise, counts=(400, 4_000), seed=1, **settings):
+    parts = [rows(n, k) for k, n in enumerate(counts)]
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    clf = UnevenClassifier(dict(zip("ab", noise, strict=True)), row_norm=1.0, random_state=seed, **settings)
+    return clf.fit(X, y, source=np.repeat(["a", "b"], counts))
+
+
+def write_files(folder, kind, extra=""):
+    text = f'label = "y"\nrow_norm = 1.0\n{extra}'
+    for k, (name, n, epsilon) in enumerate((("a", 400, 4.0), ("b", 4_000, 2.0))):
+        X, y = rows(n, k)
+        np.savetxt(folder / f"{name}.csv", np.column_stack([X, y]), delimiter=",", header="u,v,w,y", comments="")
+        text += f'[[source]]\nname = "{name}"\ndata = "{name}.csv"\n'
+        text += f'noise = {{ kind = "{kind}", epsilon = {epsilon} }}\n'
+    (folder / "sources.toml").write_text(text)
+    return read_sources(folder / "sources.toml")
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 70])
+def test_both_doors_plan_charge_and_learn_alike(tmp_path, batch_size):
+    extra = "" if batch_size == "auto" else f"batch_size = {batch_size}\n"
+    file = train_files(write_files(tmp_path, "site-privacy", extra), seed=1)
+    clf = fitted((SitePrivacy(4.0), SitePrivacy(2.0)), batch_size=batch_size)
+    assert clf.plan_.batch_sizes == file.plan.batch_sizes
+    assert set(clf.plan_.batch_sizes.values()) == {70} if batch_size == 70 else clf.plan_.batch_sizes["b"] != 50
+    np.testing.assert_allclose(clf.coef_, file.model.coef, rtol=1e-6)
+    assert any("This machine read the rows of 'a', 'b'" in note for note in clf.notes_)
+    assert clf.notes_ == file.trained.notes
+
+
+def test_charge_is_that_of_local_privacy_and_a_refusal_charges_nothing(tmp_path):
+    for kind in ("site-privacy", "local-privacy"):
+        (tmp_path / kind).mkdir()
+        ledger = Ledger(tmp_path / kind / "ledger.db")
+        file = write_files(tmp_path / kind, kind, "budget = 5.0\n")
+        train_files(file, ledger=ledger)
+        assert {name: ledger.max_spent(name) for name in ledger.sources()} == {"a": 4.0, "b": 2.0}
+        with pytest.raises(uneven.BudgetExceeded):
+            train_files(file, ledger=ledger)
+        assert ledger.max_spent("b") == 2.0
+
+
+def test_statement_and_report_tell_the_promises_apart(tmp_path):
+    trained = train_files(write_files(tmp_path, "site-privacy"))
+    save(trained.model, tmp_path / "model.json")
+    text = write_statement(trained, tmp_path / "model.json", spent_in(None, ("a", "b")), None)
+    assert "| features and label, outside the site | l2-laplace once a batch, ε = 2 a release |" in text
+    assert "Site privacy protects a row from everyone outside its site" in text
+    assert "With local privacy for 'b' instead, at the same ε" in text
+    assert "This machine read the rows of 'a', 'b'" in text
+    assert "Local privacy protects" not in text
+
+
+def test_less_noise_at_the_same_epsilon():
+    """8 runs each: the site's weights are nearer to those without noise, by far."""
+    exact = fitted((Exact(), Exact()), alpha=1e-2).coef_[0]
+    gaps = {
+        kind: np.mean([np.linalg.norm(fitted(noise, seed=s, alpha=1e-2).coef_[0] - exact) for s in range(8)])
+        for kind, noise in {
+            "site": (SitePrivacy(1.0), SitePrivacy(0.3)),
+            "local": (LocalPrivacy(1.0), LocalPrivacy(0.3)),
+        }.items()
+    }
+    assert gaps["site"] < 0.7 * gaps["local"]
+
+
+def test_partial_fit_needs_a_number():
+    (X, y), ids = rows(200, 0), np.arange(200)
+    clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0)
+    with pytest.raises(ValueError, match="batch_size must be a number for partial_fit with site privacy"):
+        clf.partial_fit(X, y, row_id=ids)
+    clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0, batch_size=40)
+    assert clf.partial_fit(X, y, row_id=ids).partial_fit(X, y, row_id=ids + 200).coef_.shape == (1, D)
+    clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="give batch_size a number"):
+        clf.partial_fit(X, y, row_id=ids)
+
+
+def test_sites_join_the_anchor():
+    """Public rows and a site: a verdict, a batch size of its own, the other promise, and a plan that can be stored."""
+    clf = fitted((Exact(), SitePrivacy(1.0)), counts=(60, 6_000), alpha=1e-2)
+    plan = clf.plan_
+    assert plan.strategy == "anchored"
+    assert plan.batch_sizes["b"] > 50
+    assert plan.verdicts["b"].word == "worth it"
+    other = plan.other_promises()["b"]
+    assert other.kind == "local-privacy"
+    assert other.then > other.now == plan.anchored.excess
+    assert Plan.from_dict(plan.to_dict()) == plan
+    assert any("'b' agrees with the anchor" in note for note in clf.notes_)
+    local = fitted((Exact(), LocalPrivacy(1.0)), counts=(60, 6_000), alpha=1e-2).plan_
+    assert local.anchored.excess > plan.anchored.excess
+    assert local.other_promises()["b"].then == pytest.approx(plan.anchored.excess, rel=1e-6)
+
+
+def test_capped_excess_is_theorem_d_where_no_step_is_too_long():
+    X, y = rows(300, 0)
+    coordinates = plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
+    clock = 1e3
+    diagonal = np.diag(coordinates.covariance)
+    free = replace(coordinates, longest_step=np.inf, covariance=np.diag(diagonal), clip_shift=0.0 * diagonal)
+    for steps in (1, 10, 200):
+        assert capped_excess(free, clock / steps, steps) == pytest.approx(expected_excess(free, clock), rel=1e-9)
+    tight = replace(free, longest_step=1e-3)
+    assert capped_excess(tight, clock / 10, 10) > 1.01 * expected_excess(free, clock)
