@@ -10,6 +10,7 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
+from uneven.ledger import count_copies
 from uneven.training import continuation
 from uneven.training.files import train_files
 
@@ -159,6 +160,24 @@ def test_copies_within_a_source_are_rows_of_their_own():
     assert set(ledger.spent("data").values()) == {1.0}
     with pytest.raises(uneven.BudgetExceeded, match="1 of 2 rows"):
         ledger.charge("other", ledger.fingerprint(np.vstack([X[:1], np.full((1, 3), 0.5)])), 1.0)
+
+
+def test_fingerprints_need_the_key_of_their_ledger():
+    X, _ = rows(5)
+    one, two = (set(uneven.Ledger(budget=1.0).fingerprint(X).numbers) for _ in range(2))
+    assert not one & two
+
+
+def test_copies_are_the_same_rows_in_any_order():
+    hashes = np.array([-9, -5, -5, -7, -5, -9])
+    known = sorted(count_copies(b"key", hashes).numbers)
+    assert len(set(known)) == 6
+    for seed in range(20):
+        mixed = np.random.default_rng(seed).permutation(hashes)
+        numbers = count_copies(b"key", mixed).numbers
+        assert sorted(numbers) == known
+        for one in (-9, -7, -5):
+            assert numbers[np.flatnonzero(mixed == one)[0]] == one
 
 
 def test_rows_are_known_in_the_same_way_however_they_are_read(tmp_path):

@@ -153,6 +153,10 @@ def _refuse_shape(path: Path, X: Any) -> None:
     _refuse_kind(path, "x0", X)
 
 
+MOST_COLUMNS = 10_000_000
+"""Columns of a libsvm file at most: each has a name, so a slip in one number would take all memory."""
+
+
 def open_libsvm(path: Path, n_features: int | None = None) -> MatrixFile:
     """Sparse rows of ``label column:value ...``, read whole: only then is it known how many columns there are.
 
@@ -162,6 +166,8 @@ def open_libsvm(path: Path, n_features: int | None = None) -> MatrixFile:
 
     with refusals.unreadable(path, "libsvm"):
         X, y = load_svmlight_file(str(path), zero_based=True)
+    if X.shape[1] > MOST_COLUMNS:
+        raise ValueError(f"{path} must have at most {MOST_COLUMNS:,} columns, got one with number {X.shape[1] - 1:,}")
     counted_from = 0 if X.nnz == 0 or X.indices.min() == 0 else 1
     X = sparse.csr_array(X[:, counted_from:])
     return MatrixFile(path, _widened(path, X, n_features), y, "label", counted_from)

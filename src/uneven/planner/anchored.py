@@ -110,7 +110,7 @@ class Anchored:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` reads."""
-        values = asdict(self)
+        values = {key: value for key, value in asdict(self).items() if key not in LATER}
         values["clock"] = {key: list(one) if isinstance(one, tuple) else one for key, one in values["clock"].items()}
         tables = {"worths": dict(self.worths), "verdicts": {name: asdict(one) for name, one in self.verdicts}}
         tables |= {
