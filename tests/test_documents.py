@@ -116,7 +116,7 @@ def test_the_map_of_the_code_is_true():
     """Each row of the table "to change X, open Y" names a file and something that is defined there."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^|]+ \| `([^`]+)` \| `([^`]+)` \|$", page, flags=re.M)
-    assert len(rows) == 16
+    assert len(rows) == 17
     for file, name in rows:
         module = ast.parse((ROOT / "src" / "uneven" / file).read_text(encoding="utf-8"))
         assert name in {node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}, file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -249,6 +250,7 @@ def _result(job: Job, progress: Progress) -> Federated:
         state = state_from_dict(progress.state, d)
     used = tuple(name for name in job.plan.order if name not in progress.left_out)
     coef, intercept = job.scale.coefficients(np.array(state.answer))
+    simulated = any(progress.sites[name]["simulated"] for name in used)
     model = Model(
         classes=np.array(job.classes),
         coef=coef[None],
@@ -258,9 +260,13 @@ def _result(job: Job, progress: Progress) -> Federated:
         scale=job.scale,
         plan=job.plan,
         alpha=job.alpha,
-        privacy_spent={name: e for name in used if (e := job.noises[name].epsilon_per_row) is not None},
+        privacy_spent={
+            name: math.inf if progress.sites[name]["simulated"] else epsilon
+            for name in used
+            if (epsilon := job.noises[name].epsilon_per_row) is not None
+        },
         feature_names=job.names,
         columns=job.file.columns,
+        simulated=simulated,
     )
-    simulated = any(site["simulated"] for site in progress.sites.values())
     return Federated(model, state, used, dict(progress.left_out), simulated, tuple(progress.notes))
