@@ -10,6 +10,7 @@ import pytest
 import uneven
 from uneven.experiments import run_demo
 from uneven.io import read_sources, sources_from_text
+from uneven.planner import STRATEGIES
 from uneven.settings import Settings
 from uneven.training.planning import choose_clip
 
@@ -19,7 +20,7 @@ def test_the_demo_and_what_to_try_next(folder, good):
     for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
         assert words in said
     table = [line.split() for line in said.splitlines() if re.search(r"(quiet|l2-laplace) ", line) and "±" in line]
-    assert len(table) == 14
+    assert len(table) == 2 * len(STRATEGIES)
     assert "no noise at all" in said
     assert "…" not in said
     assert max(len(line) for line in said.splitlines() if "±" in line or "test accuracy  " in line) <= 80
@@ -39,7 +40,7 @@ def test_the_demo_and_what_to_try_next(folder, good):
 def test_the_demo_as_json(good):
     facts = json.loads(good("demo", "--runs", 2, "--seed", 3, "--json"))
     assert facts["plan"]["order"] == ["survey", "station"]
-    assert len(facts["strategies"]) == 14
+    assert len(facts["strategies"]) == 2 * len(STRATEGIES)
     assert all(len(one["accuracy"]) == 2 for one in facts["strategies"])
     assert facts["report"] == "uneven-demo/report.html"
 

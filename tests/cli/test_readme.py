@@ -8,8 +8,8 @@ from pathlib import Path
 from uneven.io import read_sources
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-ELSEWHERE = {"studio", "audit", "reproduce", "beyond"}
-"""A server, and what takes long or needs data: these are run by tests of their own."""
+ELSEWHERE = {"federate", "studio", "audit", "reproduce", "beyond"}
+"""Servers, and what takes long or needs data: these are run by tests of their own."""
 
 
 def blocks(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +73,7 @@ def command(
 
     limit = file.settings.budget if budget is None else budget
     book = _opened_ledger(ledger, limit)
-    before = _spent_before(book, file) if statement is not None else {}
+    before = _spent_before(book, file) if report is not None or statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
@@ -87,7 +88,8 @@ def command(
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:
-            saving.write_report(outputs[report], trained.model, output, lambda: _make_report(trained, file))
+            made = partial(_make_report, trained, file, before, limit)
+            saving.write_report(outputs[report], trained.model, output, made)
         if statement is not None:
             state = _make_statement(trained, output, before, book, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
@@ -105,10 +107,11 @@ def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
     return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
-def _make_report(trained: FileFit, file: SourcesFile) -> str:
+def _make_report(trained: FileFit, file: SourcesFile, before: dict[str, float], budget: float | None) -> str:
     from uneven.report import fit_report
 
-    return fit_report(trained, shlex.join(terminal.command_line()), file.path.read_text(encoding="utf-8-sig"))
+    text = file.path.read_text(encoding="utf-8-sig")
+    return fit_report(trained, shlex.join(terminal.command_line()), text, before, budget)
 
 
 def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
