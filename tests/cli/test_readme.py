@@ -9,8 +9,8 @@ from uneven.io import read_sources
 
 ROOT = Path(__file__).parents[2]
 README, QUICKSTART = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/quickstart.md"))
-ELSEWHERE = {"studio", "audit", "reproduce", "beyond"}
-"""A server, and what takes long or needs data: these are run by tests of their own."""
+ELSEWHERE = {"federate", "studio", "audit", "reproduce", "beyond"}
+"""Servers, and what takes long or needs data: these are run by tests of their own."""
 
 
 def blocks(kind, page):

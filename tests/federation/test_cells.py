@@ -16,10 +16,11 @@ from sites import FEATURES, ROWS, make_folders
 
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
 
+from uneven.federation.calls import Ask
 from uneven.federation.cells import _cell, open_server
 from uneven.federation.kits import Kit, make_kits
 from uneven.federation.rehearsal import start_site
-from uneven.federation.server import Ask, federate
+from uneven.federation.server import federate
 from uneven.io import read_sources
 from uneven.ledger import Ledger
 from uneven.training.files import train_files

@@ -24,8 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.anchor.solver import one_thread
+from uneven.anchor.summary import Summary
 from uneven.engine import State, Task
+from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
 from uneven.federation.messages import (
+    LARGEST,
     digest,
     read_message,
     state_from_dict,
@@ -39,7 +43,10 @@ from uneven.federation.releases import Releases
 from uneven.federation.segments import Batches, run_segment
 from uneven.io import Table, open_table
 from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
+from uneven.noise import Noise, noise_from_dict
+from uneven.problem import Problem
 from uneven.settings import Settings
+from uneven.training.adding import PrivateSource
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
 from uneven.training.rows import Piece
@@ -55,7 +62,7 @@ Reply = str | tuple[str, Future[str], list[int]]
 """Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
 
 SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
-JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private", "task")
+JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private")
 
 
 @dataclass(frozen=True)
@@ -80,11 +87,12 @@ class SiteRows:
 
 @dataclass(frozen=True)
 class Asked:
-    """A checked request for a segment: which release it is, the digest of its text, the task, and how to scale rows."""
+    """A checked request for a segment: the release, the digest of the text, the noise, and how to scale rows."""
 
     release: str
     request: str
-    task: Task
+    noise: Noise
+    problem: Problem
     intercept: bool
     private: bool
 
@@ -133,7 +141,14 @@ class Site:
 
     @property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], str], Reply]]:
-        return {"describe": self._describe, "relay": self._relay, "open": self._open, "step": self._step}
+        return {
+            "describe": self._describe,
+            "anchor": self._anchor,
+            "relay": self._relay,
+            "add": self._add,
+            "open": self._open,
+            "step": self._step,
+        }
 
     # What is there
 
@@ -156,23 +171,75 @@ class Site:
     # One message a site
 
     def _relay(self, message: dict[str, Any], text: str) -> Reply:
-        asked = self._check(message, text, "relay", ("state",))
+        asked, task = self._check_task(message, text, "relay", ("state",))
         with _refusing():
-            state = state_from_dict(message.get("state"), asked.task.problem.n_features)
+            state = state_from_dict(message["state"], asked.problem.n_features)
+        return self._start(asked, partial(self._run, asked, task, state))
+
+    def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
+        after = run_segment(state, task, self._data(asked), self.policy.seed, done.append)
+        return {"state": state_to_dict(after)}
+
+    def _add(self, message: dict[str, Any], text: str) -> Reply:
+        """Add the site's rows to what the anchor says."""
+        with _refusing():
+            _expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
+            noise, problem = noise_from_dict(message["noise"]), Problem.from_dict(message["problem"])
+        asked = self._check(message, text, "relay", noise, problem)
+        if noise.compiled(problem) is None or problem.ball > LARGEST:
+            raise Refused(f"noise of {self.policy.name!r} must have a compiled form to be added to an anchor")
+        with _refusing():
+            summary = summary_from_dict(message["anchor"], problem.n_features)
+            state = state_from_dict(message["state"], problem.n_features)
+            share = checks.within("share", message["share"], 0.0, 1.0)
+        source = PrivateSource(self.policy.name, noise, problem, self.scan.rows, share)
+        return self._start(asked, partial(self._run_source, asked, source, summary, state))
+
+    def _run_source(
+        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, _done: list[int]
+    ) -> dict[str, Any]:
+        with one_thread():
+            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed)
+        return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
+
+    def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
+        """Answer that was given before, or a segment that is running: its rows are charged first."""
         if (kept := self._kept(asked.release, 0, asked.request)) is not None:
             return kept
+
+        def work() -> str:
+            text = write_message({**run(done), "rows": self.scan.rows})
+            with self._one_at_a_time:
+                self.releases.keep(asked.release, asked.request, text)
+            return text
+
+        done: list[int] = []
         if asked.release not in self._running:
             self._claim(asked)
-            done: list[int] = []
-            self._running[asked.release] = self._worker.submit(partial(self._run, asked, state, done)), done
+            self._running[asked.release] = self._worker.submit(work), done
         return asked.release, *self._running[asked.release]
 
-    def _run(self, asked: Asked, state: State, done: list[int]) -> str:
-        after = run_segment(state, asked.task, self._data(asked), self.policy.seed, done.append)
-        text = write_message({"state": state_to_dict(after), "rows": self.scan.rows})
-        with self._one_at_a_time:
-            self.releases.keep(asked.release, asked.request, text)
-        return text
+    def _anchor(self, message: dict[str, Any], text: str) -> Reply:
+        """Learn from rows without privacy, and judge what private sites would bring; it may be asked for again."""
+        policy, keys = self.policy, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", "settings", "sources")
+        with _refusing():
+            _expect_keys(message, keys)
+        refuse_job(policy, message["name"], "relay")
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
+        if policy.private:
+            raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
+        scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
+        assert scale is not None
+
+        def work() -> str:
+            with _refusing():
+                given = message["settings"], message["sources"]
+                return write_message(answer_as_anchor(self._rows, self.scan, scale, policy.name, *given))
+
+        key = f"anchor {digest(text)}"
+        if key not in self._running:
+            self._running[key] = self._worker.submit(work), []
+        return key, *self._running[key]
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
@@ -186,13 +253,13 @@ class Site:
     # One message a step
 
     def _open(self, message: dict[str, Any], text: str) -> str:
-        asked = self._check(message, text, "oracle")
-        if asked.task.noises[0].compiled(asked.task.problem) is None:
+        asked, task = self._check_task(message, text, "oracle")
+        if asked.noise.compiled(asked.problem) is None:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
             used = self.releases.resume(asked.release)
-            self._batches[asked.release] = Batches(asked.task, self._data(asked), order, used, self.policy.seed)
+            self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
 
     def _step(self, message: dict[str, Any], text: str) -> str:
@@ -223,18 +290,24 @@ class Site:
 
     # What both share
 
-    def _check(self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()) -> Asked:
-        """The request, if the policy allows it."""
+    def _check_task(
+        self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()
+    ) -> tuple[Asked, Task]:
+        """The request and its task, if the policy allows it."""
+        with _refusing():
+            _expect_keys(message, (*JOB_KEYS, "task", *more))
+            task = task_from_dict(message["task"], self.policy.name)
+        return self._check(message, text, mode, task.noises[0], task.problem), task
+
+    def _check(self, message: dict[str, Any], text: str, mode: str, noise: Noise, problem: Problem) -> Asked:
         policy = self.policy
         with _refusing():
-            checks.only_keys("a request", message, (*JOB_KEYS, *more))
-            checks.needed_keys("a request", message, (*JOB_KEYS, *more))
-            release, task = _release(message), task_from_dict(message["task"], policy.name)
+            release = _release(message)
         refuse_job(policy, message["name"], mode)
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
-        refuse_noise(policy, task.noises[0])
-        asked = Asked(release, digest(text), task, bool(message["intercept"]), bool(message["private"]))
-        if task.problem.norms != "largest" or task.problem.n_features != self._rows.n_features + asked.intercept:
+        refuse_noise(policy, noise)
+        asked = Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))
+        if problem.norms != "largest" or problem.n_features != self._rows.n_features + asked.intercept:
             raise Refused("task must be for rows in the unit ball, with a weight for each column; got another")
         return asked
 
@@ -248,7 +321,7 @@ class Site:
 
     def _claim(self, asked: Asked) -> int:
         """Enter the release and charge its rows, once; the seed of their order."""
-        policy, epsilon = self.policy, asked.task.noises[0].epsilon_per_row
+        policy, epsilon = self.policy, asked.noise.epsilon_per_row
         entry = self.releases.entry(asked.release)
         if entry is None:
             if self.ledger.claimed(asked.release):
@@ -279,7 +352,7 @@ class Site:
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
         assert scale is not None
-        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.task.noises[0]})
+        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.noise})
         job = Job(self._rows, Settings(), self.scan, groups, scale)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]
 
@@ -293,6 +366,11 @@ class _refusing:  # noqa: N801 (used as a statement)
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if isinstance(error, ValueError | TypeError | KeyError | AttributeError) and not isinstance(error, Refused):
             raise Refused(str(error)) from None
+
+
+def _expect_keys(message: dict[str, Any], keys: tuple[str, ...]) -> None:
+    checks.only_keys("a request", message, keys)
+    checks.needed_keys("a request", message, keys)
 
 
 def _release(message: dict[str, Any]) -> str:
