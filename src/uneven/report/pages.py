@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, number
 from uneven.report import downloads, markup, sections
@@ -206,6 +205,11 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
     -------
     str
     """
+    from uneven.crowd.text import (  # now only: the room needs a compiler, and a plan's report does not
+        summarise,
+        tabulate,
+    )
+
     head, rows = tabulate(crowd)
     said = summarise(crowd)
     if accuracy is not None:
