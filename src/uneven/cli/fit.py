@@ -54,8 +54,7 @@ def command(
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
-    from dataclasses import replace
-
+    from uneven import checks
     from uneven.io import open_table, read_sources
 
     for path in (output, report, ledger, statement):
@@ -65,7 +64,9 @@ def command(
         {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
-    file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
+    file = terminal.use_strategy(file, strategy)
+    if budget is not None:
+        checks.positive("--budget", budget)
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
     def opened(path: Path | None) -> Table | None:
@@ -97,7 +98,7 @@ def command(
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
-        typer.echo("\n".join(_words(trained, written)))
+        terminal.say(_words(trained, written))
 
 
 def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
@@ -219,7 +220,7 @@ def _protection(trained: FileFit) -> str:
 
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
-    from uneven.planner.text import describe_steps
+    from uneven.planner.text import counted, describe_steps
 
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
@@ -227,9 +228,9 @@ def _how(trained: FileFit) -> list[str]:
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
-        named = terminal.joined([f"{rows[name]:,} rows of {name!r}" for name in plan.converged])
+        named = terminal.joined([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
         lines.append(f"Learned from {named}, to convergence.")
-    used = [f"{rows[name]:,} rows of {name!r}" for name in stepped]
+    used = [f"{counted(rows[name])} of {name!r}" for name in stepped]
     if stepped:
         told = terminal.joined(used) if plan.shuffled else ", then ".join(used)
         together = "all together" if plan.shuffled else "in this order"
@@ -267,9 +268,11 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
 
 def _measured(measure: Measure, trained: FileFit) -> list[str]:
     """How the model does on some rows, beside what else could have been done."""
+    from uneven.planner.text import counted
+
     compared = measure.compared
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
-    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({measure.rows:,} rows)."]
+    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({counted(measure.rows)})."]
     if measure.which.startswith("rows learned from"):
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
     lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from uneven.planner import Plan
-from uneven.planner.text import FRESH, number
+from uneven.planner.text import FRESH, counted, number
 from uneven.report import downloads, markup, sections
 from uneven.report.downloads import Records
 from uneven.report.statement import list_spending
@@ -125,7 +125,7 @@ def _tell_measure(one: Measure) -> str:
     """Accuracy of the model and of what else could have been done, in a sentence."""
     others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
-    return f"Measured accuracy on {one.which} ({one.rows:,} rows): {accuracy}{others}."
+    return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}."
 
 
 def _record_measure(one: Measure) -> dict[str, object]:

@@ -12,6 +12,7 @@ from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thin_steps
 from uneven.planner.text import (
+    counted,
     describe_clip,
     describe_privacy,
     describe_sizes,
@@ -196,7 +197,7 @@ def step_sizes(plan: Plan) -> str:
         t = thin_steps(begin + 1, begin + segment.steps)
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
-        series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
+        series.append(Series(f"{counted(segment.rows)} of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
     x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size, log scale", sizes, log=True)
