@@ -26,7 +26,7 @@ def make_folders(root, seed=7, rows=ROWS, top=None, public=(), **more):
     open_policy = {"private": False, "epsilon": None, "budget": None}
     for name, count in rows.items():
         folder = root / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         X, y = make_rows(name, count)
         lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
         (folder / "rows.csv").write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")

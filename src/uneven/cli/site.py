@@ -32,6 +32,7 @@ def init(
     epsilon: Annotated[float | None, typer.Option(help="The most that one release of a row may cost.")] = None,
     budget: Annotated[float | None, typer.Option(help="The most that a row may spend in all; else epsilon.")] = None,
     identity: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
+    kept: Annotated[Path | None, typer.Option(help="File with rows never learned from, for 'uneven evaluate'.")] = None,
     jobs: Annotated[str, typer.Option(help="Names of the jobs that are allowed, with commas.")] = "*",
     public: Annotated[bool, typer.Option("--public", help="The rows are not protected.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a policy that is there.")] = False,
@@ -63,6 +64,7 @@ def init(
         "row_norm": values.get("row_norm", 1.0),
         "private": not public,
         "budget": values.get("epsilon") if budget is None else budget,
+        "kept": None if kept is None else str(kept.absolute()),
         "jobs": jobs.split(","),
         "modes": ["relay", "oracle"],
     }

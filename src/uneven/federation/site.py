@@ -13,15 +13,12 @@ import fcntl
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.anchor.solver import one_thread
@@ -38,20 +35,20 @@ from uneven.federation.messages import (
     vector,
     write_message,
 )
-from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, refuse_schema
+from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
 from uneven.federation.releases import Releases
+from uneven.federation.rows import identify_rows, open_rows
+from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
-from uneven.io import Table, open_table
-from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
-from uneven.noise import Noise, noise_from_dict
+from uneven.ledger import BudgetExceeded, Ledger
+from uneven.noise import LabelPrivacy, Noise, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import PrivateSource
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
-from uneven.training.rows import Piece
 from uneven.training.scaling import stated_scale
-from uneven.training.scan import Scan, scan_rows
+from uneven.training.scan import Scan
 
 log = logging.getLogger("uneven.site")
 
@@ -63,26 +60,6 @@ Reply = str | tuple[str, Future[str], list[int]]
 
 SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
 JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private")
-
-
-@dataclass(frozen=True)
-class SiteRows:
-    """Rows of a site's file."""
-
-    table: Table
-    policy: Policy
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns learned from."""
-        return self.policy.n_features
-
-    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        """Rows piece by piece, in the file's order."""
-        policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
-        for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
-            ids = None if policy.id is None else said[policy.id]
-            yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
 
 
 @dataclass(frozen=True)
@@ -104,9 +81,9 @@ class Site:
         self.policy = policy
         with ExitStack() as files:
             _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
-            self._rows = SiteRows(open_table(policy.path(policy.data)), policy)
             self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
-            self.scan = _checked_scan(policy, self._rows, self.ledger.key)
+            self._rows, self.scan = open_rows(policy, policy.data, self.ledger.key)
+            self._kept_rows = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
             self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -148,6 +125,7 @@ class Site:
             "add": self._add,
             "open": self._open,
             "step": self._step,
+            "evaluate": self._evaluate,
         }
 
     # What is there
@@ -288,7 +266,34 @@ class Site:
         self._batches[release] = batches
         return reply
 
-    # What both share
+    # One bit a row
+
+    def _evaluate(self, message: dict[str, Any], text: str) -> str:
+        """How many rows kept aside say that a model is right about them."""
+        policy = self.policy
+        with _refusing():
+            _expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
+            release, epsilon = (
+                f"{checks.text('job', message['job'])}/evaluation",
+                LabelPrivacy(message["epsilon"]).epsilon,
+            )
+            coef = vector("coef", message["coef"], policy.n_features)
+            (intercept,) = vector("intercept", [message["intercept"]], 1)
+        refuse_job(policy, message["name"], policy.modes[0])
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
+        refuse_epsilon(policy, epsilon)
+        if self._kept_rows is None:
+            raise Refused(f"{policy.name!r} has no rows kept aside to be evaluated on")
+        if (kept := self._kept(release, 0, digest(text))) is not None:
+            return kept
+        rows, scan = self._kept_rows
+        self._charge(release, digest(text), f"{policy.name}, kept", scan, epsilon)
+        said = count_said(rows, coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed)
+        reply = write_message({"said": said, "rows": scan.rows})
+        self.releases.keep(release, digest(text), reply)
+        return reply
+
+    # What all share
 
     def _check_task(
         self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()
@@ -320,34 +325,32 @@ class Site:
         return kept[1]
 
     def _claim(self, asked: Asked) -> int:
-        """Enter the release and charge its rows, once; the seed of their order."""
-        policy, epsilon = self.policy, asked.noise.epsilon_per_row
-        entry = self.releases.entry(asked.release)
+        """Enter the release of a segment and charge its rows, once; the seed of their order."""
+        epsilon = asked.noise.epsilon_per_row
+        return self._charge(asked.release, asked.request, self.policy.name, self.scan, epsilon)
+
+    def _charge(self, release: str, request: str, source: str, scan: Scan, epsilon: float | None) -> int:
+        """Enter a release and charge its rows, if they are private: once; the seed of the release."""
+        policy, entry = self.policy, self.releases.entry(release)
         if entry is None:
-            if self.ledger.claimed(asked.release):
-                raise Refused(f"{asked.release!r} was charged, but what was released is not on record")
-            entry = asked.request, secrets.randbits(63) if policy.seed is None else policy.seed
-            self.releases.enter(asked.release, *entry)
-        if entry[0] != asked.request:
-            raise Refused(f"{asked.release!r} was begun for another request; each row is released once")
+            if self.ledger.claimed(release):
+                raise Refused(f"{release!r} was charged, but what was released is not on record")
+            entry = request, secrets.randbits(63) if policy.seed is None else policy.seed
+            self.releases.enter(release, *entry)
+        if entry[0] != request:
+            raise Refused(f"{release!r} was begun for another request; each row is released once")
         if policy.private:
             assert epsilon is not None
             try:
-                charges = [(policy.name, self._ids(), epsilon)]
-                self.ledger.charge_all(charges, policy.budget, claim=asked.release)
+                self.ledger.charge_all(
+                    [(source, identify_rows(scan, self.ledger.key), epsilon)], policy.budget, claim=release
+                )
             except BudgetExceeded:
                 raise Refused(
-                    f"rows of {policy.name!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
+                    f"rows of {source!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
                     "nothing was charged"
                 ) from None
         return entry[1]
-
-    def _ids(self) -> NDArray[np.int64] | Fingerprints:
-        """How the ledger knows the rows: by their ids, or by their content."""
-        if self.scan.row_id is not None:
-            return self.scan.row_id
-        assert self.scan.content is not None
-        return count_copies(self.ledger.key, self.scan.content)
 
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
@@ -384,20 +387,3 @@ def _hold(lock: Any, policy: Policy) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
-
-
-def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
-    """The site's rows, refused where they are not what its policy says: for its operator only."""
-
-    def hash_piece(piece: Piece) -> NDArray[np.int64]:
-        return hash_rows(key, piece.X, policy.features)
-
-    hasher = hash_piece if policy.private and policy.id is None else None
-    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
-    if scan.sparse and policy.private:
-        raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
-    if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":
-        raise ValueError(f"{policy.id} of {policy.data} must be whole numbers, got {scan.row_id.dtype}")
-    if scan.row_id is not None and len(np.unique(scan.row_id)) < scan.rows:
-        raise ValueError(f"{policy.id} of {policy.data} must be distinct, got the same id more than once")
-    return scan
