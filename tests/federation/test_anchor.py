@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sites import FEATURES, ROWS, make_rows
 
+from uneven.anchor.clock import Coordinates
+from uneven.federation.anchors import NUMBERS, VECTORS
 from uneven.federation.calls import Ask
 from uneven.federation.server import federate
 from uneven.io import read_sources
@@ -131,3 +133,8 @@ def test_two_sites_without_privacy_are_not_one_anchor(tmp_path, network):
     sites = network(public=("west", "east"))
     with pytest.raises(ValueError, match="one site without privacy can be the anchor"):
         federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
+
+
+def test_messages_hold_all_of_a_frame():
+    placed = {"start", "covariance"}  # of the summary, and the freedom of the first frame with it
+    assert set(Coordinates.__dataclass_fields__) == {*VECTORS, *NUMBERS, "transform", "hessian", "freedom"} | placed

@@ -14,6 +14,7 @@ pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'un
 
 from uneven.cli.app import app
 from uneven.federation.rehearsal import free_port, start_site
+from uneven.ledger import Ledger
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
 
@@ -39,6 +40,7 @@ def run(*arguments):
 
 @pytest.mark.filterwarnings("ignore")  # NVFlare's own
 def test_the_guide(place, capsys):
+    """Step by step, with a server that is killed in between: the same command goes on, and no row is charged twice."""
     told = re.findall(r"^```console\n(.*?)^```", GUIDE, flags=re.M | re.S)
     commands = [shlex.split(line)[1:] for block in told[1:] for line in block.splitlines() if line.startswith("uneven")]
     kinds = [" ".join(command[: 2 if command[0] == "site" else 1]) for command in commands]
@@ -51,6 +53,7 @@ def test_the_guide(place, capsys):
     sites = [start_site(place / command[2]) for command in commands[3:5]]
     try:
         words = [sys.executable, "-m", "uneven", *commands[5], "--patience", "120"]
+        kill_when_asked(words)
         done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     finally:
         for site in sites:
@@ -61,7 +64,17 @@ def test_the_guide(place, capsys):
     model = json.loads((place / "model.json").read_text())
     assert model["privacy_spent"] == {"survey": 1.0, "clinic": 4.0}
     assert model["coef"][0][0] > abs(model["coef"][0][1])
+    for name, epsilon in model["privacy_spent"].items():
+        assert set(Ledger(place / "kits" / name / "ledger.db").spent(name).values()) == {epsilon}
     assert "Send each site its own folder" in capsys.readouterr().out
+
+
+def kill_when_asked(words):
+    """kill -9 of a server just after it has asked a site for its rows."""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+        for line in server.stderr:
+            if ": asked" in line:
+                server.kill()
 
 
 def test_what_is_wrong_is_said(place):

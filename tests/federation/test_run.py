@@ -70,6 +70,20 @@ def test_described_columns_are_encoded_at_the_sites(tmp_path, network):
     assert federated.model.feature_names == local.model.feature_names
 
 
+@pytest.mark.parametrize("mode", ["relay", "oracle"])
+def test_noise_once_a_batch(tmp_path, network, mode):
+    """Site privacy: each batch's gradient is noisy before it leaves the site."""
+    network().close()
+    for file in ("local.toml", "sources.toml"):
+        (tmp_path / file).write_text((tmp_path / file).read_text().replace("local-privacy", "site-privacy"))
+    for name in ROWS:
+        (tmp_path / name / "site.toml").write_text(policy_text(name, seed=7, noises=["site-privacy"]))
+    sites = Network(tmp_path)
+    local, federated = both(tmp_path, sites, mode)
+    sites.close()
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
+
+
 def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeypatch):
     sites, told = network(), []
     monkeypatch.setattr("uneven.federation.site.PATIENCE", 0.0)

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def task_to_dict(task: Task) -> dict[str, Any]:
     return {
         "problem": task.problem.to_dict(),
         "noise": noise.to_dict(),
-        "moment": [moment.fixed, moment.per_row],
+        "moment": list(vars(moment).values()),
         "schedule": schedule_to_dict(task.schedule),
         "average": task.average.kind,
         "after": task.average.after,
@@ -164,7 +165,7 @@ def task_from_dict(values: Any, name: str) -> Task:
         raise ValueError(f"task must be a mapping, got {checks.shown(values)}")
     checks.only_keys("task", values, TASK_KEYS)
     checks.needed_keys("task", values, TASK_KEYS)
-    moment = Moment(*vector("moment", values["moment"], 2, 1e18))
+    moment = Moment(*vector("moment", values["moment"], len(fields(Moment)), 1e18).tolist())
     task = Task(
         Problem.from_dict(values["problem"]),
         (name,),
@@ -184,7 +185,7 @@ def _refuse_wild(task: Task) -> None:
     Every schedule's largest step is its first: the clock and the step count grow.
     """
     moment = task.moments[0].at(task.problem.batch_size)
-    if not (moment >= 1e-18 and task.moments[0].per_row >= -1e-9 and task.problem.ball <= LARGEST):
+    if not (moment >= 1e-18 and min(vars(task.moments[0]).values()) >= -1e-9 and task.problem.ball <= LARGEST):
         raise ValueError("task must have positive moments and a ball of at most 1e9, got others")
     if not 0.0 <= float(task.schedule(1, moment, 1.0 / moment)) <= LARGEST:
         raise ValueError(f"task must have steps of at most {LARGEST:g}, got longer ones")

@@ -135,6 +135,7 @@ MEANING = {
     "classes": "the two labels: a public statement",
     "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",
     "private": "whether the rows are protected; false sends what is learned from them as it is",
+    "noises": "kinds of noise that count as protection",
     "epsilon": "the most that one release of a row may cost",
     "budget": "the most that a row may spend in all, over all jobs",
     "jobs": "names of the jobs that are allowed; * stands for any characters",
@@ -249,7 +250,7 @@ def refuse_noise(policy: Policy, noise: Noise) -> None:
     """Refuse less protection than the policy asks for."""
     if policy.epsilon is None:
         return
-    if noise.kind not in policy.noises or noise.epsilon_per_row is None:
+    if noise.kind not in policy.noises or noise.epsilon_per_row is None or not noise.protects_features:
         accepted = ", ".join(policy.noises)
         raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.kind)}")
     refuse_epsilon(policy, noise.epsilon_per_row)

@@ -105,6 +105,8 @@ def _refuse_unfit(file: SourcesFile) -> None:
     for entry in file.sources:
         if entry.noise is None:
             raise ValueError(f"noise of source {entry.name!r} must be stated for all its rows, got none")
+        if entry.noise.private and not entry.noise.protects_features:
+            raise ValueError(f"noise of source {entry.name!r} must protect features too, got {entry.noise.kind!r}")
 
 
 # Who takes part
@@ -136,7 +138,7 @@ def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]])
     expected = {
         "features": held["features"] if file.feature_names is None else list(file.feature_names),
         "columns": None if file.columns is None else plain_columns(file.columns),
-        "classes": held["classes"],
+        "classes": held["classes"] if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
     for site, described in sites.items():
