@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
-from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
+from uneven.anchor.shape import choose_coordinates, possible_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor, fit_anchor
@@ -63,6 +63,8 @@ class Anchoring:
     Attributes
     ----------
     anchor : Anchor
+    possible : tuple of Coordinates
+        That private rows may be released in, those of rows as they are first.
     converged : tuple of str
         Sources without privacy, learned to convergence.
     verdicts : dict of str to Verdict
@@ -76,6 +78,7 @@ class Anchoring:
     """
 
     anchor: Anchor
+    possible: tuple[Coordinates, ...]
     converged: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
     order: tuple[str, ...]
@@ -104,23 +107,23 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, positive)
+    possible = possible_coordinates(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    sizes = {name: _choose_size(job.problem, anchor, groups.noises[name], counts[name]) for name in private}
+    sizes = {name: _choose_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
     problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
     information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
-    verdicts = judge_sources(anchor, information)
+    verdicts = judge_sources(anchor, information, possible)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
     used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
-    return Anchoring(anchor, converged, verdicts, tuple(used), left_out, sizes)
+    return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
 
 
-def _choose_size(problem: Problem, anchor: Anchor, noise: Noise, rows: int) -> int:
+def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
     """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
     if not (noise.once_a_batch and problem.own_batches):
         return problem.batch_size
-    coordinates = plain_coordinates(anchor)
 
     def excess(steps: int) -> float:
         precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
@@ -159,10 +162,10 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     public one it shrinks the start's covariance. It is in rows of the most valuable source.
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    anchor, noises = prepared.anchor, job.groups.noises
+    noises = job.groups.noises
     problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
     used = {name: information_of(noises[name], counts[name], problems[name]) for name in prepared.order}
-    possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
+    possible = prepared.possible if used else prepared.possible[:1]
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
@@ -186,11 +189,11 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
 def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
     """For each private source in use: the other promise at the same ε, and the expected excess with it."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    possible, found = possible_coordinates(prepared.anchor), []
+    possible, found = prepared.possible, []
     for name in prepared.order:
         if (other := other_promise(job.groups.noises[name])) is None:
             continue
-        size = _choose_size(replace(job.problem, own_batches=True), prepared.anchor, other, counts[name])
+        size = _choose_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
         noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
         clocks = [
             information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
@@ -219,7 +222,7 @@ class Added:
 def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     """Use the private sources one after the other, each row once."""
     anchor, found = anchoring.anchor, {}
-    excess = expected_excess(plain_coordinates(anchor), 0.0)
+    excess = expected_excess(anchoring.possible[0], 0.0)
     state = State(np.zeros(job.problem.n_features))
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     before = sum(counts[name] for name in anchoring.converged)
@@ -227,7 +230,8 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
         data = job.data(positive, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
         size = anchoring.sizes[name]
-        anchor, found[name], excess, state = _Source(job, name, counts[name], size, share, state).add(anchor, data)
+        source = _Source(job, name, counts[name], size, share, state, anchoring.possible)
+        anchor, found[name], excess, state = source.add(anchor, data)
         before += counts[name]
     return Added(anchor.weights, excess, found, _state_after(state, anchor))
 
@@ -241,7 +245,7 @@ def _state_after(state: State, anchor: Anchor) -> State:
 
 @dataclass(frozen=True)
 class _Source:
-    """One private source, its batch size and its share of the rows up to it, and the run so far."""
+    """One private source, its batch size, its share of the rows up to it, the run so far and possible coordinates."""
 
     job: Job
     name: str
@@ -249,6 +253,7 @@ class _Source:
     size: int
     share: float
     state: State
+    possible: tuple[Coordinates, ...]
 
     @property
     def noise(self) -> Noise:
@@ -266,7 +271,7 @@ class _Source:
         first = max(1, int(wanted) // problem.batch_size)
         rows = checked_rows(self.name, data, problem.n_features)
         coming = iterate_chunks((self.name,), [rows], problem, order, first)
-        coordinates = plain_coordinates(anchor)
+        coordinates = self.possible[0].moved(anchor.weights, anchor.covariance)
         total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
         for chunk in coming:
             found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
@@ -279,8 +284,8 @@ class _Source:
         coming_clock = left(coordinates.activity)
         coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
         if not disagreement.matters:
-            moved = anchor.moved(coordinates.weights(coordinates.start), _covariance(coordinates, 0.0))
-            coordinates = choose_coordinates(possible_coordinates(moved), left)
+            start = coordinates.weights(coordinates.start), _covariance(coordinates, 0.0)
+            coordinates = choose_coordinates([one.moved(*start) for one in self.possible], left)
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
