@@ -186,7 +186,7 @@ def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
         raise ValueError("X must be finite and of moderate size, got NaN, infinity or an overflow")
     if point.hessian is not None:
-        model = _inverse(point.hessian)
+        model = factorise(point.hessian)
     assert model is not None
     step = model(point.gradient)
     while True:
@@ -200,19 +200,22 @@ def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _
                 length /= 4.0
             else:  # the model misleads: compute the Hessian here
                 point, exact, renew, readings = f.at(point.weights, "full"), True, True, readings + 1
-                model = _inverse(point.hessian)
+                model = factorise(point.hessian)
                 step = model(point.gradient)
             continue
         step = model(trial.gradient)
         renew = float(trial.gradient @ step) / 2.0 > 0.1 * excess
         point, length, exact = trial, 1.0, trial.hessian is not None
         if trial.hessian is not None:
-            model = _inverse(trial.hessian)
+            model = factorise(trial.hessian)
             step = model(trial.gradient)
 
 
-def _inverse(hessian: Array | None) -> Callable[[Array], Array]:
-    """Function that solves with the Hessian, columns first brought to one scale; a singular one is lifted a little."""
+def factorise(hessian: Array | None) -> Callable[[Array], Array]:
+    """Function that solves with the Hessian for one gradient or several, as columns; a singular one is lifted a little.
+
+    Columns are first brought to one scale.
+    """
     assert hessian is not None
     scale = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian / scale / scale[:, None]
@@ -220,8 +223,8 @@ def _inverse(hessian: Array | None) -> Callable[[Array], Array]:
         scaled[np.diag_indices(len(scale))] = 1.0 + lift
         factor, failed = dpotrf(scaled)
         if not failed:
-            return lambda g: np.asarray(dpotrs(factor, g / scale)[0] / scale)
-    return lambda g: np.asarray(g / scale / scale / len(scale))
+            return lambda g: np.asarray((dpotrs(factor, (g.T / scale).T)[0].T / scale).T)
+    return lambda g: np.asarray((g.T / scale / scale / len(scale)).T)
 
 
 def _quasi_newton(f: Objective, w: Array) -> _Found:
