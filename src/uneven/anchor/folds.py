@@ -20,7 +20,7 @@ from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 
-MOST_STEPS, SLOW = 15, 0.5
+MOST_STEPS, SLOW = 30, 0.8
 """Steps, and the ratio of one excess to the last, beyond which the shared Hessian is given up."""
 
 

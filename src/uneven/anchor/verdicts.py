@@ -143,7 +143,7 @@ def expected_accuracy(anchor: Anchor, coordinates: Coordinates, clock: float) ->
     correct, n = float(np.mean(anchor.margins > 0.0)), len(anchor.y)
     T = coordinates.transform
     left = T.T @ error_covariance(coordinates, clock) @ T
-    gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0)
+    gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
