@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from timing import row
 
+from uneven.federation.calls import Ask
 from uneven.federation.cells import open_server, open_site
 from uneven.federation.kits import Kit, make_kits
 from uneven.federation.policy import policy_to_text, read_policy
 from uneven.federation.rehearsal import free_port
-from uneven.federation.server import Ask, federate
+from uneven.federation.server import federate
 from uneven.federation.site import Site
 from uneven.io import read_sources
 from uneven.ledger import Ledger

@@ -152,7 +152,9 @@ def evaluate(
     if epsilon is None:
         correct = np.asarray(model.predict(X) == labels, dtype=bool)
         area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc else None
-        return Evaluation(_accuracy(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False)
+        return Evaluation(
+            accuracy_from_answers(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
+        )
     noise = LabelPrivacy(epsilon)
     if ledger is not None:
         names = getattr(model, "feature_names_in_", None)
@@ -164,7 +166,7 @@ def evaluate(
     asked = np.arange(len(labels)) % 2 == 1 if auc else np.zeros(len(labels), dtype=bool)
     correct = np.asarray(model.predict(X) == labels, dtype=bool)[~asked]
     said = int((noise.corrupt(np.where(correct, 1.0, -1.0), rng) > 0).sum())
-    accuracy = _accuracy(said, len(correct), noise.rate, confidence)
+    accuracy = accuracy_from_answers(said, len(correct), noise.rate, confidence)
     area = None
     if auc:
         scores, positive = np.asarray(model.decision_function(X))[asked], (labels == model.classes_[1])[asked]
@@ -189,7 +191,7 @@ def _checked_thresholds(thresholds: Sequence[float]) -> Array:
     return cuts
 
 
-def _accuracy(said: int, rows: int, rate: float, confidence: float) -> Estimate:
+def accuracy_from_answers(said: int, rows: int, rate: float, confidence: float) -> Estimate:
     """Accuracy from the number of rows that said "correct", each answer flipped at this rate.
 
     (share - σ)/(1 - 2σ) is unbiased; the ends of the interval are those of the share, turned in the same way.

@@ -64,9 +64,13 @@ CASES = {
         FIT,
         "label must be a column of classes, got more than 1,000 different values",
     ),
-    "strategy": (None, (*FIT, "--strategy", "best"), "strategy must be one of 'auto', 'anchored', 'precision'"),
+    "strategy": (
+        None,
+        (*FIT, "--strategy", "best"),
+        "uneven: --strategy must be one of 'auto', 'anchored', 'precision'",
+    ),
     "seed": (None, (*FIT, "--seed", "-1"), "seed must be a whole number of at least 0, got -1"),
-    "budget": (None, (*FIT, "--budget", "0"), "budget must be a positive finite number, got 0"),
+    "budget": (None, (*FIT, "--budget", "0"), "uneven: --budget must be a positive finite number, got 0"),
     "output folder": (None, (*FIT, "-o", "no/model.json"), "folder of 'no/model.json' must exist"),
     "report folder": (None, (*FIT, "--report", "no/r.html"), "folder of 'no/r.html' must exist"),
     "output is a folder": (None, (*FIT, "-o", "."), "'.' must be a file to write, got a folder"),
@@ -217,7 +221,7 @@ def test_a_budget_that_is_too_small(folder, private, uneven_in, options):
 def test_private_rows_of_three_classes(folder, private, uneven_in):
     private()
     three_classes(folder)
-    assert "labels must be of two classes where a source is private, got 3" in refused(uneven_in, folder, FIT)
+    assert "labels must be of the classes ['ill', 'well'], got another" in refused(uneven_in, folder, FIT)
 
 
 def test_private_rows_that_are_sparse(folder, uneven_in):

@@ -253,13 +253,14 @@ def test_only_open_sources_are_measured(described, good):
 def test_the_first_line_says_who_is_protected(described, good):
     described()
     assert good("fit", "sources.toml").startswith("Protected: nobody. Not protected: 'clinic' and 'crowd'.\n")
-    described('row_norm = 3.0\nuse = "all"', crowd='{ kind = "local-privacy", epsilon = 1.0 }')
+    classes = 'classes = ["ill", "well"]'
+    described(f'row_norm = 3.0\nuse = "all"\n{classes}', crowd='{ kind = "local-privacy", epsilon = 1.0 }')
     said = good("fit", "sources.toml")
     assert said.startswith("Protected: each row of 'crowd' at ε = 1. Not protected: 'clinic'.\n")
     why = "400 of 1,600: those without privacy, because a measure on the others would be a release"
     assert f"These are {why}. --test FILE" in said
     assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
-    described(crowd='{ kind = "label-privacy", epsilon = 1.0 }')
+    described(classes, crowd='{ kind = "label-privacy", epsilon = 1.0 }')
     assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")
 
 

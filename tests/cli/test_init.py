@@ -213,3 +213,14 @@ def test_data_is_never_written_over(folder, uneven_in, link):
         assert done.returncode == 2
         assert "--output must be" in done.stderr
     assert [(folder / name).read_bytes() for name in ("a.csv", "b.csv")] == before
+
+
+def test_classes_are_those_of_public_rows(folder, good):
+    """Where another source is private they must be stated; nothing is taken from that one."""
+    (folder / "crowd.csv").write_text("age,dose,pulse,outcome\n0,0,0,secret\n1,1,1,other\n")
+    good("init", "clinic.parquet", "crowd.csv", "--epsilon", "crowd=1")
+    text = (folder / "sources.toml").read_text()
+    assert 'classes = ["ill", "well"]' in text
+    assert "secret" not in text
+    good("init", "clinic.parquet", "crowd.csv", "--force")
+    assert "classes" not in (folder / "sources.toml").read_text()

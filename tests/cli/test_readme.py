@@ -1,4 +1,4 @@
-"""What the README tells people to type works, in the order in which it is told."""
+"""What the README and the quickstart tell people to type works, in the order in which it is told."""
 
 import re
 import shlex
@@ -7,21 +7,33 @@ from pathlib import Path
 
 from uneven.io import read_sources
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-ELSEWHERE = {"studio", "audit", "reproduce", "beyond"}
-"""A server, and what takes long or needs data: these are run by tests of their own."""
+ROOT = Path(__file__).parents[2]
+README, QUICKSTART = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/quickstart.md"))
+ELSEWHERE = {"federate", "studio", "audit", "reproduce", "beyond"}
+"""Servers, and what takes long or needs data: these are run by tests of their own."""
 
 
-def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", README, flags=re.M | re.S)
+def blocks(kind, page):
+    return re.findall(rf"^```{kind}\n(.*?)^```", page, flags=re.M | re.S)
+
+
+def commands_of(page):
+    lines = [shlex.split(line, comments=True) for block in blocks("console", page) for line in block.splitlines()]
+    return [line[1:] for line in lines if line and line[0] == "uneven"]
 
 
 def test_commands(folder, good):
+    """The demo, which both have, is run once, and prints the figures that the README quotes."""
     shutil.copy(folder / "crowd.csv", folder / "survey.csv")
-    lines = [shlex.split(line, comments=True) for block in blocks("console") for line in block.splitlines()]
-    commands = [line[1:] for line in lines if line and line[0] == "uneven"]
-    assert {command[0] for command in commands} >= {"demo", "init", "plan", "fit", "predict", "value"} | ELSEWHERE
-    for command in commands:
+    first, second = commands_of(README), commands_of(QUICKSTART)
+    assert {command[0] for command in first} == {"demo", "init", "plan", "fit", "predict"}
+    assert {command[0] for command in second} >= {"demo", "init", "plan", "fit", "predict", "value"} | ELSEWHERE
+    said = good(*first[0])
+    (quoted,) = blocks("text", README)
+    assert [line.split() for line in quoted.splitlines()] == [
+        line.split() for line in said.splitlines() if line.split() in [one.split() for one in quoted.splitlines()]
+    ]
+    for command in [*first[1:], ["init", "--force", *second[1][1:]], *second[2:]]:
         if command[0] not in ELSEWHERE:
             good(*command)
     for written in ("demo/report.html", "plan.html", "model.json", "fit.html", "predictions.csv"):
@@ -30,7 +42,7 @@ def test_commands(folder, good):
 
 def test_sources(folder):
     shutil.copy(folder / "crowd.csv", folder / "survey.csv")
-    (text,) = blocks("toml")
+    (text,) = blocks("toml", QUICKSTART)
     (folder / "sources.toml").write_text(text, encoding="utf-8")
     described = read_sources(folder / "sources.toml")
     assert {entry.source.name: entry.source.noise.epsilon for entry in described.sources} == {"clinic": 10, "survey": 1}

@@ -54,7 +54,7 @@ NEEDED = {  # of the heavy ones: what a command cannot do without
     "init crowd.csv -o new.toml": set(),
     "plan sources.toml --strategy precision": set(),
     "plan sources.toml": {"numba", "llvmlite", "pandas"},  # it reads the rows without privacy, as a fit would
-    "value sources.toml": set(),
+    "value sources.toml": {"numba", "llvmlite", "pandas"},  # so does the worth of rows
     "fit sources.toml": {"numba", "llvmlite", "pandas"},
     "predict model.json rows.parquet -o out.csv": {"pandas"},
 }

@@ -94,9 +94,9 @@ def test_without_a_budget(sources):
     ("text", "arguments", "words"),
     [
         (None, ("--budget", "1"), "does not exist"),
-        (SETTINGS + CLINIC, ("--budget", "-1"), "budget must be zero or a positive finite number, got -1.0"),
+        (SETTINGS + CLINIC, ("--budget", "-1"), "uneven: --budget must be zero or a positive finite number, got -1.0"),
         (SETTINGS + CLINIC, ("--budget", "lots"), "--budget"),
-        (SETTINGS + CLINIC, ("--more", "0"), "more must be a whole number of at least 1, got 0"),
+        (SETTINGS + CLINIC, ("--more", "0"), "uneven: --more must be a whole number of at least 1, got 0"),
         (SETTINGS + CLINIC, ("--budget", "1", "--plot", "picture.abc"), "abc"),
         (SETTINGS + CLINIC + "price = -1\n", (), "source 'clinic': price must be zero or a positive"),
         (SETTINGS + CLINIC + "price = 1\n" + TABLE, (), "price must be left out where there are prices"),

@@ -8,7 +8,7 @@ from test_backends import NOISES, SCHEDULES, D, chunk, task
 
 import uneven
 from uneven import noise as noises
-from uneven.engine import Average, State, Task, advance, checked_chunk, initial_state, kernels
+from uneven.engine import Average, State, Task, advance, checked_chunk, codes, initial_state, kernels
 from uneven.losses import LOSSES
 from uneven.schedules import Averaged, Precision, Rate
 
@@ -17,7 +17,7 @@ from uneven.schedules import Averaged, Precision, Rate
 def test_every_loss_is_compiled_with_its_own_slope(loss):
     """Both are a few roundings from the truth; near 0 too, where a slope of e^{-m} keeps its relative precision."""
     margins = np.concatenate([np.linspace(-30, 30, 601), [1.0, np.nextafter(1.0, 0.0), 700.0, -700.0]])
-    compiled = [kernels.raw_slope(kernels.LOSS_CODES[loss.name], m) for m in margins]
+    compiled = [kernels.raw_slope(codes.LOSS_CODES[loss.name], m) for m in margins]
     np.testing.assert_allclose(compiled, loss.slope(margins), rtol=1e-14)
 
 

@@ -11,9 +11,10 @@ from contextlib import suppress
 import numpy as np
 from sites import FEATURES, make_rows
 
-from uneven.federation import server
+from uneven.federation import calls
+from uneven.federation.calls import Ask
 from uneven.federation.policy import policy_to_text, read_policy
-from uneven.federation.server import Ask, federate
+from uneven.federation.server import federate
 from uneven.federation.site import Site
 from uneven.io import read_sources, write_text_atomically
 
@@ -106,7 +107,7 @@ def call_in(root):
 
 def run_server(root, job, mode):
     """Run the job, or go on with it."""
-    server.PAUSES = (0.005, 0.02)
+    calls.PAUSES = (0.005, 0.02)
     done = federate(read_sources(root / "sources.toml"), Ask(dawdling(call_in(root)), 30.0), root / job, mode=mode)
     result = {"coef": done.model.coef.tolist(), "used": done.used, "left_out": dict(done.left_out)}
     write_text_atomically(root / job / "result.json", json.dumps(result))

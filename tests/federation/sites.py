@@ -21,17 +21,20 @@ def make_rows(name, rows, seed=0):
     return X, y
 
 
-def make_folders(root, seed=7, rows=ROWS, top=None, **more):
+def make_folders(root, seed=7, rows=ROWS, top=None, public=(), **more):
     """A folder a site, with its rows and its policy; and sources.toml with and without the data."""
+    open_policy = {"private": False, "epsilon": None, "budget": None}
     for name, count in rows.items():
         folder = root / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         X, y = make_rows(name, count)
         lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
         (folder / "rows.csv").write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")
-        (folder / "site.toml").write_text(policy_text(name, seed=seed, **more))
+        (folder / "site.toml").write_text(
+            policy_text(name, seed=seed, **more | (open_policy if name in public else {}))
+        )
     for file, data in (("local.toml", True), ("sources.toml", False)):
-        (root / file).write_text(sources_text(rows, data, **(top or {})))
+        (root / file).write_text(sources_text(rows, data, public, **(top or {})))
 
 
 def policy_text(name, **more):
@@ -40,12 +43,13 @@ def policy_text(name, **more):
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items() if value is not None)
 
 
-def sources_text(rows, data, batch_size=20, **more):
+def sources_text(rows, data, public=(), batch_size=20, **more):
     top = {"label": "y", "features": FEATURES, "alpha": 0.01, "batch_size": batch_size, "row_norm": 1.0, **more}
     lines = [f"{key} = {json.dumps(value)}" for key, value in top.items()]
     for name, count in rows.items():
         where = f'data = "{name}/rows.csv"' if data else f"rows = {count}"
-        noise = f'{{ kind = "local-privacy", epsilon = {EPSILON[name]} }}'
+        private = f'{{ kind = "local-privacy", epsilon = {EPSILON[name]} }}'
+        noise = '{ kind = "exact" }' if name in public else private
         lines += ["[[source]]", f'name = "{name}"', where, f"noise = {noise}"]
     return "\n".join(lines) + "\n"
 

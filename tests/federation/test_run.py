@@ -1,15 +1,19 @@
 """A federated run is the local run: the same plan, the same draws, the same weights."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
+from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
-from uneven.federation.server import Ask, federate
+from uneven.federation.server import federate
 from uneven.io import read_sources
 from uneven.training.files import train_files
+
+pytestmark = pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
 
 SETTINGS = [
     {},
@@ -31,8 +35,8 @@ def test_relay_equals_the_local_run_to_the_bit(tmp_path, network, top):
     np.testing.assert_array_equal(federated.model.intercept, local.model.intercept)
     assert federated.plan == local.plan
     assert federated.state.silent == local.trained.states[0].silent
-    assert federated.model.privacy_spent == local.model.privacy_spent == EPSILON
-    assert federated.simulated
+    assert federated.model.privacy_spent == local.model.privacy_spent == dict.fromkeys(EPSILON, math.inf)  # a seed
+    assert federated.model.simulated
     assert federated.left_out == {}
 
 
@@ -64,6 +68,20 @@ def test_described_columns_are_encoded_at_the_sites(tmp_path, network):
     np.testing.assert_array_equal(federated.model.coef, local.model.coef)
     assert federated.model.columns == local.model.columns
     assert federated.model.feature_names == local.model.feature_names
+
+
+@pytest.mark.parametrize("mode", ["relay", "oracle"])
+def test_noise_once_a_batch(tmp_path, network, mode):
+    """Site privacy: each batch's gradient is noisy before it leaves the site."""
+    network().close()
+    for file in ("local.toml", "sources.toml"):
+        (tmp_path / file).write_text((tmp_path / file).read_text().replace("local-privacy", "site-privacy"))
+    for name in ROWS:
+        (tmp_path / name / "site.toml").write_text(policy_text(name, seed=7, noises=["site-privacy"]))
+    sites = Network(tmp_path)
+    local, federated = both(tmp_path, sites, mode)
+    sites.close()
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
 
 
 def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeypatch):
@@ -126,6 +144,7 @@ def test_noise_without_a_seed_differs_from_run_to_run(tmp_path, network):
     file = read_sources(tmp_path / "sources.toml")
     models = [federate(file, Ask(sites.call, 1.0), tmp_path / job).model for job in "ab"]
     assert (models[0].coef != models[1].coef).all()
+    assert models[0].privacy_spent == EPSILON
 
 
 # Sites that are away, refuse, or do not fit

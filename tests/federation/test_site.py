@@ -1,14 +1,15 @@
 """A site decides: what it refuses and why, and that no row is released twice, whatever is asked or repeated."""
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, policy_text
 
 import uneven
-from uneven.engine import initial_state, tasks_of
-from uneven.federation.messages import state_to_dict, task_to_dict
+from uneven.engine import State, Task, initial_state, tasks_of
+from uneven.federation.messages import STATE_KEYS, TASK_KEYS, state_to_dict, task_to_dict
 from uneven.federation.policy import read_policy
 from uneven.federation.site import Site
 
@@ -94,6 +95,23 @@ def test_less_protection_than_the_policy_asks_for_is_refused(network, kind, nois
     assert spent(sites) == set()
 
 
+def test_privacy_of_labels_alone_is_refused_whatever_the_policy_says(network):
+    sites = network(seed=None, noises=["local-privacy", "label-privacy"])
+    message = request()
+    message["task"]["noise"] = uneven.LabelPrivacy(1.0).to_dict()
+    assert "refused" in sites.ask("east", **message)
+    assert spent(sites) == set()
+
+
+def test_messages_hold_all_of_a_state_and_a_task():
+    """But for the noise-free twin, which is not private, the name, which is the site's, and an anchor's penalty."""
+    assert {field.name for field in fields(State)} == {*STATE_KEYS, "twin"}
+    task = {key.replace("noises", "noise").replace("moments", "moment") for key in Task.__dataclass_fields__}
+    assert task == {*TASK_KEYS, "names", "penalty"} - {"after"}
+    with pytest.raises(ValueError, match="no twin"):
+        state_to_dict(initial_state(D, twin=True))
+
+
 NAN, HUGE = float("nan"), 1e300
 
 
@@ -131,8 +149,9 @@ def test_what_does_not_fit_is_refused_before_a_row_is_spent(network, change, rea
         (("task", "schedule"), {"kind": "rate", "rate": 1e15}),
         (("task", "schedule"), {"kind": "precision", "lam": 1e-15, "offset": 0.0}),
         (("task", "schedule"), {"kind": "os.system"}),
-        (("task", "moment"), [0.0, -1.0]),
-        (("task", "moment"), [0.0, 0.0]),
+        (("task", "moment"), [0.0, -1.0, 0.0]),
+        (("task", "moment"), [0.0, 0.0, 0.0]),
+        (("task", "moment"), [1.0]),
         (("task", "problem", "norms"), "rms"),
         (("task", "problem", "n_features"), 10**9),
         (("task", "problem", "alpha"), 1e-18),

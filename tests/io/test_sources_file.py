@@ -13,7 +13,8 @@ from written import rows, write, write_csv
 
 import uneven
 from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
-from uneven.io.sources_text import toml_value
+from uneven.io.sources_file import TOP_KEYS
+from uneven.io.sources_text import MEANING, toml_value
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
@@ -285,7 +286,7 @@ SETTINGS = (
     "'alpha', 'batch_size', 'loss', 'strategy', 'moments', 'radius', 'fit_intercept', 'clip', 'average', 'row_norm', "
     "'long_rows', 'passes', 'use', 'sketch', 'budget', 'line_search', 'mechanism'"
 )
-TOP = f"{SETTINGS}, 'label', 'features', 'n_features', 'data', 'source_column', 'delimiter', 'columns', 'source'"
+TOP = ", ".join(map(repr, TOP_KEYS))
 IN_DATA = "sources.toml: source 'crowd', data:"
 ROWS = source("rows = 5")
 SLIPS = {
@@ -488,3 +489,8 @@ def test_slips_in_text_name_the_line():
         sources_from_text("alpha = 1\nalpha = = 2\n")
     with pytest.raises(ValueError, match=r"^mine.toml, line 1: must be UTF-8 text, got the byte 0xff"):
         sources_from_text(b"\xff", "mine.toml")
+
+
+def test_every_setting_is_written():
+    """A key without a meaning would be lost on the way to the file."""
+    assert set(TOP_KEYS) - {"columns", "source"} == set(MEANING)

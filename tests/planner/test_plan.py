@@ -457,3 +457,15 @@ def test_other_rates_are_for_rates():
         at_rates(uneven.plan(THREE, 25), [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="rates must be 2, one per segment, got 1"):
         at_rates(uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates"), [1.0])
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_a_summary_fits_the_screen(monkeypatch, columns):
+    """Ten sources with long names and noises: words are broken between columns, and no cell is lost."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    kinds = [uneven.LabelPrivacy(1.0), uneven.FlippedLabels(0.2), uneven.LocalPrivacy(2.0), uneven.Exact()]
+    sources = [uneven.Source(f"hospital number {k}", 10_000 * (k + 1), kinds[k % 4]) for k in range(10)]
+    words = uneven.plan(sources, 25).summary()
+    wide = [line for line in words.splitlines() if len(line) > columns]
+    assert wide == []
+    assert words.count("FEATURES") >= 3

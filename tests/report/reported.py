@@ -19,8 +19,8 @@ def planned(strategy="precision", **options):
     return uneven.plan(sources, 7, strategy=strategy, **options)
 
 
-def fitted(folder, seed, epsilon):
-    return fitted_to(folder, {NASTY: uneven.LocalPrivacy(epsilon), "b": uneven.LocalPrivacy(1.0)}, seed)
+def fitted(folder, seed, epsilon, ledger=None):
+    return fitted_to(folder, {NASTY: uneven.LocalPrivacy(epsilon), "b": uneven.LocalPrivacy(1.0)}, seed, ledger)
 
 
 def fitted_beside_public(folder, **noises):
@@ -28,7 +28,7 @@ def fitted_beside_public(folder, **noises):
     return fitted_to(folder, {"open": uneven.Exact(), NASTY: uneven.FlippedLabels(0.1), **noises}, 3)
 
 
-def fitted_to(folder, noises, seed):
+def fitted_to(folder, noises, seed, ledger=None):
     rng = np.random.default_rng(0)
     entries = []
     for k, (name, noise) in enumerate(noises.items()):
@@ -37,4 +37,4 @@ def fitted_to(folder, noises, seed):
         np.savetxt(folder / f"{k}.csv", rows, delimiter=",", header="p,q,<b>r</b>,s,y", comments="")
         entries.append(SourceEntry.of(uneven.Source(name, 500, noise), folder / f"{k}.csv"))
     write_sources(folder / "sources.toml", entries, label="y")
-    return train_files(read_sources(folder / "sources.toml"), seed=seed, record=30)
+    return train_files(read_sources(folder / "sources.toml"), seed=seed, ledger=ledger, record=30)

@@ -141,8 +141,10 @@ def test_first_and_last_steps_are_the_plan_s():
 def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     trained = fitted(tmp_path, 3, 2.0)
     html = fit_report(trained, COMMAND)
-    spent = [float(one) for one in re.findall(r"has spent ε = ([\d.]+)\.", text_of(html))]
-    assert spent == list(trained.model.privacy_spent.values()) == [2.0, 1.0]
+    assert text_of(html).count("has spent ε = ∞.") == 2  # a simulation protects nobody
+    private = fitted(tmp_path, None, 2.0)
+    spent = re.findall(r"has spent ε = ([\d.]+)\.", text_of(fit_report(private, COMMAND)))
+    assert [float(one) for one in spent] == list(private.model.privacy_spent.values()) == [2.0, 1.0]
     found = trained.trained.activity
     assert found
     assert all(str(one) in text_of(html) for one in found.values())

@@ -1,17 +1,22 @@
 """A report is one sound HTML file: escaped, headed in order, readable without seeing, referring to nothing outside."""
 
+import csv
+import io
+import json
 import re
+from base64 import b64decode
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
 from uneven.engine.state import LATE
-from uneven.report import charts, style
+from uneven.report import charts, style, tiles
 from uneven.report.charts import Axis, axis_for
 
-VOID = {"meta", "link", "path", "rect", "circle", "polyline", "img", "br"}
+VOID = {"meta", "link", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
+FILES = ("data:text/csv;base64,", "data:application/json;base64,")
 PUBLIC = ["fit-anchored", "fit-converged"]
 
 
@@ -83,6 +88,41 @@ def test_every_question_has_a_section(reports):
         assert ("Privacy" if kind.startswith("plan") else "Privacy spent") in headings
 
 
+def test_five_questions_come_first_and_the_theory_is_folded(reports):
+    for kind, html in reports.items():
+        headings = [text for _, text in Page(html).headings]
+        assert tuple(headings[2:7]) == tiles.QUESTIONS, kind
+        assert html.index("<details>") < html.index("<h2>The plan</h2>") < html.index("</details>")
+
+
+def test_the_numbers_can_be_downloaded(reports):
+    """The files in the page have one record for each source, with what the tiles say."""
+    for kind, html in reports.items():
+        files = {
+            name: b64decode(data).decode() for name, data in re.findall(r'download="([^"]+)" href="[^,]+,([^"]*)', html)
+        }
+        whole = json.loads(files["report.json"])
+        records = list(csv.DictReader(io.StringIO(files["sources.csv"])))
+        assert [one["source"] for one in records] == [one["name"] for one in whole["plan"]["sources"]], kind
+        for text, record in zip(records, whole["sources"], strict=True):
+            assert (
+                float(text["worth_of_a_row"]) == whole["plan"]["exchange"][text["source"]] == record["worth_of_a_row"]
+            )
+    spent = {one["source"]: one["epsilon_after"] for one in json.loads(downloaded(reports["fit-private"]))["sources"]}
+    assert sorted(spent.values()) == [1.0, 2.0]
+
+
+def downloaded(html):
+    return b64decode(re.search(r'download="report.json" href="[^,]+,([^"]*)', html)[1])
+
+
+def test_the_cost_is_before_after_and_left(reports):
+    text = re.sub(r"<[^>]+>", " ", reports["fit-private-again"])
+    assert re.search(r"What each row has spent .* b 1 2 6 In odds: at ε = 2, .* at ε = 4,", " ".join(text.split()))
+    assert "become at most 55 to 10" in text
+    assert "no budget" in re.sub(r"<[^>]+>", " ", reports["fit-private"])
+
+
 def test_what_was_not_run_by_steps_has_no_step_sizes_and_no_bounds(reports):
     for kind in PUBLIC:
         page = Page(reports[kind])
@@ -101,7 +141,8 @@ def test_nothing_comes_from_outside_and_nothing_runs(page):
     for _, attributes in page.tags:
         assert not [name for name in attributes if name.startswith("on")]
         for name in ("src", "href"):
-            assert attributes.get(name, "data:,") == "data:,"
+            value = attributes.get(name, "data:,")
+            assert value == "data:," or (value.startswith(FILES) and attributes["download"])
     assert "url(" not in style.CSS
     assert "@import" not in style.CSS
 

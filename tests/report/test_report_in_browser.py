@@ -25,6 +25,8 @@ def shown(browser, reports, tmp_path):
         path.write_text(reports[kind], encoding="utf-8")
         page.goto(path.as_uri())
         assert heard == [path.as_uri()]  # the page itself, and nothing more
+        if media == "screen":
+            page.locator("summary").click()  # the theory, folded away at first
         return page
 
     yield show
@@ -84,6 +86,17 @@ def test_what_a_screen_reader_is_told(shown):
     assert (
         page.get_by_role("columnheader", name="test accuracy").count() == 2
     )  # of the strategies, and with public rows
+
+
+def test_five_tiles_hover_and_download(shown, tmp_path):
+    page = shown("fit-anchored", 390)
+    assert page.locator(".tile").count() == 5
+    assert all(tile.is_visible() for tile in page.locator(".tile").all())
+    assert page.locator("svg.narrow g > title").first.text_content().startswith("with it: ")
+    with page.expect_download() as started:
+        page.get_by_role("link", name="sources.csv").click()
+    started.value.save_as(tmp_path / "sources.csv")
+    assert (tmp_path / "sources.csv").read_text(encoding="utf-8").count("clinic") == 1
 
 
 def test_names_are_text(shown):

@@ -10,7 +10,7 @@ from test_doors import write_files
 
 import uneven
 from uneven.datasets import load_covertype_sample, load_mnist
-from uneven.training import anchoring, scan
+from uneven.training import adding, anchoring, scan
 from uneven.training.files import train_files
 
 ALPHA = 1e-3
@@ -141,7 +141,7 @@ def test_rows_are_charged_before_anything_is_released(monkeypatch):
         seen.append(ledger.spent("private"))
         raise RuntimeError("stop here")
 
-    monkeypatch.setattr(anchoring, "measure_gradient", watch)
+    monkeypatch.setattr(adding, "measure_gradient", watch)
     clf = classifier(3.0, None, ledger=ledger)
     with pytest.raises(RuntimeError, match="stop here"):
         clf.fit(X, y, source=small_sources(len(y), 200))
@@ -153,7 +153,7 @@ def test_a_budget_that_is_used_up_stops_the_fit_before_any_release(monkeypatch):
     X, y = small(np.random.default_rng(1))
     source, ledger = small_sources(len(y), 200), uneven.Ledger()
     classifier(3.0, ledger=ledger, budget=4.0).fit(X, y, source=source)
-    monkeypatch.setattr(anchoring, "measure_gradient", lambda *_: pytest.fail("released"))
+    monkeypatch.setattr(adding, "measure_gradient", lambda *_: pytest.fail("released"))
     with pytest.raises(uneven.BudgetExceeded):
         classifier(3.0, ledger=ledger, budget=4.0).fit(X, y, source=source)
     assert ledger.max_spent("private") == 3.0

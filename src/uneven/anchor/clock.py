@@ -24,8 +24,6 @@ class Coordinates:
     ----------
     transform : array of shape (d, d)
         T.
-    inverse : array of shape (d, d)
-        T⁻¹.
     curvature : array of shape (d,)
         h, of the loss with clipped gradients, L2 term included; diagonal in these coordinates.
     hessian : array of shape (d, d)
@@ -52,7 +50,6 @@ class Coordinates:
     """
 
     transform: Array
-    inverse: Array
     curvature: Array
     hessian: Array
     start: Array
@@ -85,7 +82,7 @@ class Coordinates:
 
     def moved(self, weights: Array, covariance: Array) -> Coordinates:
         """The same coordinates with another start, w and the covariance of its error."""
-        back = self.inverse
+        back = np.linalg.inv(self.transform)
         return replace(self, start=back.T @ weights, covariance=back.T @ covariance @ back)
 
 

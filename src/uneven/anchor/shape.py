@@ -85,7 +85,6 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
-        inverse=back,
         curvature=curvature,
         hessian=T @ anchor.hessian @ T.T,
         start=back.T @ anchor.weights,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import chi2, f
+from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.theory.anchor import theorem_d_mismatch
@@ -110,7 +110,7 @@ def measure_shift(
     squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
     if freedom is not None:
         degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
-        squares = chi2.isf(np.maximum(f.sf(squares / expected, 1.0, np.minimum(degrees, 1e9)), 1e-300), 1.0) * expected
+        squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
     statistic = float((squares / expected).sum())
 
     def loss(shift: Any) -> Any:
@@ -123,7 +123,7 @@ def measure_shift(
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
     lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
-    return Disagreement(statistic, float(chi2.sf(statistic, len(gradient))), lower)
+    return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
 
 
 def largest_shift(coordinates: Coordinates) -> float:

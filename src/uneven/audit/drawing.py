@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from uneven.audit.pairs import BATCH
-from uneven.engine import NO_GROUP, Task, kernels
+from uneven.engine import NO_GROUP, Task, codes, kernels
 from uneven.noise import Noise
 from uneven.noise.base import Array
 from uneven.problem import Problem
@@ -101,7 +101,7 @@ def by_engine(noise: Noise, problem: Problem, size: int = 1) -> Draw | None:
     one_row = Problem(problem.n_features, 1e-18, size, "linear", "paper", problem.clip)
     bound = one_row.gradient_norm
     task = Task(one_row, ("audited",), (noise,), (noise.moment("upper", one_row),), Rate(1.0))
-    spec, sources = kernels.spec_of(task), kernels.sources_of(task)
+    spec, sources = codes.spec_of(task), codes.sources_of(task)
     if sources is None:
         return None
 
@@ -121,7 +121,7 @@ def by_engine(noise: Noise, problem: Problem, size: int = 1) -> Draw | None:
 def _step_again(released: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """The same first step again and again; each time minus where it leads."""
     d = released.shape[1]
-    w, average, counters, none = np.empty(d), np.zeros(d), np.empty(kernels.TALLY + 2), np.zeros(0)
+    w, average, counters, none = np.empty(d), np.zeros(d), np.empty(codes.TALLY + 2), np.zeros(0)
     for i in range(released.shape[0]):
         w[:] = 0.0
         counters[:] = 0.0

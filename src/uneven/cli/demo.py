@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from uneven.cli import terminal
 
 if TYPE_CHECKING:
     from uneven.experiments import Demo, Entry
+    from uneven.planner import Plan
 
 INTRODUCTION = """\
 Two sites share {rows:,} rows of Covertype: does lodgepole pine grow on a patch of forest?
@@ -44,7 +46,7 @@ def command(
     refuse_folder(output)
     for path in [output / name for name in WRITTEN] if output.exists() else [output]:
         terminal.refuse_output(path)
-    demo = run_demo(runs, seed, progress=terminal.bar)
+    demo = run_demo(runs, seed, progress=terminal.bar, planned=None if json else _print_plan)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
@@ -55,17 +57,22 @@ def command(
         _print(demo, output)
 
 
-def _print(demo: Demo, folder: Path) -> None:
+def _print_plan(plan: Plan) -> None:
+    """What there is and what will be done, before the runs, which take a while."""
+    from uneven.planner.text import screen_width
     from uneven.report import explain
 
-    console = terminal.console()
-    typer.echo(INTRODUCTION.format(rows=demo.rows))
-    console.print("The plan", style="bold")
-    for line in explain(demo.plan):
-        typer.echo(textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    "))
+    terminal.say(INTRODUCTION.format(rows=sum(source.rows for source in plan.sources)).splitlines())
+    terminal.console().print("\nThe plan", style="bold")
+    for line in explain(plan):
+        typer.echo(textwrap.fill(line, screen_width(), initial_indent="  ", subsequent_indent="    "))
     typer.echo("")
-    console.print(_tabulate(demo))
-    typer.echo("\n".join(_explain(demo)))
+    sys.stdout.flush()
+
+
+def _print(demo: Demo, folder: Path) -> None:
+    terminal.console().print(_tabulate(demo))
+    terminal.say(_explain(demo))
     _print_public(demo)
     typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
     for what, typed in _suggest_commands(folder):
@@ -93,7 +100,7 @@ def _print_public(demo: Demo) -> None:
     title = f"If {public.rows:,} of the rows were public: mean ± standard error"
     typer.echo("")
     console.print(terminal.table(title, ["learned from", "test accuracy"], rows))
-    typer.echo("\n".join(describe_public_rows(public)))
+    terminal.say(describe_public_rows(public))
 
 
 def _describe_mechanism(one: Entry) -> str:

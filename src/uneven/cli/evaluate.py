@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def command(
     model: Annotated[Path, typer.Argument(help="A model that 'uneven fit' wrote.")],
-    rows: Annotated[Path, typer.Argument(help="A file of labelled rows that the model was not learned from.")],
+    rows: Annotated[
+        Path | None, typer.Argument(help="A file of labelled rows that the model was not learned from.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="What each private row is charged for its one answer.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The rows are not private: measure exactly.")] = False,
     label: Annotated[str | None, typer.Option(help="Column of the labels; the one left over if not given.")] = None,
@@ -31,6 +33,11 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="For simulations: answers that can be repeated protect nobody.")
     ] = None,
+    kit: Annotated[
+        Path | None, typer.Option(help="Instead of ROWS: the server's kit, to ask sites about rows they keep aside.")
+    ] = None,
+    job: Annotated[str, typer.Option(help="With --kit: name of the job, for the sites' policies.")] = "uneven",
+    patience: Annotated[float, typer.Option(help="With --kit: seconds to wait for a site that is away.")] = 60.0,
     json: terminal.Json = False,
 ) -> None:
     """Estimate accuracy and AUC on rows kept aside. A score on private rows is a release, so it costs epsilon.
@@ -40,11 +47,17 @@ def command(
 
     [bold]Example:[/] uneven evaluate model.json kept.csv --epsilon 1 --ledger ledger.db
     """
+    if (rows is None) == (kit is None):
+        raise ValueError("ROWS must be given, or --kit to ask sites; got both or neither")
     if (epsilon is None) != public:
         raise ValueError(
             "epsilon must be given for private rows, or --public for rows that are not; got "
             + ("neither" if epsilon is None else "both")
         )
+    if kit is not None:
+        _ask_sites(model, kit, epsilon, job, patience, confidence, json)
+        return
+    assert rows is not None
     terminal.refuse_output(ledger)
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
     from uneven.estimator import UnevenClassifier
@@ -72,6 +85,37 @@ def command(
         terminal.print_json({**found.to_dict(), "ledger": ledger})
     else:
         typer.echo("\n".join(_words(found, ledger)))
+
+
+def _ask_sites(
+    model: Path, kit: Path, epsilon: float | None, job: str, patience: float, confidence: float, json: bool
+) -> None:
+    """Accuracy over the sites of a federation."""
+    from dataclasses import asdict
+
+    from uneven.federation.calls import Ask
+    from uneven.federation.cells import open_server
+    from uneven.federation.evaluation import evaluate_sites
+    from uneven.federation.kits import Kit
+    from uneven.training.model_file import load
+
+    if epsilon is None:
+        raise ValueError("--epsilon must be given with --kit: sites answer by randomised bits; got --public")
+    fitted = load(model)
+    if fitted.plan is None:
+        raise ValueError(f"{model} must have the plan it was learned by, whose sources are the sites; got none")
+    names = [source.name for source in fitted.plan.sources]
+    with open_server(Kit(kit)) as call:
+        found = evaluate_sites(fitted, Ask(call, patience), names, epsilon, job, confidence)
+    if json:
+        terminal.print_json(asdict(found))
+        return
+    typer.echo(f"Accuracy {_interval(found.accuracy, confidence)}.")
+    for site, one in found.sites.items():
+        typer.echo(f"  {site!r}: {_interval(one, confidence)}")
+    for site, reason in found.left_out.items():
+        typer.echo(f"Left out: {site!r}: {reason}.")
+    typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
 
 
 def _read(table: Table, features: tuple[str, ...], label: str | None, id_column: str | None) -> tuple[Any, Any, Any]:

@@ -60,7 +60,8 @@ def command(
     if provision is not None:
         _provision(file, provision, address)
         return
-    from uneven.federation.server import Ask, federate
+    from uneven.federation.calls import Ask
+    from uneven.federation.server import federate
     from uneven.training.model_file import save
 
     place = output.with_suffix(".job") if work is None else work
@@ -132,14 +133,19 @@ def _facts(done: Federated) -> dict[str, Any]:
         "order": done.plan.order,
         "bound": done.plan.bound,
         "privacy_spent": done.model.privacy_spent,
+        "notes": list(done.notes),
         "simulated": done.simulated,
     }
 
 
 def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     rows = {source.name: source.rows for source in done.plan.sources}
-    used = ", then ".join(f"{rows[name]:,} rows of {name!r}" for name in done.used)
-    lines = [f"Learned from {used}, each at its site: {done.state.step:,} steps, each row used once."]
+    said = {name: f"{rows[name]:,} rows of {name!r}" for name in done.used}
+    said |= {name: f"{said[name]} (to convergence, as the anchor)" for name in done.plan.converged}
+    lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
+    lines += [f"Note: {note}" for note in done.notes]
+    if skipped := [name for name in rows if name not in done.plan.order]:
+        lines.append(f"Not asked and not charged, since not expected to help: {terminal.listed(skipped)}.")
     lines += [f"Left out: {name!r}: {reason}." for name, reason in done.left_out.items()]
     if done.left_out:
         lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,8 +54,7 @@ def command(
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
-    from dataclasses import replace
-
+    from uneven import checks
     from uneven.io import open_table, read_sources
 
     for path in (output, report, ledger, statement):
@@ -64,7 +64,9 @@ def command(
         {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
         {**terminal.described_files(file), "the test file": test, "the validation file": validation},
     )
-    file = file if strategy is None else replace(file, settings=replace(file.settings, strategy=strategy))
+    file = terminal.use_strategy(file, strategy)
+    if budget is not None:
+        checks.positive("--budget", budget)
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
     def opened(path: Path | None) -> Table | None:
@@ -72,7 +74,7 @@ def command(
 
     limit = file.settings.budget if budget is None else budget
     book = _opened_ledger(ledger, limit)
-    before = _spent_before(book, file) if statement is not None else {}
+    before = _spent_before(book, file) if report is not None or statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
@@ -87,7 +89,8 @@ def command(
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:
-            saving.write_report(outputs[report], trained.model, output, lambda: _make_report(trained, file))
+            made = partial(_make_report, trained, file, before, limit)
+            saving.write_report(outputs[report], trained.model, output, made)
         if statement is not None:
             state = _make_statement(trained, output, before, book, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
@@ -95,7 +98,7 @@ def command(
     if json:
         terminal.print_json({**_facts(trained), **written})
     else:
-        typer.echo("\n".join(_words(trained, written)))
+        terminal.say(_words(trained, written))
 
 
 def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
@@ -105,10 +108,11 @@ def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
     return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
-def _make_report(trained: FileFit, file: SourcesFile) -> str:
+def _make_report(trained: FileFit, file: SourcesFile, before: dict[str, float], budget: float | None) -> str:
     from uneven.report import fit_report
 
-    return fit_report(trained, shlex.join(terminal.command_line()), file.path.read_text(encoding="utf-8-sig"))
+    text = file.path.read_text(encoding="utf-8-sig")
+    return fit_report(trained, shlex.join(terminal.command_line()), text, before, budget)
 
 
 def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
@@ -216,7 +220,7 @@ def _protection(trained: FileFit) -> str:
 
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
-    from uneven.planner.text import describe_steps
+    from uneven.planner.text import counted, describe_steps
 
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
@@ -224,9 +228,9 @@ def _how(trained: FileFit) -> list[str]:
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
-        named = terminal.joined([f"{rows[name]:,} rows of {name!r}" for name in plan.converged])
+        named = terminal.joined([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
         lines.append(f"Learned from {named}, to convergence.")
-    used = [f"{rows[name]:,} rows of {name!r}" for name in stepped]
+    used = [f"{counted(rows[name])} of {name!r}" for name in stepped]
     if stepped:
         told = terminal.joined(used) if plan.shuffled else ", then ".join(used)
         together = "all together" if plan.shuffled else "in this order"
@@ -264,9 +268,11 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
 
 def _measured(measure: Measure, trained: FileFit) -> list[str]:
     """How the model does on some rows, beside what else could have been done."""
+    from uneven.planner.text import counted
+
     compared = measure.compared
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
-    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({measure.rows:,} rows)."]
+    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({counted(measure.rows)})."]
     if measure.which.startswith("rows learned from"):
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
     lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]

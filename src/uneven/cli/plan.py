@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uneven.cli import terminal
-
-WIDTH = 100
 
 if TYPE_CHECKING:
     from uneven.planner import Plan
@@ -36,19 +33,16 @@ def command(
 
     [bold]Example:[/] uneven plan sources.toml --report plan.html
     """
-    from dataclasses import replace
-
     from uneven.io import read_sources
     from uneven.planner import list_promises
+    from uneven.planner.text import wrap
     from uneven.training.ahead import plan_ahead
 
     for path in (plot, report):
         terminal.refuse_output(path)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
-    if strategy is not None:
-        described = replace(described, settings=replace(described.settings, strategy=strategy))
-    plan, note = plan_ahead(described)
+    plan, note = plan_ahead(terminal.use_strategy(described, strategy))
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)
     if report is not None:
@@ -64,7 +58,7 @@ def command(
         terminal.print_json({**plan.to_dict(), **facts, "sizes": sizes})
     else:
         typer.echo(plan.summary())
-        typer.echo("\n" + textwrap.fill(f"Note: {note}.", WIDTH, subsequent_indent="  "))
+        typer.echo("\n" + wrap([f"Note: {note}."]))
 
 
 def _write_report(plan: Plan, note: str, sources: Path, path: Path) -> None:

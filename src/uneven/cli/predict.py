@@ -59,5 +59,7 @@ def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> N
         rows = sum(counts.values())
         terminal.print_json({"output": output, "rows": rows, "labels": counts, "simulated": simulated})
         return
-    each = terminal.joined([f"{label!r} {times:,} times" for label, times in counts.items()])
-    typer.echo(f"Predicted {sum(counts.values()):,} rows: {each}. They are in {output}.")
+    from uneven.planner.text import counted
+
+    each = terminal.joined([f"{label!r} {counted(times, 'time')}" for label, times in counts.items()])
+    typer.echo(f"Predicted {counted(sum(counts.values()))}: {each}. They are in {output}.")

@@ -27,11 +27,12 @@ def init(
     features: Annotated[
         str | None, typer.Option(help="Columns that may be learned from, with commas; else all others.")
     ] = None,
-    classes: Annotated[str, typer.Option(help="The two labels, in order: a public statement.")] = "0,1",
+    classes: Annotated[str | None, typer.Option(help="The two labels, in order: a public statement; else 0,1.")] = None,
     row_norm: Annotated[float | None, typer.Option(help="Public bound on the norm of rows; else 1.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The most that one release of a row may cost.")] = None,
     budget: Annotated[float | None, typer.Option(help="The most that a row may spend in all; else epsilon.")] = None,
     identity: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
+    kept: Annotated[Path | None, typer.Option(help="File with rows never learned from, for 'uneven evaluate'.")] = None,
     jobs: Annotated[str, typer.Option(help="Names of the jobs that are allowed, with commas.")] = "*",
     public: Annotated[bool, typer.Option("--public", help="The rows are not protected.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a policy that is there.")] = False,
@@ -59,10 +60,11 @@ def init(
     values |= {
         "name": name,
         "data": str(data.absolute()),
-        "classes": _read_classes(classes),
+        "classes": values.get("classes", [0, 1]) if classes is None else _read_classes(classes),
         "row_norm": values.get("row_norm", 1.0),
         "private": not public,
         "budget": values.get("epsilon") if budget is None else budget,
+        "kept": None if kept is None else str(kept.absolute()),
         "jobs": jobs.split(","),
         "modes": ["relay", "oracle"],
     }
@@ -118,8 +120,9 @@ def _take_over(like: Path, name: str) -> dict[str, Any]:
         raise ValueError(f"{like} must have a source {name!r}, as the kit has it; got none")
     norm = file.settings.row_norm
     values = {"label": file.label, **describe_features(file), "row_norm": 1.0 if isinstance(norm, str) else float(norm)}
-    if entry.noise is not None:
-        values["epsilon"] = entry.noise.epsilon_per_row
+    values["classes"] = None if file.settings.classes is None else list(file.settings.classes)
+    if entry.noise is not None and entry.noise.protects_features:
+        values |= {"epsilon": entry.noise.epsilon_per_row, "noises": [entry.noise.kind]}
     return {key: value for key, value in values.items() if value is not None}
 
 

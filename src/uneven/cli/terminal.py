@@ -79,6 +79,25 @@ def note(message: str) -> None:
     print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
 
 
+def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
+    """The file with the strategy of an option; what is wrong with that is the option's fault."""
+    from dataclasses import replace
+
+    if strategy is None:
+        return file
+    try:
+        return replace(file, settings=replace(file.settings, strategy=strategy))
+    except ValueError as error:
+        raise ValueError(f"--{error}") from None
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal they are broken between words, with a hanging indent."""
+    from uneven.planner.text import wrap
+
+    typer.echo(wrap(list(lines)) if sys.stdout.isatty() else "\n".join(lines))
+
+
 def command_line() -> list[str]:
     """The command line as typed, beginning with ``uneven``."""
     return ["uneven", *sys.argv[1:]]

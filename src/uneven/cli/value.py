@@ -27,12 +27,16 @@ def command(
 
     [bold]Example:[/] uneven value sources.toml --budget 1000 --plot value.png
     """
+    from uneven import checks
     from uneven.io import read_sources
     from uneven.io.refusals import located
     from uneven.training.ahead import anchor_ahead
     from uneven.training.planning import problem_ahead
     from uneven.valuation import value_sources
 
+    if budget is not None:
+        checks.not_negative("--budget", budget)
+    checks.whole("--more", more)
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))

@@ -3,6 +3,7 @@
 backend     the seam: what a backend promises, and `advance`, which checks and calls one
 reference   the specification, a backend: a plain NumPy loop
 compiled    the default backend, which picks one of the next two
+codes       tasks and states as numbers, for the compiled loops
 kernels     the compiled loop over dense rows
 matrix      the same with a step size per coordinate
 sparse      the compiled loop over sparse rows

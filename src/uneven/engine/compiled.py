@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uneven.engine import kernels, matrix, reference, sparse
+from uneven.engine import codes, kernels, matrix, reference, sparse
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
 from uneven.matrices import is_sparse
@@ -20,7 +20,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     if numbers is None:
         return reference.advance(state, task, chunk, rng)
     sources, spec = numbers
-    counters = kernels.counters_of(state, task)
+    counters = codes.counters_of(state, task)
     w, average, twin = state.weights.copy(), state.average.copy(), state.twin
     if is_sparse(chunk.X):
         _refuse_dense_noise(state, task, sources)
@@ -32,7 +32,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     else:
         twin = None if twin is None else twin.copy()
         kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
-    return kernels.state_of(task, state, counters, w, average, twin)
+    return codes.state_of(task, state, counters, w, average, twin)
 
 
 def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> tuple[Array, State]:
@@ -57,23 +57,23 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     if numbers is None:
         raise ValueError(f"noise must have a compiled form to be measured, got {task.noises[0]!r}")
     sources, spec = numbers
-    counters, w = kernels.counters_of(state, task), state.weights.copy()
+    counters, w = codes.counters_of(state, task), state.weights.copy()
     total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)
-    return total, kernels.state_of(task, state, counters, w, state.average.copy(), state.twin)
+    return total, codes.state_of(task, state, counters, w, state.average.copy(), state.twin)
 
 
-def _as_numbers(task: Task) -> tuple[Array, kernels.Spec] | None:
+def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
     """The task as the loops take it, made once, since it has many chunks; None if a noise or the loss is unknown."""
     kept = vars(task)
     if "_numbers" not in kept:
-        sources = kernels.sources_of(task)
-        kept["_numbers"] = None if sources is None else (sources, kernels.spec_of(task))
+        sources = codes.sources_of(task)
+        kept["_numbers"] = None if sources is None else (sources, codes.spec_of(task))
     return kept["_numbers"]  # type: ignore[no-any-return]
 
 
 def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
     for name, noise, row in zip(task.names, task.noises, sources, strict=True):
-        if row[[kernels.GAMMA, kernels.GAUSSIAN, kernels.MEAN, kernels.BATCH_GAMMA]].any():
+        if row[[codes.GAMMA, codes.GAUSSIAN, codes.MEAN, codes.BATCH_GAMMA]].any():
             raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
     if state.twin is not None:
         raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")

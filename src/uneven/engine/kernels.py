@@ -8,34 +8,51 @@ fresh process.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from uneven.engine.state import Array, State, Task
-from uneven.losses import HINGE, LINEAR, LOGISTIC, hinge_slope, linear_slope, logistic_slope
-from uneven.noise import Coefficients, directions, grid
+from uneven.engine.codes import (
+    ANYTIME_CODE,
+    BASE,
+    BATCH_GAMMA,
+    BATCH_GRID,
+    CLOCK,
+    COUNT,
+    ETA,
+    FILL,
+    FIXED,
+    FLIP,
+    GAMMA,
+    GAUSSIAN,
+    GRID,
+    GROWING_CODE,
+    HEIGHT,
+    HINGE_CODE,
+    LATE_CODE,
+    LOGISTIC_CODE,
+    MEAN,
+    OWN,
+    PER_BATCH,
+    PER_ROW,
+    PRECISION_CODE,
+    RATE_CODE,
+    SHARE,
+    SKEW,
+    STEP,
+    STEPS_CODE,
+    TALLY,
+    TOTAL,
+    WEIGHT,
+)
+from uneven.losses import hinge_slope, linear_slope, logistic_slope
+from uneven.noise import directions, grid
 from uneven.noise.directions import SILENT, TINY, UNIFORM
-from uneven.schedules import AVERAGES, Anytime, MatrixClock, Precision, Rate, Schedule
 
 # Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
-
-LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
-"""Losses that `raw_slope` knows; others run by the reference."""
-_LOGISTIC, _HINGE, _LINEAR = LOSS_CODES.values()
-_RATE, _PRECISION, _AVERAGED, _MATRIX, _ANYTIME = range(5)
-_LAST, _LATE, _GROWING, _STEPS = range(len(AVERAGES))
-
-# `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
-STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW = range(13)
-FIXED, PER_ROW, PER_BATCH = range(13, 16)
-# After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
-TALLY = 6
-
 
 # Slopes and mechanisms are written once, in `losses`, `noise.directions` and `noise.grid`, and compiled here.
 for _slope in (logistic_slope, hinge_slope, linear_slope):
@@ -50,100 +67,12 @@ width = njit(cache=True, nogil=True)(grid.width)
 round_to_grid = njit(cache=True, nogil=True)(grid.round_to_grid)
 
 
-class Spec(NamedTuple):
-    """A task as numbers."""
-
-    batch: int
-    loss: int
-    limit: float
-    lam: float
-    radius: float
-    schedule: int
-    scale: float
-    offset: float
-    average: int
-    after: float
-    estimate: bool
-
-
-def spec_of(task: Task) -> Spec:
-    """Task as numbers, less its sources: `sources_of` has those."""
-    problem = task.problem
-    return Spec(
-        problem.batch_size,
-        LOSS_CODES[problem.loss],
-        problem.row_limit,
-        problem.alpha,
-        problem.ball,
-        *_schedule_numbers(task.schedule),
-        average=AVERAGES.index(task.average.kind),
-        after=task.average.after,
-        estimate=task.estimate,
-    )
-
-
-def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
-    if isinstance(schedule, Rate):
-        return _RATE, schedule.rate, 0.0
-    if isinstance(schedule, Precision):
-        return _PRECISION, schedule.lam, schedule.offset
-    if isinstance(schedule, MatrixClock):
-        return _MATRIX, schedule.longest, 0.0
-    if isinstance(schedule, Anytime):
-        return _ANYTIME, schedule.radius, 0.0
-    return _AVERAGED, schedule.scale, 0.0
-
-
-def sources_of(task: Task) -> Array | None:
-    """Noise and moments of each source as a row of numbers; None if a noise or the loss has no compiled form."""
-    if task.problem.loss not in LOSS_CODES:
-        return None
-    rows = []
-    for noise, moment in zip(task.noises, task.moments, strict=True):
-        coefficients: Coefficients | None = noise.compiled(task.problem)
-        if coefficients is None:
-            return None
-        rows.append([*coefficients, moment.fixed, moment.per_row, moment.per_batch])
-    return np.array(rows)
-
-
-def counters_of(state: State, task: Task) -> Array:
-    """State's numbers, as one writable array."""
-    total, count = state.estimates.get(task.names[0], (0.0, 0.0))
-    own = [state.step, state.clock, state.step_size, state.average_weight, total, count]
-    tallies = [tally.get(name, 0) for tally in (state.silent, state.released) for name in task.names]
-    return np.array([*own, *tallies], dtype=np.float64)
-
-
-def state_of(task: Task, before: State, counters: Array, w: Array, average: Array, twin: Array | None) -> State:
-    """State with the numbers of `counters` and these vectors."""
-    estimates = before.estimates
-    if task.estimate:
-        estimates = {**estimates, task.names[0]: (float(counters[TOTAL]), float(counters[COUNT]))}
-    k = len(task.names)
-    counted = {name: i for i, name in enumerate(task.names) if counters[TALLY + k + i] > 0}
-    silent = {**before.silent, **{name: int(counters[TALLY + i]) for name, i in counted.items()}}
-    released = {**before.released, **{name: int(counters[TALLY + k + i]) for name, i in counted.items()}}
-    return State(
-        w,
-        int(counters[STEP]),
-        float(counters[CLOCK]),
-        float(counters[ETA]),
-        average,
-        float(counters[WEIGHT]),
-        twin,
-        estimates,
-        silent,
-        released,
-    )
-
-
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def raw_slope(loss: int, margin: float) -> float:
     """ℓ'(margin), never positive."""
-    if loss == _LOGISTIC:
+    if loss == LOGISTIC_CODE:
         return logistic_slope(margin)
-    if loss == _HINGE:
+    if loss == HINGE_CODE:
         return hinge_slope(margin)
     return linear_slope(margin)
 
@@ -170,11 +99,11 @@ def slope_of(loss: int, margin: float, flip: float, skew: float, square: float, 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
     """η_t, as `uneven.schedules` has it."""
-    if spec.schedule == _RATE:
+    if spec.schedule == RATE_CODE:
         return spec.scale / step
-    if spec.schedule == _PRECISION:
+    if spec.schedule == PRECISION_CODE:
         return 1.0 / (spec.scale * moment * (spec.offset + clock))
-    if spec.schedule == _ANYTIME:
+    if spec.schedule == ANYTIME_CODE:
         return spec.scale / (moment * math.sqrt(clock))
     return spec.scale / moment
 
@@ -389,7 +318,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
         counters[STEP] += 1.0
         counters[CLOCK] += 1.0 / moment  # τ_t has this step's precision in it before η_t is taken from it
         eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
-        if spec.average == _STEPS:
+        if spec.average == STEPS_CODE:
             average_in(average, counters, w, eta)
         add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
         energy = descend(w, total, stop - start, eta, spec)
@@ -400,7 +329,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
             weigh(weights, twin, rows, start, stop, sources, spec)
             add_up(total, weights, X, start, stop)
             descend(twin, total, stop - start, eta, spec)
-        if spec.average == _LATE and counters[CLOCK] > spec.after:
+        if spec.average == LATE_CODE and counters[CLOCK] > spec.after:
             average_in(average, counters, w, 1.0 / moment)
-        elif spec.average == _GROWING:
+        elif spec.average == GROWING_CODE:
             average_in(average, counters, w, counters[CLOCK] / moment)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from uneven.engine.kernels import _FAST, CLOCK, ETA, STEP, add_noisy, step_moment
+from uneven.engine.codes import CLOCK, ETA, STEP
+from uneven.engine.kernels import _FAST, add_noisy, step_moment
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

@@ -13,24 +13,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from uneven.engine.kernels import (
-    _FAST,
-    _GROWING,
-    _LATE,
-    _STEPS,
+from uneven.engine.codes import (
     CLOCK,
     COUNT,
     ETA,
     FLIP,
+    GROWING_CODE,
+    LATE_CODE,
     SKEW,
     STEP,
+    STEPS_CODE,
     TOTAL,
     WEIGHT,
-    as_full,
-    slope_of,
-    step_moment,
-    step_size,
 )
+from uneven.engine.kernels import _FAST, as_full, slope_of, step_moment, step_size
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -99,7 +95,7 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
         counters[STEP] += 1.0
         counters[CLOCK] += 1.0 / moment
         eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
-        if spec.average == _STEPS:
+        if spec.average == STEPS_CODE:
             counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
@@ -127,9 +123,9 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
         if norm > spec.radius:
             scale *= spec.radius / norm
         weight = 0.0
-        if spec.average == _LATE and counters[CLOCK] > spec.after:
+        if spec.average == LATE_CODE and counters[CLOCK] > spec.after:
             weight = 1.0 / moment
-        elif spec.average == _GROWING:
+        elif spec.average == GROWING_CODE:
             weight = counters[CLOCK] / moment
         counters[WEIGHT] += weight
         alpha += weight * scale

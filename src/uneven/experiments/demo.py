@@ -5,7 +5,7 @@ It is a simulation: noise from a seed, several runs, and measures on rows that a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -109,7 +109,9 @@ def plan_strategies(rows: Mapping[str, int], n_features: int) -> list[tuple[str,
     return plans
 
 
-def run_demo(runs: int = 10, seed: int = 0, progress: Bar | None = None) -> Demo:
+def run_demo(
+    runs: int = 10, seed: int = 0, progress: Bar | None = None, planned: Callable[[Plan], None] | None = None
+) -> Demo:
     """Plan, run every strategy several times, and measure.
 
     Parameters
@@ -119,6 +121,8 @@ def run_demo(runs: int = 10, seed: int = 0, progress: Bar | None = None) -> Demo
     seed : int
     progress : callable or None
         Makes a progress bar of a title and a total; None shows none.
+    planned : callable or None
+        Called with the plan that uneven would follow, before anything is run.
 
     Returns
     -------
@@ -127,6 +131,8 @@ def run_demo(runs: int = 10, seed: int = 0, progress: Bar | None = None) -> Demo
     data = load_covertype_sample()
     parts = data.split({name: share for name, (share, _) in SITES.items()}, seed)
     chosen = plan_strategies({name: len(y) for name, (_, y) in parts.items()}, data.X.shape[1])
+    if planned is not None:
+        planned(chosen[0][1])
     with progress("Sweep", 1.0) if progress else nullcontext(lambda _: None) as tick:
         swept = sweep([one for _, one in chosen], parts, runs=runs, seed=seed, progress=tick)
     if swept.interrupted:
@@ -173,7 +179,8 @@ def write_files(folder: FilePath, seed: int = 0) -> FilePath:
     _write_rows(folder / "test.parquet", data.X_test, data.y_test)
     path = folder / "sources.toml"
     settings: dict[str, Any] = {"alpha": ALPHA, "batch_size": BATCH_SIZE, "clip": OURS["clip"], "row_norm": 1.0}
-    write_sources(path, entries, label=LABEL, n_features=data.X.shape[1], counted=True, **settings)
+    known = {"label": LABEL, "classes": ["no", "yes"], "n_features": data.X.shape[1]}
+    write_sources(path, entries, counted=True, **known, **settings)
     return path
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.cautions import SimulationWarning
 from uneven.datasets import Dataset
 from uneven.estimator import UnevenClassifier
 from uneven.noise import Exact, LocalPrivacy, Noise
@@ -74,11 +76,13 @@ def compare_public_rows(
         parts = data.split(shares, seed + run)
         for way, names in ways.items():
             model = UnevenClassifier({name: noises[name] for name in names}, row_norm=1.0, random_state=seed + run)
-            model.fit(
-                np.concatenate([parts[name][0] for name in names]),
-                np.concatenate([parts[name][1] for name in names]),
-                source=np.repeat(names, [len(parts[name][1]) for name in names]),
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SimulationWarning)  # the demo says that it is one
+                model.fit(
+                    np.concatenate([parts[name][0] for name in names]),
+                    np.concatenate([parts[name][1] for name in names]),
+                    source=np.repeat(names, [len(parts[name][1]) for name in names]),
+                )
             found[way].append(float(model.score(data.X_test, data.y_test)))
         first = first or model
         tick(1)

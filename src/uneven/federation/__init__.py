@@ -4,5 +4,15 @@ policy      what a site holds and allows, and why it refuses the rest
 messages    requests and replies as text
 segments    the steps of one source, all at once or one at a time
 releases    what a site has released
+anchors     what a site without privacy says, and how private ones add to it
+rows        the rows of a site, checked
 site        a site: rows, policy, ledger, and its answers
+calls       asks a site, and asks again
+jobs        a job of the server: its progress, plan and requests
+server      asks the sites in the plan's order, and goes on after a crash
+scores      one randomised bit of each row kept aside
+evaluation  a model's accuracy over sites
+kits        certificates
+cells       NVFlare as transport
+rehearsal   all of it on one machine
 """

@@ -6,9 +6,11 @@ repeated one by its digest.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,26 @@ def vector(name: str, values: Any, length: int | None = None, largest: float = L
     return array
 
 
+def matrix_to_text(matrix: Array) -> str:
+    """Numbers of a matrix, row by row, as base64: a third of their length in digits.
+
+    >>> matrix_from_text("m", matrix_to_text(np.eye(2)), (2, 2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f8").tobytes()).decode("ascii")
+
+
+def matrix_from_text(name: str, text: Any, shape: tuple[int, int]) -> Array:
+    """Matrix that `matrix_to_text` wrote, refused if it has another shape or numbers beyond `LARGEST`."""
+    raw = base64.b64decode(checks.text(name, text), validate=True)
+    if len(raw) != 8 * shape[0] * shape[1]:
+        raise ValueError(f"{name} must be a matrix of shape {shape}, got another")
+    matrix = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
+    if not (np.abs(matrix) <= LARGEST).all():
+        raise ValueError(f"{name} must hold numbers of at most {LARGEST:g}, got others")
+    return matrix
+
+
 def state_to_dict(state: State) -> dict[str, Any]:
     """State as plain values; a noise-free twin is never sent, since it is not private."""
     if state.twin is not None:
@@ -129,7 +151,7 @@ def task_to_dict(task: Task) -> dict[str, Any]:
     return {
         "problem": task.problem.to_dict(),
         "noise": noise.to_dict(),
-        "moment": [moment.fixed, moment.per_row],
+        "moment": list(vars(moment).values()),
         "schedule": schedule_to_dict(task.schedule),
         "average": task.average.kind,
         "after": task.average.after,
@@ -143,7 +165,7 @@ def task_from_dict(values: Any, name: str) -> Task:
         raise ValueError(f"task must be a mapping, got {checks.shown(values)}")
     checks.only_keys("task", values, TASK_KEYS)
     checks.needed_keys("task", values, TASK_KEYS)
-    moment = Moment(*vector("moment", values["moment"], 2, 1e18))
+    moment = Moment(*vector("moment", values["moment"], len(fields(Moment)), 1e18).tolist())
     task = Task(
         Problem.from_dict(values["problem"]),
         (name,),
@@ -163,7 +185,7 @@ def _refuse_wild(task: Task) -> None:
     Every schedule's largest step is its first: the clock and the step count grow.
     """
     moment = task.moments[0].at(task.problem.batch_size)
-    if not (moment >= 1e-18 and task.moments[0].per_row >= -1e-9 and task.problem.ball <= LARGEST):
+    if not (moment >= 1e-18 and min(vars(task.moments[0]).values()) >= -1e-9 and task.problem.ball <= LARGEST):
         raise ValueError("task must have positive moments and a ball of at most 1e9, got others")
     if not 0.0 <= float(task.schedule(1, moment, 1.0 / moment)) <= LARGEST:
         raise ValueError(f"task must have steps of at most {LARGEST:g}, got longer ones")

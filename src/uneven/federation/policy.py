@@ -67,6 +67,8 @@ class Policy:
         Kinds of noise that count as protection.
     id : str or None
         Column by which the ledger knows the rows; None is by their content.
+    kept : str or None
+        File with rows that are never learned from, for `uneven evaluate`; None where there are none.
     ledger, releases : str
         Files for the account of the rows and for the answers that were given.
     seed : int or None
@@ -87,6 +89,7 @@ class Policy:
     modes: tuple[str, ...] = MODES
     noises: tuple[str, ...] = ("local-privacy",)
     id: str | None = None
+    kept: str | None = None
     ledger: str = "ledger.db"
     releases: str = "releases.db"
     seed: int | None = None
@@ -132,11 +135,13 @@ MEANING = {
     "classes": "the two labels: a public statement",
     "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",
     "private": "whether the rows are protected; false sends what is learned from them as it is",
+    "noises": "kinds of noise that count as protection",
     "epsilon": "the most that one release of a row may cost",
     "budget": "the most that a row may spend in all, over all jobs",
     "jobs": "names of the jobs that are allowed; * stands for any characters",
     "modes": '"relay": the segment runs here; "oracle": this site answers gradients, step by step',
     "id": "column by which the ledger knows the rows; left out: by their place in the file",
+    "kept": "rows that are never learned from, for 'uneven evaluate'",
     "seed": "for rehearsals: noise that can be repeated protects nobody",
 }
 """Keys that are written to a new file, in this order, and what they mean."""
@@ -169,7 +174,7 @@ def parse_policy(folder: Path, values: Mapping[str, Any]) -> Policy:
             given[key] = checks.positive(key, values[key], LEAST, MOST)
         elif key in values:
             raise ValueError(f"{key} must be left out where private = false, got {checks.shown(values[key])}")
-    for key in ("name", "data", "label", "id", "ledger", "releases"):
+    for key in ("name", "data", "label", "id", "kept", "ledger", "releases"):
         if key in given and not (key == "label" and type(given[key]) is int):
             checks.text(key, given[key])
     if ("features" in given) == ("columns" in given):
@@ -245,11 +250,13 @@ def refuse_noise(policy: Policy, noise: Noise) -> None:
     """Refuse less protection than the policy asks for."""
     if policy.epsilon is None:
         return
-    if noise.kind not in policy.noises or noise.epsilon_per_row is None:
+    if noise.kind not in policy.noises or noise.epsilon_per_row is None or not noise.protects_features:
         accepted = ", ".join(policy.noises)
         raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.kind)}")
-    if noise.epsilon_per_row > policy.epsilon * (1.0 + 1e-9):
-        raise Refused(
-            f"epsilon of {policy.name!r} must be at most {policy.epsilon:g} for one release, "
-            f"got {noise.epsilon_per_row:g}"
-        )
+    refuse_epsilon(policy, noise.epsilon_per_row)
+
+
+def refuse_epsilon(policy: Policy, epsilon: float) -> None:
+    """Refuse a larger ε than one release may cost."""
+    if policy.epsilon is not None and epsilon > policy.epsilon * (1.0 + 1e-9):
+        raise Refused(f"epsilon of {policy.name!r} must be at most {policy.epsilon:g} for one release, got {epsilon:g}")

@@ -29,7 +29,8 @@ def make_sites(file: SourcesFile, folder: Path, seed: int | None = None) -> None
         if entry.data is None:
             raise ValueError(f"source {entry.name!r} must have data of its own to be rehearsed, got none")
     make_kits(folder, [entry.name for entry in file.sources], f"127.0.0.1:{free_port()}")
-    classes = scan_rows(FileRows(file), held_bytes=0).classes.tolist()
+    stated = file.settings.classes
+    classes = scan_rows(FileRows(file), held_bytes=0).classes.tolist() if stated is None else list(stated)
     for entry in file.sources:
         text = policy_to_text({**_policy(file, entry), "classes": classes, "seed": seed})
         (folder / entry.name / "site.toml").write_text(text, encoding="utf-8")
@@ -46,6 +47,7 @@ def _policy(file: SourcesFile, entry: SourceEntry) -> dict[str, object]:
         **describe_features(file),
         "row_norm": 1.0 if isinstance(norm, str) else float(norm),
         "private": epsilon is not None,
+        "noises": None if epsilon is None or entry.noise is None else [entry.noise.kind],
         "epsilon": epsilon,
         "budget": epsilon,
         "id": entry.columns.get("id"),

@@ -13,19 +13,20 @@ import fcntl
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from uneven import checks
+from uneven.anchor.solver import one_thread
+from uneven.anchor.summary import Summary
 from uneven.engine import State, Task
+from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
 from uneven.federation.messages import (
+    LARGEST,
     digest,
     read_message,
     state_from_dict,
@@ -34,17 +35,20 @@ from uneven.federation.messages import (
     vector,
     write_message,
 )
-from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, refuse_schema
+from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
 from uneven.federation.releases import Releases
+from uneven.federation.rows import identify_rows, open_rows
+from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
-from uneven.io import Table, open_table
-from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
+from uneven.ledger import BudgetExceeded, Ledger
+from uneven.noise import LabelPrivacy, Noise, noise_from_dict
+from uneven.problem import Problem
 from uneven.settings import Settings
+from uneven.training.adding import PrivateSource
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
-from uneven.training.rows import Piece
 from uneven.training.scaling import stated_scale
-from uneven.training.scan import Scan, scan_rows
+from uneven.training.scan import Scan
 
 log = logging.getLogger("uneven.site")
 
@@ -55,36 +59,17 @@ Reply = str | tuple[str, Future[str], list[int]]
 """Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
 
 SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
-JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private", "task")
-
-
-@dataclass(frozen=True)
-class SiteRows:
-    """Rows of a site's file."""
-
-    table: Table
-    policy: Policy
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns learned from."""
-        return self.policy.n_features
-
-    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        """Rows piece by piece, in the file's order."""
-        policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
-        for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
-            ids = None if policy.id is None else said[policy.id]
-            yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
+JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A checked request for a segment: which release it is, the digest of its text, the task, and how to scale rows."""
+    """A checked request for a segment: the release, the digest of the text, the noise, and how to scale rows."""
 
     release: str
     request: str
-    task: Task
+    noise: Noise
+    problem: Problem
     intercept: bool
     private: bool
 
@@ -96,9 +81,9 @@ class Site:
         self.policy = policy
         with ExitStack() as files:
             _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
-            self._rows = SiteRows(open_table(policy.path(policy.data)), policy)
             self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
-            self.scan = _checked_scan(policy, self._rows, self.ledger.key)
+            self._rows, self.scan = open_rows(policy, policy.data, self.ledger.key)
+            self._kept_rows = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
             self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -133,7 +118,15 @@ class Site:
 
     @property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], str], Reply]]:
-        return {"describe": self._describe, "relay": self._relay, "open": self._open, "step": self._step}
+        return {
+            "describe": self._describe,
+            "anchor": self._anchor,
+            "relay": self._relay,
+            "add": self._add,
+            "open": self._open,
+            "step": self._step,
+            "evaluate": self._evaluate,
+        }
 
     # What is there
 
@@ -156,23 +149,75 @@ class Site:
     # One message a site
 
     def _relay(self, message: dict[str, Any], text: str) -> Reply:
-        asked = self._check(message, text, "relay", ("state",))
+        asked, task = self._check_task(message, text, "relay", ("state",))
         with _refusing():
-            state = state_from_dict(message.get("state"), asked.task.problem.n_features)
+            state = state_from_dict(message["state"], asked.problem.n_features)
+        return self._start(asked, partial(self._run, asked, task, state))
+
+    def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
+        after = run_segment(state, task, self._data(asked), self.policy.seed, done.append)
+        return {"state": state_to_dict(after)}
+
+    def _add(self, message: dict[str, Any], text: str) -> Reply:
+        """Add the site's rows to what the anchor says."""
+        with _refusing():
+            _expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
+            noise, problem = noise_from_dict(message["noise"]), Problem.from_dict(message["problem"])
+        asked = self._check(message, text, "relay", noise, problem)
+        if noise.compiled(problem) is None or problem.ball > LARGEST:
+            raise Refused(f"noise of {self.policy.name!r} must have a compiled form to be added to an anchor")
+        with _refusing():
+            summary = summary_from_dict(message["anchor"], problem.n_features)
+            state = state_from_dict(message["state"], problem.n_features)
+            share = checks.within("share", message["share"], 0.0, 1.0)
+        source = PrivateSource(self.policy.name, noise, problem, self.scan.rows, share)
+        return self._start(asked, partial(self._run_source, asked, source, summary, state))
+
+    def _run_source(
+        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, _done: list[int]
+    ) -> dict[str, Any]:
+        with one_thread():
+            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed)
+        return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
+
+    def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
+        """Answer that was given before, or a segment that is running: its rows are charged first."""
         if (kept := self._kept(asked.release, 0, asked.request)) is not None:
             return kept
+
+        def work() -> str:
+            text = write_message({**run(done), "rows": self.scan.rows})
+            with self._one_at_a_time:
+                self.releases.keep(asked.release, asked.request, text)
+            return text
+
+        done: list[int] = []
         if asked.release not in self._running:
             self._claim(asked)
-            done: list[int] = []
-            self._running[asked.release] = self._worker.submit(partial(self._run, asked, state, done)), done
+            self._running[asked.release] = self._worker.submit(work), done
         return asked.release, *self._running[asked.release]
 
-    def _run(self, asked: Asked, state: State, done: list[int]) -> str:
-        after = run_segment(state, asked.task, self._data(asked), self.policy.seed, done.append)
-        text = write_message({"state": state_to_dict(after), "rows": self.scan.rows})
-        with self._one_at_a_time:
-            self.releases.keep(asked.release, asked.request, text)
-        return text
+    def _anchor(self, message: dict[str, Any], text: str) -> Reply:
+        """Learn from rows without privacy, and judge what private sites would bring; it may be asked for again."""
+        policy, keys = self.policy, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", "settings", "sources")
+        with _refusing():
+            _expect_keys(message, keys)
+        refuse_job(policy, message["name"], "relay")
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
+        if policy.private:
+            raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
+        scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
+        assert scale is not None
+
+        def work() -> str:
+            with _refusing():
+                given = message["settings"], message["sources"]
+                return write_message(answer_as_anchor(self._rows, self.scan, scale, policy.name, *given))
+
+        key = f"anchor {digest(text)}"
+        if key not in self._running:
+            self._running[key] = self._worker.submit(work), []
+        return key, *self._running[key]
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
@@ -186,13 +231,13 @@ class Site:
     # One message a step
 
     def _open(self, message: dict[str, Any], text: str) -> str:
-        asked = self._check(message, text, "oracle")
-        if asked.task.noises[0].compiled(asked.task.problem) is None:
+        asked, task = self._check_task(message, text, "oracle")
+        if asked.noise.compiled(asked.problem) is None:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
             used = self.releases.resume(asked.release)
-            self._batches[asked.release] = Batches(asked.task, self._data(asked), order, used, self.policy.seed)
+            self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
 
     def _step(self, message: dict[str, Any], text: str) -> str:
@@ -221,20 +266,53 @@ class Site:
         self._batches[release] = batches
         return reply
 
-    # What both share
+    # One bit a row
 
-    def _check(self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()) -> Asked:
-        """The request, if the policy allows it."""
+    def _evaluate(self, message: dict[str, Any], text: str) -> str:
+        """How many rows kept aside say that a model is right about them."""
         policy = self.policy
         with _refusing():
-            checks.only_keys("a request", message, (*JOB_KEYS, *more))
-            checks.needed_keys("a request", message, (*JOB_KEYS, *more))
-            release, task = _release(message), task_from_dict(message["task"], policy.name)
+            _expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
+            release, epsilon = (
+                f"{checks.text('job', message['job'])}/evaluation",
+                LabelPrivacy(message["epsilon"]).epsilon,
+            )
+            coef = vector("coef", message["coef"], policy.n_features)
+            (intercept,) = vector("intercept", [message["intercept"]], 1)
+        refuse_job(policy, message["name"], policy.modes[0])
+        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
+        refuse_epsilon(policy, epsilon)
+        if self._kept_rows is None:
+            raise Refused(f"{policy.name!r} has no rows kept aside to be evaluated on")
+        if (kept := self._kept(release, 0, digest(text))) is not None:
+            return kept
+        rows, scan = self._kept_rows
+        self._charge(release, digest(text), f"{policy.name}, kept", scan, epsilon)
+        said = count_said(rows, coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed)
+        reply = write_message({"said": said, "rows": scan.rows})
+        self.releases.keep(release, digest(text), reply)
+        return reply
+
+    # What all share
+
+    def _check_task(
+        self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()
+    ) -> tuple[Asked, Task]:
+        """The request and its task, if the policy allows it."""
+        with _refusing():
+            _expect_keys(message, (*JOB_KEYS, "task", *more))
+            task = task_from_dict(message["task"], self.policy.name)
+        return self._check(message, text, mode, task.noises[0], task.problem), task
+
+    def _check(self, message: dict[str, Any], text: str, mode: str, noise: Noise, problem: Problem) -> Asked:
+        policy = self.policy
+        with _refusing():
+            release = _release(message)
         refuse_job(policy, message["name"], mode)
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
-        refuse_noise(policy, task.noises[0])
-        asked = Asked(release, digest(text), task, bool(message["intercept"]), bool(message["private"]))
-        if task.problem.norms != "largest" or task.problem.n_features != self._rows.n_features + asked.intercept:
+        refuse_noise(policy, noise)
+        asked = Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))
+        if problem.norms != "largest" or problem.n_features != self._rows.n_features + asked.intercept:
             raise Refused("task must be for rows in the unit ball, with a weight for each column; got another")
         return asked
 
@@ -247,39 +325,37 @@ class Site:
         return kept[1]
 
     def _claim(self, asked: Asked) -> int:
-        """Enter the release and charge its rows, once; the seed of their order."""
-        policy, epsilon = self.policy, asked.task.noises[0].epsilon_per_row
-        entry = self.releases.entry(asked.release)
+        """Enter the release of a segment and charge its rows, once; the seed of their order."""
+        epsilon = asked.noise.epsilon_per_row
+        return self._charge(asked.release, asked.request, self.policy.name, self.scan, epsilon)
+
+    def _charge(self, release: str, request: str, source: str, scan: Scan, epsilon: float | None) -> int:
+        """Enter a release and charge its rows, if they are private: once; the seed of the release."""
+        policy, entry = self.policy, self.releases.entry(release)
         if entry is None:
-            if self.ledger.claimed(asked.release):
-                raise Refused(f"{asked.release!r} was charged, but what was released is not on record")
-            entry = asked.request, secrets.randbits(63) if policy.seed is None else policy.seed
-            self.releases.enter(asked.release, *entry)
-        if entry[0] != asked.request:
-            raise Refused(f"{asked.release!r} was begun for another request; each row is released once")
+            if self.ledger.claimed(release):
+                raise Refused(f"{release!r} was charged, but what was released is not on record")
+            entry = request, secrets.randbits(63) if policy.seed is None else policy.seed
+            self.releases.enter(release, *entry)
+        if entry[0] != request:
+            raise Refused(f"{release!r} was begun for another request; each row is released once")
         if policy.private:
             assert epsilon is not None
             try:
-                charges = [(policy.name, self._ids(), epsilon)]
-                self.ledger.charge_all(charges, policy.budget, claim=asked.release)
+                self.ledger.charge_all(
+                    [(source, identify_rows(scan, self.ledger.key), epsilon)], policy.budget, claim=release
+                )
             except BudgetExceeded:
                 raise Refused(
-                    f"rows of {policy.name!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
+                    f"rows of {source!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
                     "nothing was charged"
                 ) from None
         return entry[1]
 
-    def _ids(self) -> NDArray[np.int64] | Fingerprints:
-        """How the ledger knows the rows: by their ids, or by their content."""
-        if self.scan.row_id is not None:
-            return self.scan.row_id
-        assert self.scan.content is not None
-        return count_copies(self.ledger.key, self.scan.content)
-
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
         assert scale is not None
-        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.task.noises[0]})
+        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.noise})
         job = Job(self._rows, Settings(), self.scan, groups, scale)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]
 
@@ -295,6 +371,11 @@ class _refusing:  # noqa: N801 (used as a statement)
             raise Refused(str(error)) from None
 
 
+def _expect_keys(message: dict[str, Any], keys: tuple[str, ...]) -> None:
+    checks.only_keys("a request", message, keys)
+    checks.needed_keys("a request", message, keys)
+
+
 def _release(message: dict[str, Any]) -> str:
     """Name of a release: the job's and the segment's number."""
     return f"{checks.text('job', message.get('job'))}/{checks.whole('number', message.get('number'), least=0)}"
@@ -306,20 +387,3 @@ def _hold(lock: Any, policy: Policy) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
-
-
-def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
-    """The site's rows, refused where they are not what its policy says: for its operator only."""
-
-    def hash_piece(piece: Piece) -> NDArray[np.int64]:
-        return hash_rows(key, piece.X, policy.features)
-
-    hasher = hash_piece if policy.private and policy.id is None else None
-    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
-    if scan.sparse and policy.private:
-        raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
-    if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":
-        raise ValueError(f"{policy.id} of {policy.data} must be whole numbers, got {scan.row_id.dtype}")
-    if scan.row_id is not None and len(np.unique(scan.row_id)) < scan.rows:
-        raise ValueError(f"{policy.id} of {policy.data} must be distinct, got the same id more than once")
-    return scan

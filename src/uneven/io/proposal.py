@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -113,12 +114,22 @@ def start(
         columns="" if plain else _columns_text(columns, entries),
         delimiter=delimiter,
         note=NOTE,
+        **_public_classes(entries, chosen),
     )
     proposed = all(entry.hidden for entry in entries)
     if not proposed:
         read_sources(path)
     headless = tuple(str(table.path) for table in tables if isinstance(table.reader, CsvFile) and table.reader.numbered)
     return Start(chosen, reason, left_out, tuple(entry.name for entry in entries), headless, proposed)
+
+
+def _public_classes(entries: Sequence[SourceEntry], label: str | None) -> dict[str, Any]:
+    """Classes that are words, as sources without privacy have them; they must be stated where others are private."""
+    public = [entry.table for entry in entries if not entry.hidden and entry.table is not None]
+    if label is None or not public or not _any_hidden(entries) or _is_numeric(public[0], label):
+        return {}
+    found = {text for table in public for cells in table.cells([label]) for text in as_text(cells[label])}
+    return {"classes": sorted(found)} if 2 <= len(found) <= CLASSES else {}
 
 
 def _left_out(tables: Sequence[Table], used: Sequence[str | None]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.planner.segments import compute_step_sizes
-from uneven.planner.text import number, shorten
+from uneven.planner.text import counted, number, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def draw_steps(axes: Axes, plan: Plan) -> None:
         style, name = line_style(place[segment.sources[0]], len(t)), label_source(segment.sources[0])
         if len(segment.sources) > 1:
             style, name = {**style, "color": MIXED, "ls": "-"}, "all sources together"
-        axes.plot(t, eta[t - 1 - start], label=f"{segment.rows:,} rows of {name}", **style)
+        axes.plot(t, eta[t - 1 - start], label=f"{counted(segment.rows)} of {name}", **style)
         start += segment.steps
     axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02 + 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from uneven.planner.promises import describe_promises
@@ -14,7 +16,10 @@ from uneven.schedules import LATE_AVERAGE
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
-WIDTH = 100
+WIDTH, LEAST_WIDTH = 100, 40
+GAP, NARROWEST = 2, 10
+"""Spaces between columns of a table, and the least width of one of text."""
+
 FRESH = "w* is the optimum for the distribution that all rows come from: the promise is for fresh rows, each used once."
 COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
 
@@ -23,12 +28,26 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
-    return "\n\n".join([_headline(plan), sources, to_do, guaranteed, _describe_others(plan, others)])
+    return "\n\n".join([wrap([_headline(plan)]), sources, to_do, guaranteed, _describe_others(plan, others)])
 
 
 def wrap(lines: Sequence[str]) -> str:
     """Lines broken to the width of a terminal, each with a hanging indent."""
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
+    return "\n".join(textwrap.fill(line, screen_width(), subsequent_indent="  ") for line in lines)
+
+
+def screen_width() -> int:
+    """Columns of the terminal, at most `WIDTH`; that many where there is no terminal and COLUMNS does not say."""
+    return max(LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def counted(number: int, word: str = "row") -> str:
+    """A number of things, as people write it.
+
+    >>> counted(1), counted(2060), counted(0, "step")
+    ('1 row', '2,060 rows', '0 steps')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _headline(plan: Plan) -> str:
@@ -164,11 +183,10 @@ def _describe_excess(problem: Problem, bound: float) -> str:
     """Bound on f(w) - f*, if it is below that of weights of zero: ℓ(0) - inf ℓ, log 2 for logistic.
 
     >>> _describe_excess(Problem(25, 1e-3, 50), 0.7)
-    'For f(w) - f* that is no promise: weights of zero, which predict nothing, have at most 0.6931.'
+    'This bound does not guarantee a useful model: all-zero weights meet it too.'
     """
-    nothing = problem.loss_function.value_at_zero - problem.loss_function.infimum
-    if bound >= nothing:
-        return f"For f(w) - f* that is no promise: weights of zero, which predict nothing, have at most {nothing:.4g}."
+    if bound >= problem.loss_function.value_at_zero - problem.loss_function.infimum:
+        return "This bound does not guarantee a useful model: all-zero weights meet it too."
     return f"So the mean of f(w) - f* is at most {number(bound)}."
 
 
@@ -214,20 +232,45 @@ def shorten(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Rows in aligned columns, the first as a header.
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
+    """Rows in aligned columns, the first as a header; wide columns of text are broken to fit `width`, the screen's.
 
     >>> print(table([("name", "rows"), ("clinic", "6")], right=(1,)))
     name    rows
     ------------
     clinic     6
+    >>> print(table([("name", "noise"), ("clinic", "labels private, features not")], width=30))
+    name    noise
+    ------------------------------
+    clinic  labels private,
+            features not
     """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]])
+    widths = _fit_widths(rows, right, screen_width() if width is None else width)
+    lines = []
+    for row in rows:
+        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
+        lines.append([_align(parts, widths, right) for parts in zip_longest(*cells, fillvalue="")])
+    rule = "-" * (sum(widths) + GAP * (len(widths) - 1))
+    return "\n".join([*lines[0], rule, *(line for broken in lines[1:] for line in broken)])
+
+
+def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    pairs = enumerate(zip(parts, widths, strict=True))
+    return "  ".join(cell.rjust(size) if i in right else cell.ljust(size) for i, (cell, size) in pairs).rstrip()
+
+
+def _fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
+    """Width of each column: that of its longest cell, less in the widest where all together are too wide.
+
+    Headers of numbers are broken first, between words; then text.
+    """
+    longest = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    words = [max((len(word) for word in row[i].split()), default=0) for i in range(len(rows[0])) for row in [rows[0]]]
+    numbers = [max((len(row[i]) for row in rows[1:]), default=0) for i in range(len(rows[0]))]
+    least = [max(words[i], numbers[i]) if i in right else min(longest[i], NARROWEST) for i in range(len(longest))]
+    while sum(longest) + GAP * (len(longest) - 1) > width:
+        widest = max(range(len(longest)), key=lambda i: (longest[i] > least[i], i in right, longest[i]))
+        if longest[widest] <= least[widest]:
+            break
+        longest[widest] -= 1
+    return longest

@@ -1,9 +1,11 @@
 """An HTML report of a plan, a fit or the demo: one file that needs nothing else.
 
 pages      `plan_report`, `fit_report`, `demo_report`, `crowd_report`
+tiles      five questions and their answers, at the top
 sections   one function per section
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
+downloads  the numbers as CSV and JSON inside the page
 markup     escaped text, tables, figures
 statement  the privacy statement of a fit, in Markdown
 style      how it looks: light, dark, on paper

@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 SHAPES = {"wide": (720, 300), "narrow": (360, 260)}
 LEFT, RIGHT, TOP, BOTTOM = 72, 14, 12, 42
 LINE_HEIGHT = 30
+DOT_HEIGHT = 22
+MOST_TOLD = 4
+"""Most rows whose figures are told below a picture too; with more that is a wall of text."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,15 @@ def bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds:
             parts.append(f'<text x="0" y="{top}">{esc(shorten(name, width // 9))}</text>')
             for i, share in enumerate(shares):
                 length = max(share * (width - 60), 1.0)
-                parts.append(f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}/>')
+                parts.append(
+                    f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}>'
+                    f"<title>{esc(f'{name}: {percent(share)} {kinds[i]}')}</title></rect>"
+                )
                 parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{percent(share)}</text>')
         return "".join(parts)
 
     swatches = legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
-    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6)
+    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=len(rows) <= MOST_TOLD)
 
 
 def percent(share: float) -> str:
@@ -164,11 +170,71 @@ def intervals(
             if small is not None:
                 parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
                 hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'
-                parts.append(f'<circle cx="{at(small)}" cy="{y}" {hollow}/>')
-            parts.append(f'<circle cx="{at(large)}" cy="{y}" r="6" {_fill(colour)}/>')
+                parts.append(f'<circle cx="{at(small)}" cy="{y}" {hollow}>{_hover(name, small)}</circle>')
+            parts.append(f'<circle cx="{at(large)}" cy="{y}" r="6" {_fill(colour)}>{_hover(name, large)}</circle>')
         return "".join(parts)
 
     return _figure(title, told, draw, "", height=len(rows) * LINE_HEIGHT + BOTTOM + 6)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value with the ends of its interval, and what it is of."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    colour: int = 0
+
+
+def dots(
+    title: str,
+    told: str,
+    groups: Sequence[tuple[str, Sequence[Dot]]],
+    axis: Axis,
+    references: Sequence[tuple[str, float]] = (),
+) -> str:
+    """Dots with error bars on a common axis, in groups with a heading; references are labelled lines across all."""
+
+    def draw(width: int, height: int) -> str:
+        left = min(230, width // 2 - 20)
+        room = width - left - RIGHT - 10
+
+        def at(value: float) -> str:
+            return f"{left + room * float(np.clip(axis.place(value), 0, 1)):.1f}"
+
+        parts, y = [_grid(axis, at, height)], 18
+        for name, value in references:
+            parts.append(
+                f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}"><title>{esc(name)}</title></path>'
+            )
+        for group, members in groups:
+            parts.append(f'<text x="0" y="{y + 4}" style="font-weight:600">{esc(shorten(group, left // 7))}</text>')
+            for dot in members:
+                y += DOT_HEIGHT
+                parts.append(_draw_dot(dot, at, y, left))
+            y += LINE_HEIGHT
+        return "".join(parts)
+
+    rows = sum(len(members) * DOT_HEIGHT + LINE_HEIGHT for _, members in groups)
+    lined = [f"{name} {tick_text(round(value, 3))}" for name, value in references]
+    caption = f"{told} Dotted lines: {', '.join(lined)}." if lined else told
+    return _figure(title, caption, draw, "", height=rows + BOTTOM)
+
+
+def _draw_dot(dot: Dot, at: Callable[[float], str], y: int, left: int) -> str:
+    """A dot, its error bar and its name; the figures are shown on hover."""
+    hover = esc(f"{dot.name}: {dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})")
+    return (
+        f'<g><title>{hover}</title><text x="8" y="{y + 4}">{esc(shorten(dot.name, left // 7 - 1))}</text>'
+        f'<path class="line" {_stroke(dot.colour, solid=True)} d="M{at(dot.low)} {y}H{at(dot.high)}"/>'
+        f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/></g>'
+    )
+
+
+def _hover(name: str, value: float) -> str:
+    return f"<title>{esc(name)}: {value:.4g}</title>"
 
 
 def _grid(axis: Axis, at: Callable[[float], str], height: int) -> str:
@@ -210,7 +276,14 @@ def _axes(width: int, height: int, x: Axis, y: Axis) -> str:
     return "".join(parts)
 
 
-def _figure(title: str, told: str, draw: Callable[[int, int], str], below: str, height: int | None = None) -> str:
+def _figure(
+    title: str,
+    told: str,
+    draw: Callable[[int, int], str],
+    below: str,
+    height: int | None = None,
+    captioned: bool = True,
+) -> str:
     """Both shapes of a picture, with words for those who do not see it."""
     shapes = []
     for kind, (w, usual) in SHAPES.items():
@@ -220,7 +293,8 @@ def _figure(title: str, told: str, draw: Callable[[int, int], str], below: str, 
             f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="img" aria-labelledby="{name}-title {name}-told">'
             f'<title id="{name}-title">{esc(title)}</title><desc id="{name}-told">{esc(told)}</desc>{draw(w, h)}</svg>'
         )
-    return f"<figure>{''.join(shapes)}{below}<figcaption>{esc(told)}</figcaption></figure>"
+    caption = f"<figcaption>{esc(told)}</figcaption>" if captioned else ""
+    return f"<figure>{''.join(shapes)}{below}{caption}</figure>"
 
 
 def legend(series: Sequence[Series], solid: bool = False) -> str:

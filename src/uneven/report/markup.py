@@ -72,6 +72,12 @@ def section(heading: str, *parts: str) -> str:
     return f"<section><h2>{esc(heading)}</h2>{''.join(parts)}</section>"
 
 
+def folded(summary: str, sections: Iterable[str]) -> str:
+    """Sections that a reader opens; empty without any."""
+    inside = "\n".join(filter(None, sections))
+    return f"<details><summary>{esc(summary)}</summary>{inside}</details>" if inside else ""
+
+
 def page(title: str, lead: str, sections: Iterable[str], foot: str) -> str:
     """Whole file: nothing in it refers to anything outside."""
     return (

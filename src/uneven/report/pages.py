@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from uneven.crowd.text import summarise, tabulate
 from uneven.planner import Plan
-from uneven.planner.text import FRESH, number
-from uneven.report import markup, sections
+from uneven.planner.text import FRESH, counted, number
+from uneven.report import downloads, markup, sections
+from uneven.report.downloads import Records
+from uneven.report.statement import list_spending
+from uneven.report.tiles import Cost, describe_interval, tiles
 from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 
 if TYPE_CHECKING:
     from uneven.crowd import Crowd
-    from uneven.experiments import Demo
-    from uneven.training.files import FileFit
+    from uneven.experiments import Demo, Entry
+    from uneven.training.files import FileFit, Measure
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
@@ -58,11 +62,22 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     (False, True)
     """
     said = [f"{note[0].upper()}{note[1:]}."] if note else []
-    privacy = sections.privacy_planned(plan)
-    return _write_page("A plan for data of uneven quality", plan, "", "", privacy, said, command, settings)
+    costs = {s.name: s.noise.epsilon_per_row for s in plan.sources if s.noise.epsilon_per_row and s.name in plan.order}
+    parts = Parts(
+        Cost({name: epsilon for name, epsilon in costs.items() if epsilon}, planned=True),
+        privacy=sections.privacy_planned(plan),
+        caveats=said,
+    )
+    return _write_page("A plan for data of uneven quality", plan, parts, command, settings)
 
 
-def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
+def fit_report(
+    trained: FileFit,
+    command: str,
+    settings: str = "",
+    before: Mapping[str, float] | None = None,
+    budget: float | None = None,
+) -> str:
     """Report of a fit, as one HTML file; it tells nothing about private rows beyond what was released.
 
     Parameters
@@ -71,19 +86,50 @@ def fit_report(trained: FileFit, command: str, settings: str = "") -> str:
         What `uneven.training.files.train_files` returned.
     command, settings : str
         See `plan_report`.
+    before : dict or None
+        The most ε that a row of each source had spent before the run, by `uneven.report.statement.spent_in`.
+    budget : float or None
+        The most that a row is allowed to have spent.
+
+    Returns
+    -------
+    str
     """
     plan, scale = trained.plan, trained.scale
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
-    scaled = f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."
-    measured = sections.measures(trained.measures) + sections.learning(trained)
-    path = "" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed)
-    privacy = sections.privacy(trained.model.privacy_spent, trained.simulated)
-    said = [scaled]
+    said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
     if any(one.which.startswith("rows learned from") for one in trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
-    title, head = "A classifier from data of uneven quality", sections.simulated(trained.model.simulated)
+    private = [one for one in list_spending(trained, before or {}) if one.noise.private]
+    cost = Cost(
+        {one.name: one.after for one in private},
+        {one.name: one.before for one in private},
+        budget,
+        simulated=trained.simulated,
+    )
+    parts = Parts(
+        cost,
+        head=sections.simulated(trained.model.simulated),
+        measured=list(map(_tell_measure, trained.measures)),
+        shown=sections.measures(trained.measures) + sections.learning(trained),
+        path="" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed),
+        privacy=sections.privacy(trained.model.privacy_spent, trained.simulated),
+        caveats=said,
+        tables={"measures": [_record_measure(one) for one in trained.measures]} if trained.measures else {},
+    )
     again = describe_repeat(_costs(trained, "--ledger" in command), command)
-    return _write_page(title, plan, measured, path, privacy, said, again, settings, head)
+    return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
+
+
+def _tell_measure(one: Measure) -> str:
+    """Accuracy of the model and of what else could have been done, in a sentence."""
+    others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
+    accuracy = describe_interval(one.compared.scores.accuracy)
+    return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}."
+
+
+def _record_measure(one: Measure) -> dict[str, object]:
+    return {key: getattr(one, key) for key in ("which", "rows", "accuracy", "objective")}
 
 
 def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
@@ -115,10 +161,32 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         f"A simulation: {demo.runs} runs with noise from a seed, measured on rows that a real run would not look at. "
         "The ± is one standard error over the runs."
     )
-    privacy = sections.privacy({s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}, simulated=True)
-    measured, path = sections.comparison(demo) + sections.public_rows(demo), sections.demo_paths(demo)
-    title = "Two sites, two privacy rules: the demo of uneven"
-    return _write_page(title, plan, measured, path, privacy, [simulated], command, settings)
+    costs = {s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}
+    ours = [float(one.accuracy.mean()) for one in demo.entries if one.strategy in (plan.strategy, "clean-only")]
+    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
+    parts = Parts(
+        Cost(costs, simulated=True),
+        measured=[
+            f"Measured accuracy: {ours[0]:.1%} with all sources ({plan.strategy}), {ours[1]:.1%} with {cleanest!r} "
+            f"alone (clean-only), {demo.optimum[0]:.1%} without noise, {demo.majority[0]:.1%} by the majority class."
+        ],
+        chart=sections.accuracies(demo),
+        shown=sections.public_rows(demo),
+        path=sections.comparison(demo) + sections.demo_paths(demo),
+        privacy=sections.privacy(costs, simulated=True),
+        caveats=[simulated],
+        tables={"strategies": [_record_entry(one) for one in demo.entries]},
+    )
+    return _write_page("Two sites, two privacy rules: the demo of uneven", plan, parts, command, settings)
+
+
+def _record_entry(entry: Entry) -> dict[str, object]:
+    from uneven.experiments.results import estimate_mean
+
+    record: dict[str, object] = {"strategy": entry.strategy, "mechanism": entry.mechanism}
+    for what, values in (("accuracy", entry.accuracy), ("objective", entry.objective)):
+        record[what], record[f"{what}_standard_error"] = map(float, estimate_mean(values))
+    return record
 
 
 def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> str:
@@ -137,6 +205,11 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
     -------
     str
     """
+    from uneven.crowd.text import (  # now only: the room needs a compiler, and a plan's report does not
+        summarise,
+        tabulate,
+    )
+
     head, rows = tabulate(crowd)
     said = summarise(crowd)
     if accuracy is not None:
@@ -150,35 +223,47 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
     return markup.page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
 
 
-def _write_page(
-    title: str,
-    plan: Plan,
-    measured: str,
-    path: str,
-    privacy: str,
-    said: list[str],
-    command: str,
-    settings: str,
-    head: str = "",
-) -> str:
-    """What all reports have, with what was measured, the path and the privacy where they belong."""
+@dataclass(frozen=True)
+class Parts:
+    """What reports differ in: the cost, sentences on what was measured, a chart, and sections as markup."""
+
+    cost: Cost
+    privacy: str
+    caveats: list[str]
+    measured: Sequence[str] = ()
+    head: str = ""
+    chart: str = ""
+    shown: str = ""
+    path: str = ""
+    tables: Mapping[str, Records] = field(default_factory=dict)
+
+
+def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: str) -> str:
+    """Five answers, one chart, a table of the sources, what was measured; the theory is folded away."""
     stepped = not plan.converged
     late = plan.answer_bound if plan.average == "late" and stepped else None
     average = [] if late is None else [FRESH, LATE.format(number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
-    parts = [
-        head,
-        sections.answer(plan),
-        measured,
+    chart = parts.chart or sections.expected_accuracy(plan)
+    theory = [
         sections.verdicts(plan),
-        sections.sources(plan),
         sections.the_plan(plan),
         sections.step_sizes(plan),
-        path,
-        sections.contributed(plan),
+        parts.path,
+        sections.contributed(plan) if chart else "",
         sections.exchange(plan),
-        privacy,
-        sections.caveats([*proved, *said, *([UNIT_BALL] if stepped else []), DESCRIBED]),
+    ]
+    tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
+    told = [
+        parts.head,
+        tiles(plan, parts.cost, parts.measured),
+        chart or sections.contributed(plan),
+        sections.sources(plan),
+        parts.shown,
+        parts.privacy,
+        sections.caveats([*proved, *parts.caveats, *([UNIT_BALL] if stepped else []), DESCRIBED]),
+        markup.folded("Theory: step sizes, bounds, every strategy", theory),
+        downloads.section(plan, tables, command),
         sections.repeat(command, settings),
     ]
-    return markup.page(title, QUESTION, filter(None, parts), FOOT)
+    return markup.page(title, QUESTION, filter(None, told), FOOT)

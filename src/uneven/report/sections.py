@@ -12,6 +12,7 @@ from uneven import __version__
 from uneven.planner import Plan
 from uneven.planner.picture import thin_steps
 from uneven.planner.text import (
+    counted,
     describe_clip,
     describe_privacy,
     describe_sizes,
@@ -21,7 +22,8 @@ from uneven.planner.text import (
     shorten,
 )
 from uneven.report import charts, markup, words
-from uneven.report.charts import Axis, Series, axis_for
+from uneven.report.charts import Axis, Dot, Series, axis_for
+from uneven.report.tiles import describe_interval
 
 if TYPE_CHECKING:
     from uneven.engine import Path
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
 
 MIXED = 7
 """Colour of several sources together."""
-
-
-def answer(plan: Plan) -> str:
-    """The plan in short, with its reasons."""
-    return markup.section("The answer in short", markup.card(markup.bullets(words.explain(plan))))
 
 
 def sources(plan: Plan) -> str:
@@ -65,7 +62,7 @@ def verdicts(plan: Plan) -> str:
             one.word,
             number(one.excess),
             number(one.excess_without),
-            *map(_interval, (one.accuracy, one.accuracy_without)),
+            *map(describe_interval, (one.accuracy, one.accuracy_without)),
         )
         for name, one in plan.verdicts.items()
     ]
@@ -87,9 +84,20 @@ def verdicts(plan: Plan) -> str:
     )
 
 
-def _interval(shares: tuple[float, float, float]) -> str:
-    value, low, high = (f"{100 * share:.1f}" for share in shares)
-    return f"{value}% ({low} to {high})"
+def expected_accuracy(plan: Plan) -> str:
+    """Expected accuracy with and without each private source; empty without verdicts."""
+    if not plan.verdicts:
+        return ""
+    groups = [
+        (name, [Dot("with it", *one.accuracy, 0), Dot("without it", *one.accuracy_without, 7)])
+        for name, one in plan.verdicts.items()
+    ]
+    every = [share for one in plan.verdicts.values() for share in (*one.accuracy, *one.accuracy_without)]
+    axis = axis_for("expected accuracy", every)
+    return markup.section(
+        "What each private source adds",
+        charts.dots("Expected accuracy with and without each private source", "Bars: 95% intervals.", groups, axis),
+    )
 
 
 def learning(trained: FileFit) -> str:
@@ -156,7 +164,7 @@ def _others(plan: Plan) -> list[str]:
     rows = [(name, evaluated[name], max(other.bound, evaluated[name] or 0.0)) for name, other in others.items()]
     start = plan.problem.ball**2
     every = [value for _, small, large in rows for value in (small, large) if value]
-    axis = axis_for("bound (smaller is better)", [*every, start], log=True)
+    axis = axis_for("bound, log scale (smaller is better)", [*every, start], log=True)
     told = (
         "Filled: the bound as the theorem states it. Hollow: the same inequality evaluated step by step, the figure to "
         "compare strategies by. Dotted: what is known before the first step."
@@ -189,10 +197,10 @@ def step_sizes(plan: Plan) -> str:
         t = thin_steps(begin + 1, begin + segment.steps)
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
-        series.append(Series(f"{segment.rows:,} rows of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
+        series.append(Series(f"{counted(segment.rows)} of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
-    x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size (log)", sizes, log=True)
+    x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size, log scale", sizes, log=True)
     mean = "" if plan.anchored is None else " Each coordinate has its own step size: these are the means over them."
     jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True))
     return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.{mean}", series, x, y))
@@ -256,6 +264,25 @@ def path(plan: Plan, recorded: Path, which: str) -> str:
     return markup.section("The path", charts.lines(f"{label} over the run".capitalize(), told, series, x, y))
 
 
+def accuracies(demo: Demo) -> str:
+    """Test accuracy of every strategy, grouped by mechanism, between the majority class and no noise at all."""
+    from uneven.experiments.results import estimate_mean  # a plan's report need not wait for the engine
+
+    groups: dict[str, list[Dot]] = {}
+    for one in demo.entries:
+        mean, error = map(float, estimate_mean(one.accuracy))
+        ours = one is demo.entries[0]
+        name = f"{one.strategy} (default)" if ours else one.strategy
+        dot = Dot(name, mean, mean - 2 * error, mean + 2 * error, 0 if ours else 7)
+        groups.setdefault(f"mechanism {one.mechanism}", []).append(dot)
+    lines = [("majority class", demo.majority[0]), ("no noise", demo.optimum[0])]
+    every = [end for dots in groups.values() for dot in dots for end in (dot.low, dot.high)]
+    axis = axis_for("test accuracy", [*every, *(value for _, value in lines)])
+    told = f"Mean of {demo.runs} simulated runs; bars are two standard errors either way."
+    chart = charts.dots("Test accuracy of every strategy", told, list(groups.items()), axis, lines)
+    return markup.section("Every strategy, measured", chart)
+
+
 def comparison(demo: Demo) -> str:
     """Every strategy with each mechanism, measured; and what no noise at all would reach."""
     from uneven.experiments import format_mean  # a plan's report need not wait for the engine
@@ -275,7 +302,7 @@ def comparison(demo: Demo) -> str:
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(
-        "Every strategy, measured", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
+        "Every strategy in figures", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
     )
 
 
@@ -301,7 +328,7 @@ def demo_paths(demo: Demo) -> str:
     ends = "; ".join(f"{one.name} ends at {np.asarray(one.y)[-1]:.3g}" for one in series)
     told = f"One run each, objective on a fifth of the rows: {ends}. Dotted: {demo.optimum[1]:.3g}, the minimum."
     x = axis_for("step", np.concatenate([np.asarray(one.x) for one in series]))
-    y = axis_for("objective (log)", [*values, demo.optimum[1]], log=True)
+    y = axis_for("objective, log scale", [*values, demo.optimum[1]], log=True)
     return markup.section("The path", charts.lines("Objective over the run", told, series, x, y, demo.optimum[1]))
 
 
@@ -317,7 +344,23 @@ def measures(found: Sequence[Measure]) -> str:
         for one in found
     ]
     header = ["on", "rows", "accuracy", "objective"]
-    return markup.section("How well it does", markup.table("Accuracy and objective", header, cells, {1, 2, 3}))
+    figures = markup.table("Accuracy and objective", header, cells, {1, 2, 3})
+    return markup.section("How well it does", figures, *map(_compare, found))
+
+
+def _compare(measure: Measure) -> str:
+    """The model beside what else could have been done, on the same rows."""
+    cells = [
+        (
+            one.name,
+            *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
+        )
+        for one in (measure.compared.scores, *measure.compared.others)
+        for shown in [(one.accuracy, one.auc, one.log_loss)]
+    ]
+    header = ["classifier", "accuracy", "AUC", "log-loss"]
+    table = markup.table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
+    return table + (markup.bullets(measure.compared.words) if measure.compared.words else "")
 
 
 def simulated(was: bool) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from uneven import __version__
 from uneven.ledger import Ledger
@@ -49,6 +49,27 @@ def digest_of(ledger: Ledger) -> str:
     return ledger.digest()
 
 
+class Spending(NamedTuple):
+    """A source of a fit, and the most ε that one of its rows had spent before the run and has after it."""
+
+    name: str
+    rows: int
+    noise: Noise
+    before: float
+    after: float
+
+
+def list_spending(trained: FileFit, before: Mapping[str, float]) -> list[Spending]:
+    """What a fit spent, source by source; `before` is by `spent_in`."""
+    groups, noises = trained.trained.groups, {s.name: s.noise for s in trained.plan.sources}
+    spent, found = trained.model.privacy_spent, []
+    for name, count, known_as in zip(groups.names, groups.counts.tolist(), groups.charged_to, strict=True):
+        earlier = before.get(known_as, 0.0)
+        noise = noises.get(name, groups.noises[name])
+        found.append(Spending(name, count, noise, earlier, spent.get(name, earlier)))
+    return found
+
+
 def write_statement(
     trained: FileFit, model: Path, before: Mapping[str, float], ledger: Ledger | None, budget: float | None = None
 ) -> str:
@@ -69,16 +90,14 @@ def write_statement(
     -------
     str
     """
-    groups, noises = trained.trained.groups, {s.name: s.noise for s in trained.plan.sources}
-    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    spent = trained.model.privacy_spent
     table = ["| source | rows | protection | mechanism | ε before | ε after |", "|---|---|---|---|---|---|"]
-    for (name, count), known_as in zip(rows.items(), groups.charged_to, strict=True):
-        noise, earlier = noises.get(name, groups.noises[name]), before.get(known_as, 0.0)
-        epsilons = (f"{earlier:g}", f"{spent.get(name, earlier):g}") if noise.private else ("", "")
-        table.append(f"| {name} | {count:,} | {_protection(noise)} | {_mechanism(noise)} | {' | '.join(epsilons)} |")
+    spending = list_spending(trained, before)
+    for one in spending:
+        epsilons = (f"{one.before:g}", f"{one.after:g}") if one.noise.private else ("", "")
+        cells = (one.name, f"{one.rows:,}", _protection(one.noise), _mechanism(one.noise), *epsilons)
+        table.append(f"| {' | '.join(cells)} |")
     used = ", ".join(trained.plan.order)
-    unused = [name for name in rows if name not in trained.plan.order]
+    unused = [one.name for one in spending if one.name not in trained.plan.order]
     promised = [*describe_privacy(trained.plan), *name_trusted(trained.plan)]
     lines = [
         "# Privacy statement",

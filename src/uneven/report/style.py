@@ -6,12 +6,14 @@ CSS = """
   --paper: #ffffff; --ink: #1c2128; --muted: #57606a; --rule: #d0d7de; --card: #f6f8fa; --link: #0a5a9c;
   --s0: #0068a6; --s1: #b05500; --s2: #00785a; --s3: #9c3f78;
   --s4: #5b5bd6; --s5: #b3261e; --s6: #6b6100; --s7: #444c56;
+  --s8: #00747f; --s9: #8a3ffc; --s10: #7a4a2b; --s11: #c2185b;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14181d; --ink: #e6e9ed; --muted: #a5aeb9; --rule: #39424d; --card: #1d232a; --link: #7cc0ff;
     --s0: #5ab4f0; --s1: #f2a93b; --s2: #3cc79a; --s3: #e892c2;
     --s4: #a9a9ff; --s5: #ff8f85; --s6: #d8cb5a; --s7: #c2cad3;
+    --s8: #4dd0d8; --s9: #c9a0ff; --s10: #d9a679; --s11: #ff80ab;
   }
 }
 * { box-sizing: border-box; }
@@ -19,7 +21,7 @@ body {
   margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
 }
-main { max-width: 46rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
+main { max-width: 52rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.4rem 0 .6rem; }
 h2 { padding-top: .8rem; border-top: 1px solid var(--rule); }
@@ -35,6 +37,14 @@ td:not(.number) { min-width: 4.9rem; }
 .muted, caption, figcaption { color: var(--muted); font-size: .9rem; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; }
 .card { padding: .6rem 1rem; margin: 1rem 0; }
+.tiles { display: grid; grid-template-columns: 1fr 1fr; gap: .8rem; margin: 1rem 0; }
+.tile { margin: 0; min-width: 0; }
+.tile h3 { margin: .2rem 0; color: var(--muted); font-size: .95rem; }
+.tile .answer { font-size: 1.25rem; font-weight: 600; line-height: 1.3; margin: .2rem 0 .4rem; }
+.tile p { font-size: .92rem; }
+.wide-tile { grid-column: 1 / -1; }
+details { margin-top: 2rem; border: 1px solid var(--rule); border-radius: .5rem; padding: 0 1rem; }
+summary { cursor: pointer; font-weight: 600; padding: .8rem 0; }
 .warning { border-left: .35rem solid var(--s5); }
 .scroll { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
@@ -64,6 +74,8 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
 @media (max-width: 34rem) {
   main { padding-top: 1rem; }
   h1 { font-size: 1.4rem; }
+  .tiles { grid-template-columns: 1fr; }
+  details { border-width: 1px 0; border-radius: 0; padding: 0; }
   svg.wide { display: none; }
   svg.narrow { display: block; }
 }
@@ -73,12 +85,13 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }
   pre { white-space: pre-wrap; }
+  details::details-content { content-visibility: visible; block-size: auto; }
   h2, h3 { break-after: avoid; }
   figure, tr, .card { break-inside: avoid; }
 }
 """
 
-SERIES = 8
+SERIES = 12
 """How many colours there are."""
 
 DASHES = ("none", "7 4", "2 3", "9 3 2 3")

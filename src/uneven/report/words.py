@@ -15,6 +15,11 @@ QUESTION = (
     "In what order should this data be used, how far should each step go, is the noisy data worth using at all, and "
     "what is it worth?"
 )
+EACH_COORDINATE = (
+    "each coordinate has its own step size: long where the rows without privacy leave the weights uncertain, short "
+    "where they are known."
+)
+SIMULATION = "This was a simulation: with a seed the noise can be repeated, so it protects nobody."
 
 
 def explain(plan: Plan) -> list[str]:
@@ -49,12 +54,7 @@ def _explain_converged(plan: Plan) -> list[str]:
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""
     first += f" Leave out {_join(list(map(repr, unused)))}." if unused else ""
-    far = (
-        "each coordinate has its own step size: long where the rows without privacy leave the weights uncertain, short "
-        "where they are known."
-        if was_stepped(plan)
-        else "there are no step sizes to choose."
-    )
+    far = EACH_COORDINATE if was_stepped(plan) else "there are no step sizes to choose."
     verdicts = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
     return [
         f"What first: {first}",
@@ -71,30 +71,45 @@ def _explain_order(plan: Plan) -> str:
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     if unused:
         return f"use {named} alone, and leave out {_join(list(map(repr, unused)))}."
-    if len(plan.order) == 1:
-        return f"use {named}. There is nothing else."
+    return f"use {named}. {give_order_reason(plan)}".rstrip()
+
+
+def give_order_reason(plan: Plan) -> str:
+    """Why the sources come in this order."""
+    if plan.converged:
+        then = " Private sources come after them, each row once." if was_stepped(plan) else ""
+        return f"Rows without privacy are learned to convergence: they may be read again.{then}"
+    if len(plan.sources) == 1:
+        return "There is nothing else."
     worth = [plan.exchange[name] for name in plan.order]
     if worth == sorted(worth) and worth[0] < worth[-1]:
         return (
-            f"use {named}. The last steps decide where the weights end up, so the cleanest rows come last: what noisy "
-            "rows leave behind fades with the steps that follow."
+            "The last steps decide where the weights end up, so the cleanest rows come last: what noisy rows leave "
+            "behind fades with the steps that follow."
         )
     if worth == sorted(worth, reverse=True) and worth[0] > worth[-1]:
-        return f"use {named}: the cleanest first, as this strategy asks."
-    return f"use {named}."
+        return "The cleanest come first, as this strategy asks."
+    return ""
 
 
 def _explain_steps(plan: Plan) -> str:
     said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in find_spans(plan, quoted=True))
+    return f"{said}. {give_step_reason(plan)}"
+
+
+def give_step_reason(plan: Plan) -> str:
+    """What decides how long a step is."""
+    if plan.anchored is not None:
+        return EACH_COORDINATE[0].upper() + EACH_COORDINATE[1:]
     schedule = plan.segments[0].schedule
     if isinstance(schedule, Rate):
         rates = plan.rates or {}
-        return f"{said}. The t-th step is c/t long, with c = {_join([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
+        return f"The t-th step is c/t long, with c = {_join([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
     if isinstance(schedule, Averaged):
-        return f"{said}. A step is as long as its rows can be trusted, and the answer is the average of all weights."
+        return "A step is as long as its rows can be trusted, and the answer is the average of all weights."
     return (
-        f"{said}. A step is longer the more its rows can be trusted (one over the variance of its gradient), and "
-        "shorter the more has been learned before it."
+        "A step is longer the more its rows can be trusted (one over the variance of its gradient), and shorter the "
+        "more has been learned before it."
     )
 
 
@@ -147,7 +162,7 @@ def describe_privacy(spent: Mapping[str, float], simulated: bool) -> list[str]:
     """What each private row has spent, in words."""
     lines = [f"Each row of {name!r} has spent ε = {_epsilon(epsilon)}." for name, epsilon in spent.items()]
     if spent and simulated:
-        lines.append(SIMULATED)
+        lines.append(SIMULATION)
     return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]
 
 

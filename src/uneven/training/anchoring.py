@@ -14,28 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
-from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
+from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
+from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth, release_energy
-from uneven.engine import (
-    State,
-    Task,
-    checked_chunk,
-    checked_rows,
-    generator,
-    iterate_chunks,
-    measure_gradient,
-)
-from uneven.engine import compiled_advance as advance
+from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth
+from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Exact, FlippedLabels, Noise, other_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
-from uneven.schedules import MatrixClock
 from uneven.settings import Settings
+from uneven.training.adding import PrivateSource, covariance_at
 from uneven.training.convergence import carried_share, intercept_free, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -169,7 +161,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(np.trace(_covariance(coordinates, clock)))
+    distance = float(np.trace(covariance_at(coordinates, clock)))
     public = sum(counts[name] * public_worth(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
@@ -221,104 +213,23 @@ class Added:
 
 def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     """Use the private sources one after the other, each row once."""
-    anchor, found = anchoring.anchor, {}
-    excess = expected_excess(anchoring.possible[0], 0.0)
+    summary, found = summarize(anchoring.anchor, anchoring.possible), {}
+    excess = expected_excess(summary.plain, 0.0)
     state = State(np.zeros(job.problem.n_features))
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
         data = job.data(positive, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
-        size = anchoring.sizes[name]
-        source = _Source(job, name, counts[name], size, share, state, anchoring.possible)
-        anchor, found[name], excess, state = source.add(anchor, data)
+        problem = replace(job.problem, batch_size=anchoring.sizes[name])
+        source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
+        summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
         before += counts[name]
-    return Added(anchor.weights, excess, found, _state_after(state, anchor))
+    return Added(summary.weights, excess, found, state_after(state, summary))
 
 
-def _state_after(state: State, anchor: Anchor) -> State:
+def state_after(state: State, anchor: Summary) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
     clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
     w = anchor.weights
     return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One private source, its batch size, its share of the rows up to it, the run so far and possible coordinates."""
-
-    job: Job
-    name: str
-    rows: int
-    size: int
-    share: float
-    state: State
-    possible: tuple[Coordinates, ...]
-
-    @property
-    def noise(self) -> Noise:
-        return self.job.groups.noises[self.name]
-
-    @property
-    def problem(self) -> Problem:
-        return replace(self.job.problem, batch_size=self.size)
-
-    def add(self, anchor: Anchor, data: Any) -> tuple[Anchor, Disagreement, float, State]:
-        """Measure with the first rows, then step through the rest."""
-        problem, seed = self.problem, self.job.settings.random_state
-        rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
-        first = max(1, int(wanted) // problem.batch_size)
-        rows = checked_rows(self.name, data, problem.n_features)
-        coming = iterate_chunks((self.name,), [rows], problem, order, first)
-        coordinates = self.possible[0].moved(anchor.weights, anchor.covariance)
-        total, measured, state = np.zeros(problem.n_features), 0, replace(self.state, weights=coordinates.start)
-        for chunk in coming:
-            found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
-            total, measured = total + found, measured + len(chunk.y)
-            if measured >= wanted:
-                break
-        gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
-        clock = information_of(self.noise, measured, problem)(coordinates.activity)
-        left = information_of(self.noise, self.rows - measured, problem)
-        coming_clock = left(coordinates.activity)
-        coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
-        if not disagreement.matters:
-            start = coordinates.weights(coordinates.start), _covariance(coordinates, 0.0)
-            coordinates = choose_coordinates([one.moved(*start) for one in self.possible], left)
-        task = self._task(coordinates)
-        state = replace(state, weights=coordinates.start, clock=0.0)
-        for chunk in coming:
-            state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
-        clock = left(coordinates.activity)
-        after = anchor.moved(coordinates.weights(state.weights), _covariance(coordinates, clock))
-        if disagreement.matters:
-            after = _mixed(anchor, after, self.share)
-        return after, disagreement, expected_excess(coordinates, clock), state
-
-    def _task(self, coordinates: Coordinates) -> Task:
-        problem = replace(self.problem, clip=coordinates.clip)
-        energy = release_energy(self.noise, problem, coordinates.activity)
-        moment = replace(self.noise.moment("variance", problem), per_row=energy)
-        clock = MatrixClock(
-            tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
-        )
-        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
-
-
-def _mixed(before: Anchor, after: Anchor, share: float) -> Anchor:
-    """Where sources disagree, each has its own optimum: that of all rows is their mean, by rows, to second order."""
-    kept = 1.0 - share
-    covariance = kept**2 * before.covariance + share**2 * after.covariance
-    return after.moved(kept * before.weights + share * after.weights, covariance)
-
-
-def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
-    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
-    Z = chunk.X @ coordinates.transform.T.astype(chunk.X.dtype)
-    return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
-
-
-def _covariance(coordinates: Coordinates, clock: float) -> Array:
-    T = coordinates.transform
-    return np.asarray(T.T @ error_covariance(coordinates, clock) @ T)

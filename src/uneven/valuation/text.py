@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uneven.planner.text import describe_exchange, describe_problem, name_moments, number, shorten, table, wrap
+from uneven.planner.text import counted, describe_exchange, describe_problem, name_moments, number, shorten, table, wrap
 from uneven.valuation.worths import Worth
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _describe_purchases(found: Valuation) -> list[str]:
     for purchase in found.purchases:
         equal = purchase.price / by_name[purchase.source].exchange
         lines.append(
-            f"Buy {purchase.rows:,} rows of {purchase.source!r} for {money(purchase.cost)}: what one row of "
+            f"Buy {counted(purchase.rows)} of {purchase.source!r} for {money(purchase.cost)}: what one row of "
             f"{cleanest.name!r} is worth costs {money(equal)} there."
         )
     bought = {purchase.source for purchase in found.purchases}
@@ -110,4 +110,4 @@ def _tabulate_next(found: Valuation) -> str:
         rows.append(
             (shorten(worth.name, 24), price, number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
         )
-    return f"The next {found.more:,} rows of each source, on top of all that:\n" + table(rows, right=(1, 2, 3, 4))
+    return f"The next {counted(found.more)} of each source, on top of all that:\n" + table(rows, right=(1, 2, 3, 4))

@@ -1,0 +1,61 @@
+"""What public rows say, without the rows: all that private sources are added to.
+
+The coordinates that private rows may be released in are made of the public rows once. Adding a source moves the start
+and its covariance, and those alone: w and V are placed anew in the same frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.clock import Coordinates
+from uneven.anchor.shape import possible_coordinates
+from uneven.anchor.uncertainty import Anchor
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """An anchor without its rows.
+
+    Attributes
+    ----------
+    weights, covariance : arrays of shape (d,) and (d, d)
+        The answer so far, and of its error.
+    alpha : float
+        L2 strength of the objective.
+    knows_curvature : bool
+        Whether the rows are enough to build on their curvature.
+    frames : tuple of Coordinates
+        Those that private rows may be released in: rows as they are first.
+    """
+
+    weights: Array
+    covariance: Array
+    alpha: float
+    knows_curvature: bool
+    frames: tuple[Coordinates, ...]
+
+    def moved(self, weights: Array, covariance: Array) -> Summary:
+        """The same frames with another start."""
+        return replace(self, weights=weights, covariance=covariance)
+
+    @property
+    def plain(self) -> Coordinates:
+        """Rows as they are, at the start."""
+        return self.frames[0].moved(self.weights, self.covariance)
+
+    @property
+    def possible(self) -> tuple[Coordinates, ...]:
+        """Rows as they are, and a few shapes, at the start."""
+        return tuple(frame.moved(self.weights, self.covariance) for frame in self.frames)
+
+
+def summarize(anchor: Anchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
+    """Summary of an anchor; `frames` are its `possible_coordinates`, where they are known."""
+    frames = possible_coordinates(anchor) if frames is None else frames
+    return Summary(anchor.weights, anchor.covariance, anchor.alpha, anchor.knows_curvature, frames)

@@ -1,0 +1,130 @@
+"""The anchor across sites: what a site without privacy says of its rows, and how private sites add to it.
+
+The site that is the anchor learns to convergence and sends its answer, the answer's covariance, the curvature, and the
+coordinates that private rows may be released in, as numbers of the columns: none of a single row. It also judges what
+each private site would bring, before any of them is asked for a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.anchor.clock import Coordinates
+from uneven.anchor.summary import Summary, summarize
+from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, vector
+from uneven.planner import Source
+from uneven.settings import Settings
+from uneven.training.grouping import group_pieces
+from uneven.training.job import Job
+from uneven.training.labels import positive_classes
+from uneven.training.rows import Rows
+from uneven.training.running import choose_alpha, decide
+from uneven.training.scaling import Scale
+from uneven.training.scan import Scan
+
+Array = NDArray[np.float64]
+
+VECTORS = ("curvature", "clip_shift", "clip_variance", "ridge")
+NUMBERS = ("activity", "clip", "longest_step")
+MOST_FEATURES = 300
+"""Columns up to which an anchor is sent: a message has about 15 matrices of them."""
+
+
+def answer_as_anchor(rows: Rows, scan: Scan, scale: Scale, name: str, settings: Any, sources: Any) -> dict[str, Any]:
+    """What the site's rows say, and what that means for the private sources, which are described."""
+    described = [Source.from_dict(one) for one in sources]
+    counts = {name: scan.rows, **{one.name: one.rows for one in described if one.name != name}}
+    noises = {one.name: one.noise for one in described}
+    groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
+    positives = positive_classes(scan.classes)
+    asked = replace(Settings(**settings), strategy="anchored")
+    job = choose_alpha(Job(rows, asked, scan, groups, scale), positives)
+    decided = decide(job, positives, None)
+    assert decided.anchoring is not None
+    assert decided.plan.anchored is not None
+    return {
+        "alpha": job.alpha,
+        "anchored": decided.plan.anchored.to_dict(),
+        "summary": summary_to_dict(summarize(decided.anchoring.anchor, decided.anchoring.possible)),
+    }
+
+
+def summary_to_dict(summary: Summary) -> dict[str, Any]:
+    """Summary as plain values."""
+    first = summary.frames[0]
+    return {
+        **start_to_dict(summary),
+        "alpha": summary.alpha,
+        "knows_curvature": summary.knows_curvature,
+        "freedom": None if first.freedom is None else first.freedom.tolist(),
+        "frames": [_frame_to_dict(frame) for frame in summary.frames],
+    }
+
+
+def start_to_dict(summary: Summary) -> dict[str, Any]:
+    """The part of a summary that a source moves."""
+    return {"weights": summary.weights.tolist(), "covariance": matrix_to_text(summary.covariance)}
+
+
+def _frame_to_dict(frame: Coordinates) -> dict[str, Any]:
+    values: dict[str, Any] = {key: getattr(frame, key).tolist() for key in VECTORS}
+    values |= {key: getattr(frame, key) for key in NUMBERS}
+    return {**values, "transform": matrix_to_text(frame.transform), "hessian": matrix_to_text(frame.hessian)}
+
+
+def summary_from_dict(values: Any, n_features: int) -> Summary:
+    """Summary that `summary_to_dict` described; refused where a number could make a step wild."""
+    if not isinstance(values, Mapping) or not isinstance(values.get("frames"), Sequence) or not values["frames"]:
+        raise ValueError("anchor must be a mapping with frames, got something else")
+    if n_features > MOST_FEATURES + 1:
+        raise ValueError(f"anchor must have at most {MOST_FEATURES} columns to be sent, got {n_features}")
+    d, shape = n_features, (n_features, n_features)
+    frames = [_frame_from_dict(one, d) for one in values["frames"]]
+    if values.get("freedom") is not None:
+        frames[0] = replace(frames[0], freedom=vector("freedom", values["freedom"], d, 1e18))
+    summary = Summary(
+        vector("weights", values["weights"], d),
+        matrix_from_text("covariance", values["covariance"], shape),
+        checks.positive("alpha", values["alpha"], 1e-18, 1e18),
+        bool(values["knows_curvature"]),
+        tuple(frames),
+    )
+    for placed in summary.possible:
+        numbers = (placed.start, placed.covariance, placed.penalty)
+        if not all((np.abs(one) <= LARGEST).all() for one in numbers) or not (placed.variance >= 0.0).all():
+            raise ValueError("anchor must have frames that can be turned back, got others")
+    return summary
+
+
+def _frame_from_dict(values: Any, d: int) -> Coordinates:
+    matrices = {key: matrix_from_text(key, values[key], (d, d)) for key in ("transform", "hessian")}
+    vectors = {key: vector(key, values[key], d) for key in VECTORS}
+    if not (vectors["curvature"] > 0.0).all() or not (vectors["ridge"] >= 0.0).all():
+        raise ValueError("anchor must have positive curvature, got none")
+    return Coordinates(
+        **matrices,
+        **vectors,
+        start=np.zeros(d),
+        covariance=np.zeros((d, d)),
+        activity=checks.within("activity", values["activity"], 0.0, 1.0 + 1e-9),
+        clip=checks.positive("clip", values["clip"], 1e-6, 1e6),
+        longest_step=checks.positive("longest_step", values["longest_step"], 1e-12, LARGEST),
+    )
+
+
+def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
+    """Summary moved by what a site replied."""
+    d = len(summary.weights)
+    weights = vector("weights", values["weights"], d)
+    return summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
+
+
+def added_to_dict(summary: Summary, disagreement: Any, excess: float) -> dict[str, Any]:
+    """What a private site replies of the anchor it was added to."""
+    return {**start_to_dict(summary), "disagreement": asdict(disagreement), "excess": excess}

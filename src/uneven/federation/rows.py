@@ -1,0 +1,66 @@
+"""The rows of a site, read and checked against its own policy before it answers anyone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.federation.policy import Policy
+from uneven.io import Table, open_table
+from uneven.ledger import Fingerprints, count_copies, hash_rows
+from uneven.training.rows import Piece
+from uneven.training.scan import Scan, scan_rows
+
+
+@dataclass(frozen=True)
+class SiteRows:
+    """Rows of a site's file."""
+
+    table: Table
+    policy: Policy
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns learned from."""
+        return self.policy.n_features
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Rows piece by piece, in the file's order."""
+        policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
+        for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
+            ids = None if policy.id is None else said[policy.id]
+            yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
+
+
+def open_rows(policy: Policy, file: str, key: bytes) -> tuple[SiteRows, Scan]:
+    """Rows of a file, and what the first reading found; the key is that of the ledger's fingerprints."""
+    rows = SiteRows(open_table(policy.path(file)), policy)
+    return rows, _checked_scan(policy, rows, key)
+
+
+def identify_rows(scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:
+    """How the ledger knows the rows: by their ids, or by their content."""
+    if scan.row_id is not None:
+        return scan.row_id
+    assert scan.content is not None
+    return count_copies(key, scan.content)
+
+
+def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
+    """The site's rows, refused where they are not what its policy says: for its operator only."""
+
+    def hash_piece(piece: Piece) -> NDArray[np.int64]:
+        return hash_rows(key, piece.X, policy.features)
+
+    hasher = hash_piece if policy.private and policy.id is None else None
+    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
+    if scan.sparse and policy.private:
+        raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
+    if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":
+        raise ValueError(f"{policy.id} of {policy.data} must be whole numbers, got {scan.row_id.dtype}")
+    if scan.row_id is not None and len(np.unique(scan.row_id)) < scan.rows:
+        raise ValueError(f"{policy.id} of {policy.data} must be distinct, got the same id more than once")
+    return scan

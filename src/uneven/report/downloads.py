@@ -1,0 +1,72 @@
+"""The numbers of a report as files inside the page: CSV and JSON, without a script."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from uneven import __version__
+from uneven.planner import Plan
+from uneven.report import markup, words
+from uneven.report.tiles import Cost
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
+    """One record for each source: what it is, how it is used, what it is worth and what it costs."""
+    shares, order = words.share_information(plan), plan.order
+    records = []
+    for source in plan.sources:
+        name, verdict = source.name, plan.verdicts.get(source.name)
+        records.append(
+            {
+                "source": name,
+                "rows": source.rows,
+                "noise": source.noise.describe(),
+                "position": order.index(name) + 1 if name in order else None,
+                "worth_of_a_row": plan.exchange[name],
+                "share_of_information": shares[name][1] if name in shares else None,
+                "epsilon_before": cost.before.get(name, 0.0) if name in cost.after else None,
+                "epsilon_after": cost.after.get(name),
+                "epsilon_left": cost.left(name) if name in cost.after else None,
+                "verdict": None if verdict is None else verdict.word,
+                **{
+                    f"{key}{end}": None if verdict is None else getattr(verdict, key)[k]
+                    for key in ("accuracy", "accuracy_without")
+                    for k, end in enumerate(("", "_low", "_high"))
+                },
+            }
+        )
+    return records
+
+
+def section(plan: Plan, tables: Mapping[str, Records], command: str) -> str:
+    """Links to each table as CSV, and to everything as JSON."""
+    whole = {"uneven": __version__, "command": command, **tables, "plan": plan.to_dict()}
+    links = [_link(f"{name}.csv", "text/csv", _write_csv(records)) for name, records in tables.items()]
+    links.append(_link("report.json", "application/json", _write_json(whole)))
+    return markup.section("The numbers", f"<p>To download: {', '.join(links)}.</p>")
+
+
+def _write_csv(records: Records) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def _write_json(values: Any) -> str:
+    """JSON without infinity and NaN, which JSON does not have."""
+    finite = json.loads(json.dumps(values), parse_constant=lambda _: None)
+    return json.dumps(finite, indent=1, ensure_ascii=False)
+
+
+def _link(name: str, kind: str, text: str) -> str:
+    data = b64encode(text.encode()).decode()
+    return f'<a download="{markup.esc(name)}" href="data:{kind};base64,{data}">{markup.esc(name)}</a>'

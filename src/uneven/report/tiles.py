@@ -1,0 +1,167 @@
+"""The top of a report: five tiles, each with one question, its answer and the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from uneven.planner import Plan
+from uneven.planner.text import number, shorten
+from uneven.report import charts, markup, words
+
+NAME = 28
+"""Longest name of a source in an answer; tables have names in full."""
+
+MOST = 4
+"""Most sources that an answer names one after another."""
+
+FIRST, STEP, WORTH, ROW, COST = QUESTIONS = (
+    "Which source first?",
+    "How far to step?",
+    "Is each source worth using?",
+    "What is a row worth?",
+    "What does it cost in privacy?",
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a row of each private source spends: ε before the run and after it, and the most that is allowed."""
+
+    after: Mapping[str, float]
+    before: Mapping[str, float] = field(default_factory=dict)
+    budget: float | None = None
+    planned: bool = False
+    simulated: bool = False
+
+    def left(self, name: str) -> float | None:
+        """What a row may still spend; None without a budget."""
+        return None if self.budget is None else max(self.budget - self.after[name], 0.0)
+
+
+def tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
+    """All five, with sentences on what was measured."""
+    answers = (_first(plan), _step(plan), _worth(plan, measured), _row(plan), _cost(cost))
+    made = (_tile(question, *answer) for question, answer in zip(QUESTIONS, answers, strict=True))
+    return markup.section("The answer in short", f'<div class="tiles">{"".join(made)}</div>')
+
+
+def _tile(question: str, answer: str, *parts: str) -> str:
+    wide = " wide-tile" if question == WORTH else ""
+    told = f'<p class="answer">{markup.esc(answer)}</p>' if answer else ""
+    return f'<div class="card tile{wide}"><h3>{markup.esc(question)}</h3>{told}{"".join(parts)}</div>'
+
+
+def _first(plan: Plan) -> tuple[str, ...]:
+    unused = [shorten(source.name, NAME) for source in plan.sources if source.name not in plan.order]
+    left = [markup.paragraph(f"Left out: {', '.join(unused)}.")] if unused else []
+    if plan.shuffled and not plan.converged:
+        return "all together", markup.paragraph("This strategy shuffles all rows."), *left
+    names = [shorten(name, NAME) for name in plan.order]
+    said = [" → ".join(names)] if len(names) <= MOST else [f"{names[0]} first, {names[-1]} last", " → ".join(names)]
+    why = words.give_order_reason(plan)
+    return said[0], *map(markup.paragraph, filter(None, [*said[1:], why])), *left
+
+
+def _step(plan: Plan) -> tuple[str, ...]:
+    if not words.was_stepped(plan):
+        return "no steps to choose", markup.paragraph("All sources in use are learned to convergence.")
+    spans = words.find_spans(plan)
+    first, last = spans[0][1], spans[-1][2]
+    return f"{number(first)} at first, {number(last)} at last", markup.paragraph(words.give_step_reason(plan))
+
+
+def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
+    told = [markup.paragraph(line) for line in measured]
+    cells: list[tuple[str, ...]]
+    if plan.verdicts:
+        cells = [
+            (name, one.word, describe_interval(one.accuracy), describe_interval(one.accuracy_without))
+            for name, one in plan.verdicts.items()
+        ]
+        header = ["private source", "worth it?", "accuracy with it", "without it"]
+        caption = "Expected accuracy (95% interval), decided before any ε was spent"
+        return "", markup.table(caption, header, cells, {2, 3}), *told
+    private = [source.name for source in plan.sources if source.noise.private]
+    shares = words.share_information(plan)
+    cells = [
+        (name, charts.percent(shares[name][1]) if name in shares else "none", "used" if name in shares else "left out")
+        for name in (source.name for source in plan.sources)
+    ]
+    why = (
+        "Accuracy with and without each source can be estimated before any ε is spent only where some source is not "
+        "private. Here the only measure is information: rows ÷ variance of one row's gradient."
+        if private
+        else "No source is private, so using all of them costs no ε."
+    )
+    table = markup.table("What each source adds", ["source", "share of the information", ""], cells, {1})
+    return "", table, markup.paragraph(why), *told
+
+
+def _row(plan: Plan) -> tuple[str, ...]:
+    cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
+    others = [name for name in plan.exchange if name != cleanest]
+    if not others:
+        return "only one source", markup.paragraph("A row is worth a row.")
+    more = "One more row" if plan.anchored is not None else "One row"
+    cells = [(name, number(1 / plan.exchange[name])) for name in others]
+    short = shorten(cleanest, NAME)
+    table = markup.table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
+    return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}" if len(others) == 1 else "", table
+
+
+def _cost(cost: Cost) -> tuple[str, ...]:
+    if not cost.after:
+        return "nothing", markup.paragraph("No source in use is private: no row is protected, and no ε is spent.")
+    cells: list[tuple[str, ...]]
+    if cost.planned:
+        header = ["private source", "ε of a row", "odds change by at most"]
+        cells = [(name, f"{epsilon:g}", _odds(epsilon)) for name, epsilon in cost.after.items()]
+        caption = "What each row would spend"
+    else:
+        header = ["private source", "ε before", "after", "left"]
+        cells = [
+            (name, f"{cost.before.get(name, 0.0):g}", _epsilon(after), _left(cost.left(name)))
+            for name, after in cost.after.items()
+        ]
+        caption = "What each row has spent"
+    low, high = min(cost.after.values()), max(cost.after.values())
+    odds = "In odds: " + "; ".join(
+        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
+        for epsilon in sorted({low, high})
+    )
+    note = [markup.paragraph(words.SIMULATION)] if cost.simulated else []
+    return "", markup.table(caption, header, cells, set(range(1, len(header)))), markup.paragraph(f"{odds}."), *note
+
+
+def _epsilon(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else "∞"
+
+
+def _odds_of_ten(epsilon: float) -> str:
+    return f"at most {_odds(epsilon)} to 10" if math.isfinite(epsilon) else "anything: nothing is promised"
+
+
+def _left(value: float | None) -> str:
+    return "no budget" if value is None else f"{value:g}"
+
+
+def _odds(epsilon: float) -> str:
+    """Factor e^ε.
+
+    >>> _odds(1.0), _odds(10.0), _odds(0.0)
+    ('2.7', '22,026', '1')
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    return f"{factor:.2g}" if factor < 100 else number(factor)
+
+
+def describe_interval(shares: tuple[float, float, float]) -> str:
+    """A share with its interval, in percent.
+
+    >>> describe_interval((0.95, 0.931, 0.97))
+    '95.0% (93.1 to 97.0)'
+    """
+    value, low, high = (f"{100 * share:.1f}" for share in shares)
+    return f"{value}% ({low} to {high})"

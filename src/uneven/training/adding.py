@@ -1,0 +1,110 @@
+"""Add one private source to what public rows say, wherever its rows are: all it needs of those is their summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
+from uneven.anchor.summary import Summary
+from uneven.anchor.verdicts import information_of, release_energy
+from uneven.engine import State, Task, checked_chunk, checked_rows, generator, iterate_chunks, measure_gradient
+from uneven.engine import compiled_advance as advance
+from uneven.noise import Noise
+from uneven.problem import Problem
+from uneven.schedules import MatrixClock
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PrivateSource:
+    """One private source: its noise, the problem of the rows as scaled, its rows and their share of those up to it."""
+
+    name: str
+    noise: Noise
+    problem: Problem
+    rows: int
+    share: float
+
+    def add(
+        self, anchor: Summary, state: State, data: Any, seed: int | None
+    ) -> tuple[Summary, Disagreement, float, State]:
+        """Measure with the first rows, then step through the rest.
+
+        Parameters
+        ----------
+        anchor : Summary
+        state : State
+            Its counts go on.
+        data : (X, y) or Stream
+        seed : int or None
+
+        Returns
+        -------
+        anchor, disagreement, excess, state
+            The summary moved, how the source agrees with it, the expected excess after it, and the state.
+        """
+        problem = self.problem
+        rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
+        wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
+        first = max(1, int(wanted) // problem.batch_size)
+        rows = checked_rows(self.name, data, problem.n_features)
+        coming = iterate_chunks((self.name,), [rows], problem, order, first)
+        coordinates = anchor.plain
+        total, measured, state = np.zeros(problem.n_features), 0, replace(state, weights=coordinates.start)
+        for chunk in coming:
+            found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
+            total, measured = total + found, measured + len(chunk.y)
+            if measured >= wanted:
+                break
+        gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
+        clock = information_of(self.noise, measured, problem)(coordinates.activity)
+        left = information_of(self.noise, self.rows - measured, problem)
+        coming_clock = left(coordinates.activity)
+        coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
+        if not disagreement.matters:
+            moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
+            coordinates = choose_coordinates(moved.possible, left)
+        task = self._task(coordinates)
+        state = replace(state, weights=coordinates.start, clock=0.0)
+        for chunk in coming:
+            state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
+        clock = left(coordinates.activity)
+        after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
+        if disagreement.matters:
+            after = _mixed(anchor, after, self.share)
+        return after, disagreement, expected_excess(coordinates, clock), state
+
+    def _task(self, coordinates: Coordinates) -> Task:
+        problem = replace(self.problem, clip=coordinates.clip)
+        energy = release_energy(self.noise, problem, coordinates.activity)
+        moment = replace(self.noise.moment("variance", problem), per_row=energy)
+        clock = MatrixClock(
+            tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
+        )
+        return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
+
+
+def _mixed(before: Summary, after: Summary, share: float) -> Summary:
+    """Where sources disagree, each has its own optimum: that of all rows is their mean, by rows, to second order."""
+    kept = 1.0 - share
+    covariance = kept**2 * before.covariance + share**2 * after.covariance
+    return after.moved(kept * before.weights + share * after.weights, covariance)
+
+
+def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
+    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
+    Z = chunk.X @ coordinates.transform.T.astype(chunk.X.dtype)
+    return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
+
+
+def covariance_at(coordinates: Coordinates, clock: float) -> Array:
+    """Covariance of the weights' error at a clock."""
+    T = coordinates.transform
+    return np.asarray(T.T @ error_covariance(coordinates, clock) @ T)
