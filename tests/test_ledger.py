@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 import uneven
 from uneven import BudgetExceeded, Ledger
-from uneven.ledger import book as books
+from uneven.ledger import database
 
 SCRIPT = Path(__file__).with_name("ledger_processes.py")
 EPSILON = 0.1
@@ -233,7 +233,7 @@ def test_nothing_is_left_open(tmp_path):
 
 def test_a_charge_is_on_the_disk_before_it_returns(tmp_path):
     """Only cutting the power could show it, so this looks at the setting: 2 is FULL."""
-    with books.connected(Ledger(tmp_path / "book.db").path) as file:
+    with database.connected(Ledger(tmp_path / "book.db").path) as file:
         assert file.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -384,7 +384,7 @@ def test_a_file_that_may_only_be_read():
 
 def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
     book = Ledger(tmp_path / "book.db")
-    monkeypatch.setattr(books, "PATIENCE", 0.01)
+    monkeypatch.setattr(database, "PATIENCE", 0.01)
     with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(TimeoutError, match=r"ledger '.*book.db' is held by another process: waited 0.01 s"):

@@ -25,7 +25,9 @@ def command(
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger that the rows are charged to before they answer; created if missing.")
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Limit on the total epsilon of each row, earlier runs included.")
+    ] = None,
     source: Annotated[str, typer.Option(help="Name that the ledger has for these rows.")] = "evaluation",
     id_column: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
     auc: Annotated[bool, typer.Option("--auc", help="Let every second row answer for AUC instead.")] = False,

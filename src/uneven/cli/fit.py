@@ -33,7 +33,9 @@ def command(
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="The most epsilon that a row may have spent.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Limit on the total epsilon of each row, earlier runs included.")
+    ] = None,
     statement: Annotated[
         Path | None, typer.Option(help="Write a privacy statement of the run, one page of Markdown, into this.")
     ] = None,
@@ -73,14 +75,14 @@ def command(
         return None if path is None else open_table(path, n_features=file.n_features)
 
     limit = file.settings.budget if budget is None else budget
-    book = _opened_ledger(ledger, limit)
-    before = _spent_before(book, file) if report is not None or statement is not None else {}
+    accounts = _opened_ledger(ledger, limit)
+    before = _spent_before(accounts, file) if report is not None or statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
             file,
             seed=seed,
-            ledger=book,
+            ledger=accounts,
             budget=budget,
             test=opened(test),
             validation=opened(validation),
@@ -92,7 +94,7 @@ def command(
             made = partial(_make_report, trained, file, before, limit)
             saving.write_report(outputs[report], trained.model, output, made)
         if statement is not None:
-            state = _make_statement(trained, output, before, book, limit)
+            state = _make_statement(trained, output, before, accounts, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
     _warn(trained)
     if json:
@@ -181,9 +183,9 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     lines = [
         _protection(trained),
         *_how(trained),
-        f"It tells {terminal.listed(model.classes.tolist())} apart by {model.n_features} features"
+        f"It predicts {_either(model.classes.tolist())} from {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
-        f"{_scale(trained.scale)} {trained.scale.row_norm:.6g}.",
+        f"{_scale(trained.scale)}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
         *trained.describe_activity(),
@@ -244,10 +246,15 @@ def _how(trained: FileFit) -> list[str]:
     return lines
 
 
+def _either(classes: list[object]) -> str:
+    return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.listed(classes)}"
+
+
 def _scale(scale: Scale) -> str:
+    norm = f"{scale.row_norm:.6g}"
     if scale.norms == "rms":
-        return "rows were scaled by their root-mean-square norm,"
-    return "rows are taken to be no longer than"
+        return f"rows were scaled by their root-mean-square norm, {norm}"
+    return f"rows with a norm above {norm} are shrunk to it"
 
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:

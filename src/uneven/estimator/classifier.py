@@ -119,7 +119,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.
     ledger : Ledger or None
-        Book that private rows are charged in, before they are used.
+        Ledger that private rows are charged to before use.
     line_search : int
         With strategy "two-rates": how many second rates to try; 0 for none.
     mechanism : str

@@ -31,7 +31,7 @@ MEANING = {
     "passes": "how often each row is used; private rows pay for each",
     "use": 'whether private sources that are not expected to help are left out ("auto") or used ("all")',
     "sketch": 'columns that private rows are projected to, or "auto"',
-    "budget": "the most epsilon that a row may have spent",
+    "budget": "limit on the total epsilon of each row, earlier runs included",
     "line_search": 'with strategy "two-rates": how many second rates to try',
     "mechanism": "private mechanism for rows with an epsilon of their own",
     "redact": "whether details of rows are kept out of messages",

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
-from uneven.ledger import book as books
+from uneven.ledger import database
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
@@ -56,7 +56,7 @@ class Ledger:
     >>> ledger.charge("clinic", range(100), epsilon=1.0)
     >>> ledger.charge("renamed", [3, 7, 200], epsilon=1.0)
     Traceback (most recent call last):
-    uneven.ledger.book.BudgetExceeded: 2 of 3 rows of source 'renamed' would exceed the budget of 1.5: row 3 has ...
+    uneven.ledger.database.BudgetExceeded: 2 of 3 rows of source 'renamed' would exceed the budget of 1.5: row 3 has ...
     >>> ledger.charge("clinic", [3], epsilon=0.5)
     >>> ledger.max_spent("clinic"), ledger.sources()
     (1.5, {'clinic': 100})
@@ -71,11 +71,11 @@ class Ledger:
             self._process = os.getpid()
             self._memory = _in_memory()
             weakref.finalize(self, self._memory.close)
-            books.make_tables(self._memory, given)
+            database.make_tables(self._memory, given)
         elif not self.path.exists():
-            books.make_file(self.path, given)
-        with self._opened() as book:
-            self._key, self.budget = books.read_facts(book)
+            database.make_file(self.path, given)
+        with self._opened() as connection:
+            self._key, self.budget = database.read_facts(connection)
         if given is not None and self.budget is not None and given > self.budget:
             raise ValueError(
                 f"budget must be at most {self.budget:g}, which the ledger {str(self.path)!r} was made with, got "
@@ -133,7 +133,7 @@ class Ledger:
         >>> ledger.charge("survey", [7], 0.5)
         >>> ledger.charge_all([("clinic", range(100, 200), 1.0), ("survey", [7, 8], 0.75)])
         Traceback (most recent call last):
-        uneven.ledger.book.BudgetExceeded: 1 of 2 rows of source 'survey' would exceed the budget of 1: row 7 has ...
+        uneven.ledger.database.BudgetExceeded: 1 of 2 rows of source 'survey' would exceed the budget of 1: row ...
         >>> ledger.sources()
         {'survey': 1}
         """
@@ -141,20 +141,20 @@ class Ledger:
         if len({source for source, _, _ in asked}) < len(asked):
             raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
         most = self._strictest(budget)
-        with self._opened() as book, book:  # the second `with` commits, or takes everything back
+        with self._opened() as connection, connection:  # the second `with` commits, or takes everything back
             # The lock is taken before the first look: between the check and the charge nobody else may charge.
-            book.execute("BEGIN IMMEDIATE")
-            if claim is not None and not _claim(book, claim):
+            connection.execute("BEGIN IMMEDIATE")
+            if claim is not None and not _claim(connection, claim):
                 return False
-            books.charge(book, asked, most)
+            database.charge(connection, asked, most)
         if self.stored_budget is None:
             self._warn_no_budget(most)
         return True
 
     def claimed(self, claim: str) -> bool:
         """Whether a claim was charged."""
-        with self._opened() as book:
-            return book.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
+        with self._opened() as connection:
+            return connection.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
 
     def _warn_no_budget(self, most: float) -> None:
         which = "the ledger in memory" if self.path is None else f"ledger {str(self.path)!r}"
@@ -188,19 +188,19 @@ class Ledger:
     def spent(self, source: str) -> dict[int, float]:
         """What each row that was charged as one of this source has spent, under all names."""
         checks.text("source", source)
-        with self._opened() as book:
-            return {row: float(total) for row, total in book.execute(books.TOTALS, (source,))}
+        with self._opened() as connection:
+            return {row: float(total) for row, total in connection.execute(database.TOTALS, (source,))}
 
     def max_spent(self, source: str) -> float:
         """The most that any row of the source has spent; 0 if none has spent anything."""
         checks.text("source", source)
-        with self._opened() as book:
-            return float(book.execute(books.MOST_SPENT, (source,)).fetchone()[0])
+        with self._opened() as connection:
+            return float(connection.execute(database.MOST_SPENT, (source,)).fetchone()[0])
 
     def spent_by(self, rows: ArrayLike | Fingerprints) -> NDArray[np.float64]:
         """What each of these rows has spent under all names, in their order."""
-        with self._opened() as book:
-            sums = (book.execute("SELECT total(epsilon) FROM spent WHERE row = ?", (row,)) for row in _ids(rows))
+        with self._opened() as connection:
+            sums = (connection.execute("SELECT total(epsilon) FROM spent WHERE row = ?", (row,)) for row in _ids(rows))
             return np.array([found.fetchone()[0] for found in sums])
 
     def remaining(self, rows: ArrayLike | Fingerprints, budget: float | None = None) -> NDArray[np.float64]:
@@ -209,8 +209,8 @@ class Ledger:
 
     def sources(self) -> dict[str, int]:
         """Name of every source that was charged, and how many rows were charged under it."""
-        with self._opened() as book:
-            return dict(book.execute(books.COUNTS))
+        with self._opened() as connection:
+            return dict(connection.execute(database.COUNTS))
 
     def summary(self) -> list[SourceSummary]:
         """Rows, ε spent and left, and the last charge of every source.
@@ -220,9 +220,9 @@ class Ledger:
         >>> [(one.name, one.rows, one.most, one.left) for one in ledger.summary()]
         [('clinic', 2, 0.5, 1.5)]
         """
-        with self._opened() as book:
-            found = book.execute("SELECT name, charges, last FROM source ORDER BY id").fetchall()
-            totals = [[float(total) for _, total in book.execute(books.TOTALS, (name,))] for name, *_ in found]
+        with self._opened() as connection:
+            found = connection.execute("SELECT name, charges, last FROM source ORDER BY id").fetchall()
+            totals = [[float(total) for _, total in connection.execute(database.TOTALS, (name,))] for name, *_ in found]
         most = self._strictest(None)
         return [
             SourceSummary(name, len(own), min(own), max(own), max(0.0, most - max(own)), charges, last)
@@ -232,8 +232,10 @@ class Ledger:
 
     def entries(self) -> list[tuple[str, str, float]]:
         """Every source, row and the ε that was charged there; a fingerprint as hexadecimal digits, without the key."""
-        with self._opened() as book:
-            read = book.execute("SELECT name, row, epsilon FROM spent JOIN source ON id = source ORDER BY name, row")
+        with self._opened() as connection:
+            read = connection.execute(
+                "SELECT name, row, epsilon FROM spent JOIN source ON id = source ORDER BY name, row"
+            )
             return [(name, str(row) if row >= 0 else f"{row + 2**63:016x}", epsilon) for name, row, epsilon in read]
 
     def digest(self) -> str:
@@ -248,11 +250,13 @@ class Ledger:
 
         SQLite's own check of the file, and that no row has spent more than the budget.
         """
-        with self._opened() as book:
-            wrong = [f"damaged file: {said}" for (said,) in book.execute("PRAGMA integrity_check") if said != "ok"]
+        with self._opened() as connection:
+            wrong = [
+                f"damaged file: {said}" for (said,) in connection.execute("PRAGMA integrity_check") if said != "ok"
+            ]
             beyond = "SELECT count(*) FROM (SELECT row FROM spent GROUP BY row HAVING sum(epsilon) > ?)"
-            most = math.inf if self.stored_budget is None else self.stored_budget * (1 + books.TOLERANCE)
-            (count,) = book.execute(beyond, (most,)).fetchone()
+            most = math.inf if self.stored_budget is None else self.stored_budget * (1 + database.TOLERANCE)
+            (count,) = connection.execute(beyond, (most,)).fetchone()
         return wrong + ([f"{owner_only(f'{count:,} ')}rows have spent more than {self.stored_budget:g}"] * (count > 0))
 
     def _strictest(self, budget: float | None) -> float:
@@ -262,11 +266,11 @@ class Ledger:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if self.path is not None:
-            with books.connected(self.path) as book:
-                books.expect_ledger(book, self.path)
-                yield book
+            with database.connected(self.path) as connection:
+                database.expect_ledger(connection, self.path)
+                yield connection
         elif self._process == os.getpid():
-            with books.one_at_a_time:
+            with database.one_at_a_time:
                 yield self._memory
         else:
             raise ValueError("a ledger in memory must stay in its process, got a fork of it; use Ledger(path)")
@@ -286,9 +290,9 @@ class Ledger:
         return _reopened, (str(self.path), self.budget)
 
 
-def _claim(book: sqlite3.Connection, claim: str) -> bool:
+def _claim(connection: sqlite3.Connection, claim: str) -> bool:
     """Write the name of a release down, inside a transaction; False if it is there already."""
-    return book.execute("INSERT OR IGNORE INTO claim VALUES (?)", (checks.text("claim", claim),)).rowcount == 1
+    return connection.execute("INSERT OR IGNORE INTO claim VALUES (?)", (checks.text("claim", claim),)).rowcount == 1
 
 
 def own_ledger() -> Ledger:
@@ -300,15 +304,15 @@ def own_ledger() -> Ledger:
 
 def dump_memory(ledger: Ledger) -> bytes:
     """A ledger in memory as bytes, for a model that is pickled with its own."""
-    with ledger._opened() as book:
-        return book.serialize()
+    with ledger._opened() as connection:
+        return connection.serialize()
 
 
 def load_memory(data: bytes) -> Ledger:
     """The ledger that `dump_memory` wrote."""
     ledger = own_ledger()
     ledger._memory.deserialize(data)
-    ledger._key, ledger.budget = books.read_facts(ledger._memory)
+    ledger._key, ledger.budget = database.read_facts(ledger._memory)
     return ledger
 
 

@@ -78,8 +78,8 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     # The file must not be opened in any other way, not even to look at its first bytes: closing it would drop the
     # locks that SQLite holds on it for other threads.
     try:
-        with one_at_a_time, _open(path) as book:
-            yield book
+        with one_at_a_time, _open(path) as connection:
+            yield connection
     except (sqlite3.Error, TypeError, OverflowError) as reason:
         code = getattr(reason, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
@@ -94,10 +94,10 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", PATIENCE, isolation_level=None, uri=True)) as book:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", PATIENCE, isolation_level=None, uri=True)) as connection:
         for setting in ("synchronous = FULL", "fullfsync = ON", "temp_store = MEMORY", "trusted_schema = OFF"):
-            book.execute(f"PRAGMA {setting}")
-        yield book
+            connection.execute(f"PRAGMA {setting}")
+        yield connection
 
 
 def _unusable(path: Path, reason: object) -> OSError:
@@ -113,9 +113,9 @@ def make_file(path: Path, budget: float | None) -> None:
     os.close(number)
     made = Path(name)
     try:
-        with _open(made) as book:
-            book.execute("PRAGMA journal_mode = WAL")  # the file remembers it
-            make_tables(book, budget)
+        with _open(made) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
+            make_tables(connection, budget)
         _link(made, path)
     finally:
         for left in (made, *(Path(f"{made}{end}") for end in ("-wal", "-shm"))):
@@ -133,64 +133,66 @@ def _link(made: Path, path: Path) -> None:
             os.replace(made, path)
 
 
-def make_tables(book: sqlite3.Connection, budget: float | None) -> None:
+def make_tables(connection: sqlite3.Connection, budget: float | None) -> None:
     """Make the tables, a key for fingerprints, and the budget, for good."""
-    with book:
-        book.execute("BEGIN IMMEDIATE")
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
-            book.execute(statement)
+            connection.execute(statement)
         facts = {"key": secrets.token_bytes(KEY_BYTES), "budget": budget, "known by": None}
-        book.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
+        connection.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
 
 
-def expect_ledger(book: sqlite3.Connection, path: Path) -> None:
+def expect_ledger(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a file of something else, or of another format."""
-    application, version = (book.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
     if application != APPLICATION:
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, an SQLite file of something else")
     if version != FORMAT:
         raise ValueError(f"path must be a ledger of format {FORMAT}, got {str(path)!r} of format {version}")
 
 
-def read_facts(book: sqlite3.Connection) -> tuple[bytes, float | None]:
+def read_facts(connection: sqlite3.Connection) -> tuple[bytes, float | None]:
     """Key for fingerprints, and the budget that the ledger was made with."""
-    facts = dict(book.execute("SELECT name, value FROM fact"))
+    facts = dict(connection.execute("SELECT name, value FROM fact"))
     key, budget = facts.get("key"), facts.get("budget", "none")
     if not isinstance(key, bytes) or len(key) != KEY_BYTES or not (budget is None or isinstance(budget, float)):
         raise sqlite3.DatabaseError("its key or budget is damaged")
     return key, budget
 
 
-def charge(book: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
+def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
     """Charge rows, inside a transaction. What one row is charged under several names adds up."""
-    _expect_kind(book, charges)
-    book.execute(ASKED)
+    _expect_kind(connection, charges)
+    connection.execute(ASKED)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     numbers = {}
     for name, rows, epsilons in charges:
-        (numbers[name],) = book.execute(NAMED, {"name": name, "now": now}).fetchone()
+        (numbers[name],) = connection.execute(NAMED, {"name": name, "now": now}).fetchone()
         order = np.argsort(rows)
         listed = zip(rows[order].tolist(), [numbers[name]] * len(rows), epsilons[order].tolist(), strict=True)
-        book.executemany("INSERT INTO asked VALUES (?, ?, ?)", listed)
+        connection.executemany("INSERT INTO asked VALUES (?, ?, ?)", listed)
     for name, rows, _ in charges if math.isfinite(most) else ():
         limit = {"source": numbers[name], "limit": most * (1 + TOLERANCE)}
-        if refused := book.execute(REFUSED, limit).fetchone():
+        if refused := connection.execute(REFUSED, limit).fetchone():
             raise BudgetExceeded(_describe_refusal(name, len(rows), most, *refused))
-    book.execute(CHARGE)
-    book.execute("DROP TABLE asked")
+    connection.execute(CHARGE)
+    connection.execute("DROP TABLE asked")
 
 
-def _expect_kind(book: sqlite3.Connection, charges: Sequence[Charge]) -> None:
+def _expect_kind(connection: sqlite3.Connection, charges: Sequence[Charge]) -> None:
     """Refuse to know rows by ids at one time and by content at another: the same row would be two."""
     kinds = {"content" if rows[0] < 0 else "ids" for _, rows, _ in charges}
-    (known,) = book.execute("SELECT value FROM fact WHERE name = 'known by'").fetchone()
+    (known,) = connection.execute("SELECT value FROM fact WHERE name = 'known by'").fetchone()
     if len(kinds | ({known} if known else set())) > 1:
         raise ValueError(
             f"rows of a ledger must all be known by {known or 'ids'}, as its first were; got rows to be known by "
             f"{'content' if (known or 'ids') == 'ids' else 'ids'} (row_id, or id in a sources.toml, gives ids)"
         )
     if known is None and kinds:
-        book.execute("UPDATE fact SET value = ? WHERE name = 'known by'", (kinds.pop(),))
+        connection.execute("UPDATE fact SET value = ? WHERE name = 'known by'", (kinds.pop(),))
 
 
 def _describe_refusal(name: str, rows: int, most: float, count: int, row: int, already: float, more: float) -> str:
