@@ -165,3 +165,17 @@ def test_version_is_said_once():
     for name in ("pyproject.toml", "CITATION.cff", "docs/conf.py"):
         assert uneven.__version__ not in (ROOT / name).read_text(encoding="utf-8")
     assert tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dynamic"] == ["version"]
+
+
+def test_what_people_search_for_is_a_heading():
+    headings = {
+        line for page in PAGES for line in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
+    }
+    for word in ("Quickstart", "Glossary", "Threat model", "sources.toml", "Questions and answers"):
+        assert any(word in heading for heading in headings), word
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 85
+    assert len(text.split()) <= 650

@@ -8,7 +8,7 @@ import pytest
 
 from uneven import LocalPrivacy
 from uneven.anchor.clock import absorb, error_covariance, expected_excess
-from uneven.anchor.shape import make_coordinates, plain_coordinates
+from uneven.anchor.shape import Shape, make_coordinates, plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise import Exact
 from uneven.schedules import Precision
@@ -104,7 +104,7 @@ def test_without_shape_the_expected_excess_is_theorem_d_with_the_diagonal_of_the
 def test_margins_and_gradients_do_not_depend_on_the_coordinates(anchor, loop):
     """Where nothing is clipped: ∇_w = T⁻¹∇_u."""
     X, y = draw(20, np.random.default_rng(4))
-    c = make_coordinates(anchor, np.diag([0.5, 0.7, 0.9]))
+    c = make_coordinates(anchor, Shape.of(np.diag([0.5, 0.7, 0.9]), anchor.X))
     np.testing.assert_allclose(c.weights(c.start), anchor.weights, rtol=1e-9)
     gradients = loop.row_gradients(c, c.start, X, y) @ np.linalg.inv(c.transform).T
     margins = y * (X @ anchor.weights)
@@ -113,7 +113,7 @@ def test_margins_and_gradients_do_not_depend_on_the_coordinates(anchor, loop):
 
 def test_gradients_are_never_longer_than_the_clip(anchor, loop):
     X, y = draw(500, np.random.default_rng(5))
-    c = make_coordinates(anchor, 9.0 * np.eye(3))
+    c = make_coordinates(anchor, Shape.of(9.0 * np.eye(3), anchor.X))
     lengths = np.linalg.norm(loop.row_gradients(c, -5 * c.start, X, y), axis=1)
     assert lengths.max() == pytest.approx(c.clip, rel=1e-9)
     assert (lengths <= c.clip * (1 + 1e-12)).all()

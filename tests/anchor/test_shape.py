@@ -6,12 +6,13 @@ from scipy.linalg import sqrtm
 
 from uneven.anchor.clock import expected_excess
 from uneven.anchor.shape import (
-    _shape_and_lengths,
+    Shape,
+    _shapes,
     choose_coordinates,
     make_coordinates,
     plain_coordinates,
     possible_coordinates,
-    shaping_matrix,
+    shaping_matrices,
 )
 from uneven.anchor.uncertainty import fit_anchor
 
@@ -24,7 +25,7 @@ def test_no_matrix_has_a_lower_product_of_noise_and_length():
     rng = np.random.default_rng(0)
     B, D = rng.standard_normal((2, 4, 4))
     hessian, moment = B @ B.T + 0.1 * np.eye(4), D @ D.T + 0.1 * np.eye(4)
-    inverse = shaping_matrix(moment, hessian)
+    (inverse,) = shaping_matrices(moment, hessian, [0.0])
     M = np.linalg.inv(inverse.T @ inverse)
     np.testing.assert_allclose(M @ np.linalg.solve(hessian, M), moment, atol=1e-9)  # the geometric mean of H and Sₓ
     root = np.real(sqrtm(M))
@@ -43,7 +44,9 @@ def anchor():
 
 
 def test_the_curvature_is_diagonal_in_the_coordinates(anchor):
-    c = make_coordinates(anchor, np.diag([0.1, 0.2, 0.3, 0.1, 0.2, 0.3]))  # short rows: nothing is clipped
+    c = make_coordinates(
+        anchor, Shape.of(np.diag([0.1, 0.2, 0.3, 0.1, 0.2, 0.3]), anchor.X)
+    )  # short rows: nothing is clipped
     np.testing.assert_allclose(c.hessian, np.diag(c.curvature), atol=1e-12)
     np.testing.assert_allclose(c.clip_shift, 0.0)
 
@@ -60,7 +63,7 @@ def test_the_choice_is_never_worse_than_rows_as_they_are(anchor):
 
 
 def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
-    hard = make_coordinates(anchor, 50.0 * np.eye(6))
+    hard = make_coordinates(anchor, Shape.of(50.0 * np.eye(6), anchor.X))
     assert np.linalg.norm(hard.clip_shift) > 0
     assert expected_excess(hard, 1e12) > expected_excess(plain_coordinates(anchor), 1e12)
 
@@ -77,7 +80,32 @@ def test_rows_are_as_long_as_fresh_ones_in_a_shape_made_from_few():
     X = 0.9 * np.eye(40)[rng.integers(0, 40, 4080)]
     y = np.where(rng.random(4080) < 0.5, 1.0, -1.0)
     few = fit_anchor(X[:80], y[:80], 1e-3)
-    shape, lengths = _shape_and_lengths(few, 0.01)
-    own, fresh = (np.linalg.norm(one @ shape.T, axis=1).mean() for one in (X[:80], X[80:]))
+    shape = _shapes(few)[0]
+    own, fresh = (np.linalg.norm(one @ shape.matrix.T, axis=1).mean() for one in (X[:80], X[80:]))
     assert own < 0.9 * fresh
-    assert abs(lengths.mean() / fresh - 1) < 0.1
+    assert abs(shape.lengths.mean() / fresh - 1) < 0.1
+
+
+def test_another_start_in_the_same_coordinates_is_as_if_they_were_made_for_it(anchor):
+    weights, covariance = 2.0 * anchor.weights + 1.0, anchor.covariance + np.eye(6)
+    for old, new in zip(
+        possible_coordinates(anchor), possible_coordinates(anchor.moved(weights, covariance)), strict=True
+    ):
+        moved = old.moved(weights, covariance)
+        np.testing.assert_allclose(moved.start, new.start, rtol=1e-9)
+        np.testing.assert_allclose(moved.covariance, new.covariance, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(moved.weights(moved.start), weights, rtol=1e-9)
+
+
+def test_clipped_rows_are_left_out_of_the_curvature_and_measured(anchor):
+    """Few clipped rows are taken from the sum of all, many are left out of it: both are the sum over the others."""
+    for factor in (1.5, 50.0):
+        c = make_coordinates(anchor, Shape.of(factor * np.eye(6), anchor.X))
+        cap = 0.5 / (factor * np.linalg.norm(anchor.X, axis=1))
+        Z, q = anchor.X @ c.transform.T, anchor.slopes
+        assert 0 < (q >= cap).mean() < 1
+        expected = (Z.T * (q * (1 - q) * (q < cap))) @ Z / len(q) + c.penalty
+        np.testing.assert_allclose(np.diag(c.curvature), expected, atol=1e-9 * expected.max())
+        taken = (np.maximum(q - cap, 0.0) * anchor.y)[:, None] * Z
+        np.testing.assert_allclose(c.clip_shift, taken.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(c.clip_variance, taken.var(axis=0) / len(q), atol=1e-12)

@@ -12,6 +12,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from uneven.anchor import strength
+from uneven.anchor.folds import FoldRows
+from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.anchor.strength import DEFAULT_ALPHA, choose_alpha
@@ -71,9 +73,9 @@ def test_sparse_streamed_and_again_choose_the_same():
             PublicRows(pieces, 400),
         )
     )
-    for other in others:
+    for other, rtol in zip(others, (1e-9, 1e-4, 1e-9), strict=True):  # sparse folds are learned one by one
         assert other.alpha == pytest.approx(first.alpha, rel=1e-12)
-        np.testing.assert_allclose(other.path, first.path, rtol=1e-9)
+        np.testing.assert_allclose(other.path, first.path, rtol=rtol)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -92,9 +94,49 @@ def test_more_columns_than_rows_may_be_narrowed(form, monkeypatch):
 def test_each_fold_has_its_share_of_each_class():
     y = np.where(np.arange(1000) < 10, 1.0, -1.0)
     sample = [PublicRows.from_arrays(np.arange(1000.0)[:, None], y)]
-    folds = [[next(iter(part.pieces())) for (part,) in fold] for fold in strength._folds(sample, 0)]
-    assert [(held[1] == 1).sum() for _, held in folds] == [2] * 5
-    assert sorted(np.concatenate([held[0][:, 0] for _, held in folds])) == list(range(1000))
+    (numbers,) = strength._fold_numbers(sample, 0)
+    assert np.bincount(numbers[:10]).tolist() == [2] * 5
+    assert np.bincount(numbers).tolist() == [200] * 5
+    for fold, (part,) in enumerate(strength._folds(sample, [numbers])):
+        assert next(iter(part.pieces()))[0][:, 0].tolist() == np.flatnonzero(numbers != fold).tolist()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_folds_learned_together_have_the_answers_of_each_alone(rate):
+    rng, penalty = np.random.default_rng(3), np.append(np.ones(6), 0.1)
+    X = np.hstack([rng.normal(size=(300, 6)), np.ones((300, 1))])
+    y = np.where(X @ rng.normal(size=7) + rng.logistic(size=300) > 0, 1.0, -1.0)
+    flipped = np.where(rng.random(200) < rate, -y[:200], y[:200])
+    sample = [
+        PublicRows.from_arrays(X[:200], flipped, FlippedLabels(rate) if rate else None),
+        PublicRows.from_arrays(X[200:], y[200:]),
+    ]
+    problem, numbers = Problem(7, 0.03, 1), strength._fold_numbers(sample, 0)
+    together, W = FoldRows.of(problem, sample, numbers), np.zeros((7, 10))
+    for factor in (30.0, 10.0, 3.0, 1.0):
+        W, done = together.descend(factor * Objective.of(problem, sample, penalty).ridge, W)
+        assert done.all()
+    for w, train in zip(W.T, strength._folds(sample, numbers), strict=True):
+        alone = solve(problem, train, penalty)
+        np.testing.assert_allclose(w, alone.weights, atol=1e-3)
+        assert Objective.of(problem, train, penalty).at(w).value <= alone.objective + 1e-7 * abs(alone.objective)
+
+
+def test_the_path_is_that_of_folds_learned_one_by_one(monkeypatch):
+    """Down to an alpha where the folds no longer share a Hessian: the rows can be separated."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 20))
+    rows = [PublicRows.from_arrays(X, np.where(X[:, 0] + 0.1 * rng.normal(size=60) > 0, 1.0, -1.0))]
+    done = []
+    descend = FoldRows.descend
+    monkeypatch.setattr(FoldRows, "descend", lambda *given: done.append(descend(*given)) or done[-1])
+    together = choose_alpha(Problem(20, 1.0, 1), rows)
+    shares = [share.mean() for _, share in done]
+    assert max(shares) == 1.0 > min(shares)
+    monkeypatch.setattr(FoldRows, "of", lambda *_: None)
+    apart = choose_alpha(Problem(20, 1.0, 1), rows)
+    assert together.alpha == apart.alpha
+    np.testing.assert_allclose(together.path, apart.path, rtol=1e-3)
 
 
 def test_alpha_times_rows_is_carried_over(monkeypatch):

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import pytest
 
+import uneven
 from uneven.engine.state import LATE
-from uneven.report import charts, style, tiles
+from uneven.report import charts, plan_report, style, tiles
 from uneven.report.charts import Axis, axis_for
 
 VOID = {"meta", "link", "img", "br"}
@@ -188,6 +189,21 @@ def luminance(colour):
 def contrast(a, b):
     high, low = sorted((luminance(a), luminance(b)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def test_ten_sources_read_well():
+    """A short answer, a table row for each, no caption with all figures, and no colour twice."""
+    noises = [uneven.LocalPrivacy(0.5 + k) for k in range(10)]
+    sources = [uneven.Source(f"site {k}", 1000, noise) for k, noise in enumerate(noises)]
+    html = plan_report(uneven.plan(sources, 5), "uneven plan sources.toml")
+    assert re.search(r'<p class="answer">site 0 first, site 9 last</p>', html)
+    assert max(map(len, re.findall(r"<figcaption>(.*?)</figcaption>", html.split("<details>")[0])), default=0) < 200
+    assert (
+        len(set(re.findall(r"stroke:var\(--(s\d+)\)", html.split("Step sizes over the run")[1].split("</svg>")[0])))
+        == 10
+    )
+    for colours in style.CSS.split("prefers-color-scheme: dark"):
+        assert len(dict.fromkeys(re.findall(r"--s\d+: (#\w{6})", colours))) == style.SERIES
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])

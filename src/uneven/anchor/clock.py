@@ -80,6 +80,11 @@ class Coordinates:
         """w = Tᵀu."""
         return np.asarray(self.transform.T @ u)
 
+    def moved(self, weights: Array, covariance: Array) -> Coordinates:
+        """The same coordinates with another start, w and the covariance of its error."""
+        back = np.linalg.inv(self.transform)
+        return replace(self, start=back.T @ weights, covariance=back.T @ covariance @ back)
+
 
 def error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
     """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
@@ -101,11 +106,11 @@ def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> flo
 
     Without the limit it is `expected_excess` at the clock steps·precision, but for what clipping does.
     """
-    v, h, error = coordinates.variance, coordinates.curvature, coordinates.variance
-    for step in range(1, steps + 1):
-        eta = np.minimum(theorem_d_steps(v, h, precision, step * precision), coordinates.longest_step)
-        error = (1.0 - eta * h) ** 2 * error + eta**2 / precision
-    return float(np.diag(coordinates.hessian) @ error / 2.0)
+    v, h, t = coordinates.variance, coordinates.curvature, np.arange(1, steps + 1)[:, None]
+    eta = np.minimum(theorem_d_steps(v, h, precision, t * precision), coordinates.longest_step)
+    kept = np.cumprod((1.0 - eta[::-1] * h) ** 2, axis=0)[::-1]  # of an error before step t, after the last
+    noise = (eta[:-1] ** 2 * kept[1:]).sum(axis=0) + eta[-1] ** 2
+    return float(np.diag(coordinates.hessian) @ (kept[0] * v + noise / precision) / 2.0)
 
 
 def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> Coordinates:

@@ -9,9 +9,8 @@ shaping lose, and then it is not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,53 +32,67 @@ QUANTILES = (1.0, 0.97, 0.9)
 """Quantiles of the public gradients' lengths that are tried as the clip."""
 
 
-def shaping_matrix(second_moment: Array, hessian: Array) -> Array:
-    """A⁻¹, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H, so A⁻¹ = e^{-¼}UᵀL⁻¹.
+@dataclass(frozen=True)
+class Shape:
+    """Coordinates z = matrix·x before they are turned, and the rows' lengths there as fresh rows would have them."""
 
-    U and e are the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ.
+    matrix: Array
+    inverse: Array
+    norm: float
+    lengths: Array
 
-    >>> shape = shaping_matrix(np.diag([16.0, 1.0]), np.eye(2))
+    @classmethod
+    def of(cls, matrix: Array, X: Array) -> Shape:
+        """Shape of a matrix, with the lengths of these rows themselves."""
+        lengths = np.linalg.norm(X @ matrix.T, axis=1)
+        return cls(matrix, np.asarray(np.linalg.inv(matrix)), float(np.linalg.norm(matrix, 2)), lengths)
+
+    def times(self, factor: float) -> Shape:
+        """Shape of a multiple of the matrix."""
+        return Shape(self.matrix * factor, self.inverse / factor, self.norm * factor, self.lengths * factor)
+
+
+def shaping_matrices(second_moment: Array, hessian: Array, ridges: Sequence[float] = RIDGES) -> Array:
+    """A⁻¹ for each ridge, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H.
+
+    So A⁻¹ = e^{-¼}UᵀL⁻¹, U and e the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ. A ridge adds that multiple of Sₓ's mean
+    eigenvalue to Sₓ.
+
+    >>> (shape,) = shaping_matrices(np.diag([16.0, 1.0]), np.eye(2), [0.0])
     >>> (shape.T @ shape).round(6).tolist()
     [[0.25, 0.0], [0.0, 1.0]]
     """
-    L = np.linalg.cholesky(hessian)
-    half = solve_triangular(L, second_moment, lower=True)
-    values, U = np.linalg.eigh(solve_triangular(L, half.T, lower=True))
-    spread = U * np.maximum(values, 1e-300) ** -0.25
-    return np.asarray(solve_triangular(L.T, spread, lower=False).T)
+    d = len(hessian)
+    inverse = solve_triangular(np.linalg.cholesky(hessian), np.eye(d), lower=True)
+    added = np.asarray(ridges)[:, None, None] * np.trace(second_moment) / d * (inverse @ inverse.T)
+    values, U = np.linalg.eigh(inverse @ second_moment @ inverse.T + added)
+    return np.asarray((U * np.maximum(values, 1e-300)[:, None, :] ** -0.25).transpose(0, 2, 1) @ inverse)
 
 
-def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP, lengths: Array | None = None) -> Coordinates:
-    """Coordinates z = Qᵀ·shape·x in which the curvature of the clipped loss is diagonal.
-
-    Parameters
-    ----------
-    anchor : Anchor
-    shape : array of shape (d, d)
-        A⁻¹/r; the identity leaves rows as they are.
-    clip : float
-        C, the norm that gradients in these coordinates are clipped to.
-    lengths : array of shape (n,) or None
-        Lengths of the rows in these coordinates as fresh rows would have them; None for those of the rows themselves.
-    """
-    lengths, slopes = _lengths(anchor.X, shape) if lengths is None else lengths, anchor.slopes
-    cap = clip / np.maximum(lengths, 1e-300)
-    taken = (np.maximum(slopes - cap, 0.0) * anchor.y)[:, None] * anchor.X
-    clipped = anchor.curvature(slopes < cap) + np.diag(anchor.ridge)
-    curvature, Q = np.linalg.eigh(shape @ clipped @ shape.T)
-    T = Q.T @ shape
-    back = np.linalg.inv(T)
-    steepest = 0.25 * max(1.0, float(lengths.max()) ** 2) + anchor.alpha * float(np.linalg.norm(T, 2)) ** 2
+def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
+    """Coordinates z = Qᵀ·shape·x in which the curvature of the loss with gradients clipped to `CLIP` is diagonal."""
+    n, slopes = len(anchor.y), anchor.slopes
+    cap = CLIP / np.maximum(shape.lengths, 1e-300)
+    over = slopes >= cap
+    if 2 * over.sum() > n:
+        clipped = anchor.curvature(~over) + np.diag(anchor.ridge)
+    else:  # few rows are clipped, and theirs is the smaller sum
+        clipped = anchor.hessian - anchor.curvature(over)
+    curvature, Q = np.linalg.eigh(shape.matrix @ clipped @ shape.matrix.T)
+    T, back = Q.T @ shape.matrix, shape.inverse @ Q
+    taken = (((slopes - cap) * anchor.y)[over, None] * anchor.X[over]) @ T.T
+    shift = taken.sum(axis=0) / n
+    steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
         hessian=T @ anchor.hessian @ T.T,
         start=back.T @ anchor.weights,
         covariance=back.T @ anchor.covariance @ back,
-        clip_shift=T @ taken.mean(axis=0),
-        clip_variance=(taken @ T.T).var(axis=0) / len(taken),
+        clip_shift=shift,
+        clip_variance=np.maximum((taken**2).sum(axis=0) / n - shift**2, 0.0) / n,
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
-        clip=clip,
+        clip=CLIP,
         ridge=anchor.ridge,
         longest_step=2.0 / steepest,
     )
@@ -87,7 +100,7 @@ def make_coordinates(anchor: Anchor, shape: Array, clip: float = CLIP, lengths: 
 
 def plain_coordinates(anchor: Anchor) -> Coordinates:
     """Rows as they are, gradients clipped to ½: a rotation only."""
-    found = make_coordinates(anchor, np.eye(len(anchor.weights)))
+    found = make_coordinates(anchor, _as_they_are(anchor))
     squares = (anchor.X @ found.transform.T * anchor.slopes[:, None]) ** 2
     return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
 
@@ -117,31 +130,29 @@ def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[f
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
     if not anchor.knows_curvature:
         return
-    d = anchor.X.shape[1]
-    shapes = [_shape_and_lengths(anchor, ridge) for ridge in RIDGES] + [(np.eye(d), _lengths(anchor.X, np.eye(d)))]
-    for shape, lengths in shapes:
-        for bound in np.quantile(anchor.slopes * lengths, QUANTILES):
-            yield make_coordinates(anchor, shape * CLIP / bound, lengths=lengths * CLIP / bound)
+    for shape in (*_shapes(anchor), _as_they_are(anchor)):
+        for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
+            yield make_coordinates(anchor, shape.times(CLIP / bound))
 
 
-def _shape_and_lengths(anchor: Anchor, ridge: float) -> tuple[Array, Array]:
-    """A⁻¹ of all rows, and the rows' lengths: where they are few, under the A⁻¹ of others, as fresh rows have them."""
+def _as_they_are(anchor: Anchor) -> Shape:
+    return Shape.of(np.eye(anchor.X.shape[1]), anchor.X)
+
+
+def _shapes(anchor: Anchor) -> list[Shape]:
+    """A⁻¹ of all rows for each ridge, with lengths of fresh rows: where rows are few, under the A⁻¹ of others."""
     n, d = anchor.X.shape
-    weights = anchor.slopes * (1.0 - anchor.slopes)
+    fold = np.random.default_rng(0).permutation(n) % (1 if n >= MANY_ROWS * d else FOLDS)
+    bends = anchor.slopes * (1.0 - anchor.slopes)
+    members = [np.flatnonzero(fold == k) for k in range(fold.max() + 1)]
+    parts = [np.stack([X.T @ X, (X.T * bends[rows]) @ X]) for rows in members for X in (anchor.X[rows],)]
+    total, lengths = sum(parts, np.zeros((2, d, d))), np.empty((len(RIDGES), n))
 
-    def shape_of(rows: Any) -> Array:
-        X = anchor.X[rows]
-        moment, hessian = X.T @ X / len(X), (X.T * weights[rows]) @ X / len(X) + np.diag(anchor.ridge)
-        return shaping_matrix(moment + ridge * np.trace(moment) / d * np.eye(d), hessian)
+    def matrices_of(sums: Array, rows: int) -> Array:
+        return shaping_matrices(sums[0] / rows, sums[1] / rows + np.diag(anchor.ridge))
 
-    shape = shape_of(slice(None))
-    if n >= MANY_ROWS * d:
-        return shape, _lengths(anchor.X, shape)
-    lengths, fold = np.empty(n), np.random.default_rng(0).permutation(n) % FOLDS
-    for k in range(FOLDS):
-        lengths[fold == k] = _lengths(anchor.X[fold == k], shape_of(fold != k))
-    return shape, lengths
-
-
-def _lengths(X: Array, shape: Array) -> Array:
-    return np.asarray(np.linalg.norm(X @ shape.T, axis=1))
+    matrices = matrices_of(total, n)
+    for rows, part in zip(members, parts, strict=True):
+        others = matrices if len(parts) == 1 else matrices_of(total - part, n - len(rows))
+        lengths[:, rows] = np.linalg.norm(anchor.X[rows] @ others.transpose(0, 2, 1), axis=2)
+    return [replace(Shape.of(one, anchor.X), lengths=found) for one, found in zip(matrices, lengths, strict=True)]

@@ -10,6 +10,7 @@ s² its known variance, v the anchor's and t² the variance between sources (ran
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,13 +113,13 @@ def measure_shift(
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
     statistic = float((squares / expected).sum())
 
-    def loss(shift: float) -> float:
+    def loss(shift: Any) -> Any:
         """-2·log likelihood of t², up to a constant."""
         total = expected + shift * weight
-        return float((np.log(total) + squares / total).sum())
+        return (np.log(total) + squares / total).sum(axis=-1)
 
     grid = np.append(0.0, np.geomspace(1e-6 * largest, largest, GRID))
-    losses = np.array([loss(shift) for shift in grid])
+    losses = loss(grid[:, None])
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
     lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))

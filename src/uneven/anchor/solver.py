@@ -14,15 +14,16 @@ readings of the rows are for a gradient alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
@@ -136,10 +137,21 @@ def _threads() -> Any:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+_limited = ContextVar("_limited", default=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Keep linear algebra on one thread: on a busy machine OpenBLAS's threads wait for each other, 50 times as long."""
-    limit: AbstractContextManager[Any] = _threads().limit(limits=1, user_api="blas")
-    return limit
+    if _limited.get():  # to ask the libraries takes longer than a small solve
+        yield
+        return
+    token = _limited.set(True)
+    try:
+        with _threads().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limited.reset(token)
 
 
 def _kind(columns: int) -> Curvature:
@@ -174,10 +186,10 @@ def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
         raise ValueError("X must be finite and of moderate size, got NaN, infinity or an overflow")
     if point.hessian is not None:
-        model = _inverse(point.hessian)
+        model = factorise(point.hessian)
     assert model is not None
+    step = model(point.gradient)
     while True:
-        step = model(point.gradient)
         excess = float(point.gradient @ step) / 2.0
         if excess <= AIM * point.scale or readings >= MOST_READINGS or length < 1e-12:
             return _Found(point, excess, readings, model)
@@ -188,26 +200,31 @@ def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _
                 length /= 4.0
             else:  # the model misleads: compute the Hessian here
                 point, exact, renew, readings = f.at(point.weights, "full"), True, True, readings + 1
-                model = _inverse(point.hessian)
+                model = factorise(point.hessian)
+                step = model(point.gradient)
             continue
-        renew = float(trial.gradient @ model(trial.gradient)) / 2.0 > 0.1 * excess
+        step = model(trial.gradient)
+        renew = float(trial.gradient @ step) / 2.0 > 0.1 * excess
         point, length, exact = trial, 1.0, trial.hessian is not None
         if trial.hessian is not None:
-            model = _inverse(trial.hessian)
+            model = factorise(trial.hessian)
+            step = model(trial.gradient)
 
 
-def _inverse(hessian: Array | None) -> Callable[[Array], Array]:
-    """Function that solves with the Hessian, columns first brought to one scale; a singular one is lifted a little."""
+def factorise(hessian: Array | None) -> Callable[[Array], Array]:
+    """Function that solves with the Hessian for one gradient or several, as columns; a singular one is lifted a little.
+
+    Columns are first brought to one scale.
+    """
     assert hessian is not None
     scale = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     scaled = hessian / scale / scale[:, None]
     for lift in (0.0, 1e-13, 1e-11, 1e-9, 1e-6):
-        try:
-            factor = cho_factor(scaled + lift * np.eye(len(scaled)))
-            return lambda g: np.asarray(cho_solve(factor, g / scale) / scale)
-        except LinAlgError:
-            continue
-    return lambda g: np.asarray(g / scale / scale / len(scale))
+        scaled[np.diag_indices(len(scale))] = 1.0 + lift
+        factor, failed = dpotrf(scaled)
+        if not failed:
+            return lambda g: np.asarray((dpotrs(factor, (g.T / scale).T)[0].T / scale).T)
+    return lambda g: np.asarray((g.T / scale / scale / len(scale)).T)
 
 
 def _quasi_newton(f: Objective, w: Array) -> _Found:

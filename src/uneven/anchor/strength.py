@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import expit
 
+from uneven.anchor.folds import FoldRows
+from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import one_thread, solve
 from uneven.matrices import is_sparse
@@ -89,7 +91,7 @@ def choose_alpha(
     used = sum(source.count for source in sample)
     if used < 2 or problem.loss == "linear":
         return Strength(DEFAULT_ALPHA, (), used)
-    with one_thread():
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
     carried = alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), losses.mean(axis=1).tolist(), strict=True)
@@ -121,14 +123,20 @@ def _narrowed(
 
 def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array]:
     """Values of alpha, strongest first, and held-out losses, shape (values, rows)."""
-    folds = list(_folds(sample, seed))
-    starts = [np.zeros(problem.n_features) for _ in folds]
+    numbers = _fold_numbers(sample, seed)
+    folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
+    W = before = np.zeros((problem.n_features, len(folds)))
     alphas, losses = [], []
     for alpha in _strongest(sample) * STEP ** -np.arange(LENGTH):
-        at = replace(problem, alpha=float(alpha))
-        starts = [solve(at, train, penalty, start).weights for (train, _), start in zip(folds, starts, strict=True)]
+        at, last = replace(problem, alpha=float(alpha)), W.copy()
+        done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
+        if together is not None:
+            W, done = together.descend(Objective.of(at, sample, penalty).ridge, 2.0 * W - before)
+        for k in np.flatnonzero(~done):
+            W[:, k] = solve(at, folds[k], penalty, last[:, k]).weights
+        before = last
         alphas.append(float(alpha))
-        losses.append(np.concatenate([_held_out(problem, held, w) for (_, held), w in zip(folds, starts, strict=True)]))
+        losses.append(np.concatenate([_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]))
         if _given_up(np.array(losses)):
             break
     return np.array(alphas), np.array(losses)
@@ -148,39 +156,38 @@ def _fold_count(rows: int) -> int:
     return min(rows, 2 * FOLDS if rows <= FEW_ROWS else FOLDS)
 
 
-def _folds(sample: Sequence[PublicRows], seed: int) -> Iterator[tuple[list[PublicRows], list[PublicRows]]]:
-    """Rows to learn from and rows held out; every fold has its share of each source and class."""
-    rng, dealt = np.random.default_rng(seed), 0
-    arrays, numbers = [next(iter(source.pieces())) for source in sample], []
+def _fold_numbers(sample: Sequence[PublicRows], seed: int) -> list[NDArray[np.int64]]:
+    """Number of each row's fold, for each source; every fold has its share of each source and class."""
+    rng, dealt, numbers = np.random.default_rng(seed), 0, []
     count = _fold_count(sum(source.count for source in sample))
-    for _, y in arrays:
+    for source in sample:
+        _, y = next(iter(source.pieces()))
         order = np.argsort(y + rng.random(len(y)), kind="stable")  # -1 before 1, each in random order
         numbers.append(np.empty(len(y), dtype=np.int64))
         numbers[-1][order] = (dealt + np.arange(len(y))) % count
         dealt += len(y)
-    for fold in range(count):
-        masks = [number == fold for number in numbers]
-        yield _select(sample, arrays, [~mask for mask in masks]), _select(sample, arrays, masks)
+    return numbers
 
 
-def _select(sample: Sequence[PublicRows], arrays: Sequence[Any], masks: Sequence[Any]) -> list[PublicRows]:
-    chosen = zip(sample, arrays, map(np.flatnonzero, masks), strict=True)
-    return [PublicRows.from_arrays(X[keep], y[keep], source.noise) for source, (X, y), keep in chosen if len(keep)]
+def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -> Iterator[list[PublicRows]]:
+    """Rows that each fold learns from: those of the others."""
+    arrays = [next(iter(source.pieces())) for source in sample]
+    for fold in range(_fold_count(sum(source.count for source in sample))):
+        chosen = zip(sample, arrays, (np.flatnonzero(number != fold) for number in numbers), strict=True)
+        yield [PublicRows.from_arrays(X[keep], y[keep], one.noise) for one, (X, y), keep in chosen if len(keep)]
 
 
-def _held_out(problem: Problem, held: Sequence[PublicRows], w: Array) -> Array:
-    """Loss of each row; under flips, minus the log-likelihood of the label as observed.
+def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> Array:
+    """Loss of each row under the weights of its fold; under flips, minus the log-likelihood of the label as observed.
 
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
     likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
-    losses = []
-    for source in held:
-        X, y = next(iter(source.pieces()))
-        margins, rate = y * (X @ w), source.flip_rate
-        likelihood = rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)
-        losses.append(-np.log(likelihood) if rate else problem.loss_function.value(margins))
-    return np.concatenate(losses)
+    X, y = next(iter(source.pieces()))
+    margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
+    if not rate:
+        return problem.loss_function.value(margins)
+    return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)))
 
 
 def _differences(losses: Array) -> tuple[Array, Array, int]:

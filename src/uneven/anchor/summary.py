@@ -47,19 +47,15 @@ class Summary:
     @property
     def plain(self) -> Coordinates:
         """Rows as they are, at the start."""
-        return self._place(self.frames[0])
+        return self.frames[0].moved(self.weights, self.covariance)
 
     @property
     def possible(self) -> tuple[Coordinates, ...]:
         """Rows as they are, and a few shapes, at the start."""
-        return tuple(map(self._place, self.frames))
-
-    def _place(self, frame: Coordinates) -> Coordinates:
-        back = np.linalg.inv(frame.transform)
-        return replace(frame, start=back.T @ self.weights, covariance=back.T @ self.covariance @ back)
+        return tuple(frame.moved(self.weights, self.covariance) for frame in self.frames)
 
 
-def summarize(anchor: Anchor) -> Summary:
-    """Summary of an anchor."""
-    frames = possible_coordinates(anchor)
+def summarize(anchor: Anchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
+    """Summary of an anchor; `frames` are its `possible_coordinates`, where they are known."""
+    frames = possible_coordinates(anchor) if frames is None else frames
     return Summary(anchor.weights, anchor.covariance, anchor.alpha, anchor.knows_curvature, frames)

@@ -13,6 +13,8 @@ large side. λ₀ minimises the leave-one-out estimate of the objective itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,20 +77,21 @@ class Anchor:
         """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
         return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
 
-    @property
+    @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
         return np.asarray(expit(-self.margins))
 
-    def curvature(self, kept: ArrayLike = True) -> Array:
-        """Hessian of the mean loss at the leave-one-out margins, of the rows `kept`; the L2 term is not part of it."""
-        return _curvature(self.X, self.slopes * np.asarray(kept))
+    def curvature(self, kept: Any = slice(None)) -> Array:
+        """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
+        rows, slopes = self.X[kept], self.slopes[kept]
+        return np.asarray((rows.T * (slopes * (1.0 - slopes))) @ rows / len(self.y))
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:
         """The same rows with another start."""
         return replace(self, weights=weights, covariance=covariance)
 
-    @property
+    @cached_property
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
         return self.curvature() + np.diag(self.ridge)

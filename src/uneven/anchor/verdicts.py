@@ -83,7 +83,9 @@ def public_worth(noise: Noise, problem: Problem) -> float:
     return source_weight(noise, replace(problem, clip=None))
 
 
-def judge_sources(anchor: Anchor, sources: Mapping[str, Information]) -> dict[str, Verdict]:
+def judge_sources(
+    anchor: Anchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
+) -> dict[str, Verdict]:
     """Verdict on each private source, given all others.
 
     Parameters
@@ -91,12 +93,14 @@ def judge_sources(anchor: Anchor, sources: Mapping[str, Information]) -> dict[st
     anchor : Anchor
     sources : mapping of names to callables
         Clock τ that a source brings at a given activity: rows·d/energy(activity).
+    possible : tuple of Coordinates or None
+        To choose from; None for `possible_coordinates` of the anchor.
 
     Returns
     -------
     dict of names to Verdict
     """
-    possible = possible_coordinates(anchor)
+    possible = possible or possible_coordinates(anchor)
     everything, together = expect(anchor, list(sources.values()), possible)
     verdicts = {}
     for name in sources:
@@ -139,18 +143,22 @@ def expected_accuracy(anchor: Anchor, coordinates: Coordinates, clock: float) ->
     correct, n = float(np.mean(anchor.margins > 0.0)), len(anchor.y)
     T = coordinates.transform
     left = T.T @ error_covariance(coordinates, clock) @ T
-    gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance)
+    gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
     return Accuracy(float(value), float(low), float(high))
 
 
-def _modelled(anchor: Anchor, left: Array) -> float:
-    """Accuracy that the model expects of an answer whose error has the covariance `left`."""
-    values, vectors = np.linalg.eigh(anchor.covariance - left)
-    spread = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws = np.random.default_rng(SEED).standard_normal((DRAWS, len(values)))
-    margins = np.abs(anchor.X @ (anchor.weights[:, None] + spread @ draws.T))
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * np.einsum("ij,jk,ik->i", anchor.X, left, anchor.X))
-    return float(expit(margins / doubt[:, None]).mean())
+def _modelled(anchor: Anchor, left: Array, count: int) -> float:
+    """Accuracy that the model expects of an answer whose error has the covariance `left`, over so many draws of it.
+
+    No draws for the anchor's own answer, which is known.
+    """
+    answers = anchor.weights[:, None]
+    if count:
+        values, vectors = np.linalg.eigh(anchor.covariance - left)
+        draws = np.random.default_rng(SEED).standard_normal((count, len(values)))
+        answers = answers + (vectors * np.sqrt(np.maximum(values, 0.0))) @ draws.T
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * ((anchor.X @ left) * anchor.X).sum(axis=1))
+    return float(expit(np.abs(anchor.X @ answers) / doubt[:, None]).mean())

@@ -51,7 +51,7 @@ def answer_as_anchor(rows: Rows, scan: Scan, scale: Scale, name: str, settings: 
     return {
         "alpha": job.alpha,
         "anchored": decided.plan.anchored.to_dict(),
-        "summary": summary_to_dict(summarize(decided.anchoring.anchor)),
+        "summary": summary_to_dict(summarize(decided.anchoring.anchor, decided.anchoring.possible)),
     }
 
 

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import capped_excess, expected_excess
-from uneven.anchor.shape import choose_coordinates, plain_coordinates, possible_coordinates
+from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
+from uneven.anchor.shape import choose_coordinates, possible_coordinates
 from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth
-from uneven.engine import (
-    State,
-)
+from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Exact, FlippedLabels, Noise, other_promise
 from uneven.planner import OtherPromise
@@ -57,6 +55,8 @@ class Anchoring:
     Attributes
     ----------
     anchor : Anchor
+    possible : tuple of Coordinates
+        That private rows may be released in, those of rows as they are first.
     converged : tuple of str
         Sources without privacy, learned to convergence.
     verdicts : dict of str to Verdict
@@ -70,6 +70,7 @@ class Anchoring:
     """
 
     anchor: Anchor
+    possible: tuple[Coordinates, ...]
     converged: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
     order: tuple[str, ...]
@@ -98,23 +99,23 @@ def prepare(job: Job, positive: Any) -> Anchoring:
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, positive)
+    possible = possible_coordinates(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    sizes = {name: _choose_size(job.problem, anchor, groups.noises[name], counts[name]) for name in private}
+    sizes = {name: _choose_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
     problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
     information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
-    verdicts = judge_sources(anchor, information)
+    verdicts = judge_sources(anchor, information, possible)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
     used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
-    return Anchoring(anchor, converged, verdicts, tuple(used), left_out, sizes)
+    return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
 
 
-def _choose_size(problem: Problem, anchor: Anchor, noise: Noise, rows: int) -> int:
+def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
     """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
     if not (noise.once_a_batch and problem.own_batches):
         return problem.batch_size
-    coordinates = plain_coordinates(anchor)
 
     def excess(steps: int) -> float:
         precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
@@ -153,10 +154,10 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     public one it shrinks the start's covariance. It is in rows of the most valuable source.
     """
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    anchor, noises = prepared.anchor, job.groups.noises
+    noises = job.groups.noises
     problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
     used = {name: information_of(noises[name], counts[name], problems[name]) for name in prepared.order}
-    possible = possible_coordinates(anchor) if used else (plain_coordinates(anchor),)
+    possible = prepared.possible if used else prepared.possible[:1]
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
@@ -180,11 +181,11 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
 def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
     """For each private source in use: the other promise at the same ε, and the expected excess with it."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    possible, found = possible_coordinates(prepared.anchor), []
+    possible, found = prepared.possible, []
     for name in prepared.order:
         if (other := other_promise(job.groups.noises[name])) is None:
             continue
-        size = _choose_size(replace(job.problem, own_batches=True), prepared.anchor, other, counts[name])
+        size = _choose_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
         noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
         clocks = [
             information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
@@ -212,7 +213,7 @@ class Added:
 
 def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     """Use the private sources one after the other, each row once."""
-    summary, found = summarize(anchoring.anchor), {}
+    summary, found = summarize(anchoring.anchor, anchoring.possible), {}
     excess = expected_excess(summary.plain, 0.0)
     state = State(np.zeros(job.problem.n_features))
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.shape import plain_coordinates
 from uneven.anchor.solver import one_thread
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
@@ -110,7 +109,7 @@ def find_void(plan: Plan, settings: Settings) -> str:
 
 def _decide_anchored(job: Job, positive: Any) -> Decision:
     prepared = anchoring.prepare(job, positive)
-    coordinates = plain_coordinates(prepared.anchor)
+    coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
     )
