@@ -92,6 +92,9 @@ def test_five_tiles_hover_and_download(shown, tmp_path):
     page = shown("fit-anchored", 390)
     assert page.locator(".tile").count() == 5
     assert all(tile.is_visible() for tile in page.locator(".tile").all())
+    assert page.evaluate(
+        "[...document.querySelectorAll('.tile .scroll')].every(box => box.scrollWidth <= box.clientWidth + 1)"
+    )
     assert page.locator("svg.narrow g > title").first.text_content().startswith("with it: ")
     with page.expect_download() as started:
         page.get_by_role("link", name="sources.csv").click()

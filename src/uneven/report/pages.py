@@ -165,7 +165,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
     ours = [float(one.accuracy.mean()) for one in demo.entries if one.strategy in (plan.strategy, "clean-only")]
     cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
     parts = Parts(
-        Cost(costs, simulated=True),
+        Cost(costs, planned=True, simulated=True),
         measured=[
             f"Measured accuracy: {ours[0]:.1%} with all sources ({plan.strategy}), {ours[1]:.1%} with {cleanest!r} "
             f"alone (clean-only), {demo.optimum[0]:.1%} without noise, {demo.majority[0]:.1%} by the majority class."

@@ -75,6 +75,9 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   main { padding-top: 1rem; }
   h1 { font-size: 1.4rem; }
   .tiles { grid-template-columns: 1fr; }
+  .tile td, .tile tbody th, .tile td:not(.number) { min-width: 0; }
+  .tile thead th { min-width: 0; }
+  .tile td.number { white-space: normal; }
   details { border-width: 1px 0; border-radius: 0; padding: 0; }
   svg.wide { display: none; }
   svg.narrow { display: block; }
