@@ -65,7 +65,7 @@ class Evaluation:
     epsilon : float or None
         What every row was charged; None for public rows, which are measured exactly.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
     simulated : bool
         With a seed: the answers can be undone, and protect nobody.
     """
@@ -123,7 +123,7 @@ def evaluate(
     thresholds : sequence of float
         Public thresholds of the decision function, in order. They must not be chosen on private rows.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
     seed : int or None
         None draws from a cryptographic generator; a seed is for simulations.
 

@@ -83,9 +83,11 @@ def run_site(folder):
         while True:
             connection, _ = listener.accept()
             with connection, suppress(ConnectionError), connection.makefile("rw") as stream:
-                text = stream.readline().rstrip("\n")
-                reply = site.answer(text)
-                os.write(sent, (json.dumps([text, reply]) + "\n").encode())
+                text = stream.readline()
+                if not text.endswith("\n"):
+                    continue  # the server died before it had asked
+                reply = site.answer(text.rstrip("\n"))
+                os.write(sent, (json.dumps([text.rstrip("\n"), reply]) + "\n").encode())
                 stream.write(reply + "\n")
 
 

@@ -76,7 +76,7 @@ def _print(demo: Demo, folder: Path) -> None:
     _print_public(demo)
     typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
     for what, typed in _suggest_commands(folder):
-        typer.echo(f"  {typed}    # {what}")
+        typer.echo(f"  # {what}\n  {typed}")
 
 
 def _tabulate(demo: Demo) -> Any:

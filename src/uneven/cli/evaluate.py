@@ -30,8 +30,8 @@ def command(
     ] = None,
     source: Annotated[str, typer.Option(help="Name that the ledger has for these rows.")] = "evaluation",
     id_column: Annotated[str | None, typer.Option("--id", help="Column by which the ledger knows the rows.")] = None,
-    auc: Annotated[bool, typer.Option("--auc", help="Let every second row answer for AUC instead.")] = False,
-    confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
+    auc: Annotated[bool, typer.Option("--auc", help="Use every second row to estimate AUC.")] = False,
+    confidence: Annotated[float, typer.Option(help="Confidence level of each interval.")] = 0.95,
     seed: Annotated[
         int | None, typer.Option(help="For simulations: answers that can be repeated protect nobody.")
     ] = None,

@@ -12,7 +12,7 @@ from uneven.cli import terminal
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(help="Files of rows, one a source: CSV, TSV, Parquet, Arrow, ...")],
+    files: Annotated[list[Path], typer.Argument(help="Files of rows, one per source: CSV, TSV, Parquet, Arrow, ...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("sources.toml"),
     label: Annotated[str | None, typer.Option(help="Column of the labels; else guessed.")] = None,
     epsilon: Annotated[
@@ -21,7 +21,7 @@ def command(
     ] = None,
     row_id: Annotated[str | None, typer.Option("--id", help="Column by which a ledger knows the rows.")] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="What separates the columns of files of text; else found out.")
+        str | None, typer.Option(help="What separates the columns of files of text; detected if not given.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a sources.toml that is there.")] = False,
     json: terminal.Json = False,

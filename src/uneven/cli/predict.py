@@ -25,7 +25,7 @@ def command(
         float | None, typer.Option(help="Probability from which the second of two classes is predicted.")
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="What separates the columns of a file of text; else found out.")
+        str | None, typer.Option(help="What separates the columns of a file of text; detected if not given.")
     ] = None,
     json: terminal.Json = False,
 ) -> None:

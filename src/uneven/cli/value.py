@@ -13,7 +13,7 @@ from uneven.cli import terminal
 def command(
     sources: terminal.SourcesPath,
     budget: Annotated[float | None, typer.Option(help="Money to spend; without it, nothing is bought.")] = None,
-    more: Annotated[int, typer.Option(help="Rows that the marginal worth of a source is about.")] = 1_000,
+    more: Annotated[int, typer.Option(help="How many more rows of each source to value.")] = 1_000,
     plot: Annotated[Path | None, typer.Option(help="Draw the bound against spend into this PNG, PDF or SVG.")] = None,
     json: terminal.Json = False,
 ) -> None:

@@ -45,7 +45,7 @@ def evaluate_sites(
     name : str
         Of the job, for the sites' policies.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
 
     Returns
     -------
