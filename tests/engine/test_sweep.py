@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -121,7 +120,11 @@ def test_ctrl_c_in_a_real_process():
         uneven.sweep(PLANS[:1], DATA, runs=1)
         print("ready", flush=True)
         with bar("Sweep", 1.0) as tick:
-            swept = uneven.sweep(PLANS, DATA, runs=100_000, progress=tick)
+            told = []
+            def follow(done):
+                tick(done)
+                told or print("running", flush=True) or told.append(1)
+            swept = uneven.sweep(PLANS, DATA, runs=100_000, progress=follow)
         print(swept.interrupted, int(swept.finished.sum()), flush=True)
     """
     child = subprocess.Popen(
@@ -129,7 +132,7 @@ def test_ctrl_c_in_a_real_process():
     )
     try:
         assert child.stdout.readline() == "ready\n"
-        time.sleep(1.0)
+        assert child.stdout.readline() == "running\n"
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
     finally:

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import uneven
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.planner import at_rates
+from uneven.training import flips
 from uneven.training.line_search import best, candidates, comparable
 
 CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0), mark="skip"))
@@ -131,13 +132,10 @@ def test_estimated_rates_do_not_depend_on_alpha():
     assert estimated_rate(0.25, 6_000, alpha=10.0) == estimated_rate(0.25, 6_000, alpha=1e-5)
 
 
-def test_each_round_comes_nearer_the_rate(monkeypatch):
-    """Sixty anchors are few: their own model is unsure, and takes flips for doubt. Six samples, the means."""
-    several = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
-    monkeypatch.setattr("uneven.training.flips.ROUNDS", 1)
-    once = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
-    assert once < several - 0.01
-    assert abs(several - 0.25) < abs(once - 0.25)
+def test_few_anchors_are_enough():
+    """Sixty anchors and 540 labels, six samples: one estimate has a standard error of about 0.04."""
+    mean = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
+    assert mean == pytest.approx(0.25, abs=3 * 0.04 / 6**0.5)
 
 
 def test_an_estimate_at_its_limit_is_told():
@@ -148,19 +146,12 @@ def test_an_estimate_at_its_limit_is_told():
     assert clf.flip_rates_["crowd"] == 0.49
 
 
-def test_a_tiny_anchor_is_not_gone_through_for_ever(monkeypatch):
+def test_a_tiny_anchor_gives_a_rate_all_the_same():
     X, _, observed, source = uneven_labels(n=100)
-    seen, real = [], uneven.fit
-
-    def spy(plan, data, **options):
-        seen.append(options["passes"])
-        return real(plan, data, **options)
-
-    monkeypatch.setattr("uneven.training.flips.fit", spy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ten anchors: the estimate may be at its limit
-        UnevenClassifier(ESTIMATE, random_state=0).fit(X, observed, source=source)
-    assert seen == [50] * 6
+        clf = UnevenClassifier(ESTIMATE, random_state=0).fit(X, observed, source=source)
+    assert 0 <= clf.flip_rates_["crowd"] <= 0.49
 
 
 def test_an_estimate_needs_an_anchor():
@@ -327,21 +318,16 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
     X, _, observed, source = uneven_labels()
     source = np.where(np.arange(len(source)) % 3 == 0, "clinic", source)
     noise = {"expert": Exact(), "crowd": FlippedLabels("estimate"), "clinic": LocalPrivacy(8.0)}
-    seen = []
-    real = uneven.fit
+    seen, real = [], flips.estimated
 
-    def spy(plan, data, **options):
+    def spy(noises, data):
         seen.append(set(data))
-        return real(plan, data, **options)
+        return real(noises, data)
 
-    monkeypatch.setattr("uneven.training.running.fit", spy)
-    monkeypatch.setattr("uneven.training.flips.fit", spy)
-    UnevenClassifier(noise, random_state=0, row_norm=5.0).fit(X, observed, source=source)
-    assert all("clinic" not in names for names in seen)
-    by_steps = UnevenClassifier(noise, random_state=0, row_norm=5.0, strategy="precision")
-    by_steps.fit(X, observed, source=source)
-    assert seen[-1] == {"expert", "crowd", "clinic"}
-    assert all("clinic" not in names for names in seen[:-1])
+    monkeypatch.setattr(flips, "estimated", spy)
+    for strategy in ("auto", "precision"):
+        UnevenClassifier(noise, random_state=0, row_norm=5.0, strategy=strategy).fit(X, observed, source=source)
+    assert seen == [{"expert", "crowd"}] * 2
 
 
 def test_what_was_charged_stays_on_the_account_of_a_call_that_broke(monkeypatch):

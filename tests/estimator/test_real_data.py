@@ -51,7 +51,7 @@ def test_mnist_with_a_tenth_at_epsilon_10_and_the_rest_at_1(alpha):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             scores.append(private.set_params(random_state=seed).fit(X, y, source=source).score(X_test, y_test))
-    assert private.privacy_spent_ == {"clinic": 50.0, "survey": 5.0}  # five fits of one model
+    assert private.privacy_spent_ == {"clinic": np.inf, "survey": np.inf}  # a seed is not privacy
     open_score = UnevenClassifier(alpha=alpha * largest**2, random_state=0).fit(X, y).score(X_test, y_test)
     assert np.mean(scores) > (~y_test).mean() + 0.03
     assert np.mean(scores) > open_score - 0.06
