@@ -62,7 +62,10 @@ CASES = {
     "n_features float": (lambda: plan(n_features=2.0), "n_features must be a whole number of at least 1, got 2.0"),
     "batch_size": (lambda: plan(batch_size=0), "batch_size must be a whole number of at least 1, got 0"),
     "loss": (lambda: plan(loss="squared"), "loss must be one of 'logistic', 'hinge', 'linear'; got 'squared'"),
-    "strategy": (lambda: plan(strategy="magic"), "strategy must be one of 'precision', 'averaged', 'two-rates',"),
+    "strategy": (
+        lambda: plan(strategy="magic"),
+        "strategy must be one of 'precision', 'averaged', 'anytime', 'two-rates',",
+    ),
     "moments": (lambda: plan(moments="middle"), "moments must be one of 'auto', 'upper', 'lower', 'variance'; got"),
     "radius": (lambda: plan(radius=3), "radius must be one of 'tight', 'paper'; got 3"),
     "clip zero": (lambda: plan(clip=0), "clip must be a positive finite number, got 0"),

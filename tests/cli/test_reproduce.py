@@ -31,7 +31,8 @@ def test_quick_finds_what_holds_at_that_size(quick):
         beaten = verdicts[f"two-rates-{dataset}", "Algorithm2 is below SameClean and SameNoisy at every ε_N"]
         assert beaten in ("holds", "in part")
     assert verdicts["two-rates-mnist", "Its lead shrinks as ε_N grows"] == "holds"
-    assert verdicts["two-rates-mnist", "CleanOnly is ahead of Algorithm2 only at low ε_N"] == "holds"
+    ahead = verdicts["two-rates-mnist", "CleanOnly is slightly ahead of Algorithm2 at low ε_N, and only there"]
+    assert ahead == "in part"  # only there, but by more than slightly
     assert verdicts["vary-c2-mnist", "The best c₂ lies between c₂(L) and c₂(U)"] == "holds"
     assert "16 claims of the paper" in done.stdout
     assert "Took " in done.stdout

@@ -72,7 +72,8 @@ def test_another_source_never_hurts_the_precision_bound(descriptions, alpha, row
     assert after.bound < before.bound
 
 
-def test_summary_has_the_right_figures():
+def test_summary_has_the_right_figures(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     plan = uneven.plan([CLINIC, SURVEY, CROWD], 25, 0.02, strategy="two-rates")
     words, eta = plan.summary(), plan.step_sizes()
     lines = {line.split()[1]: line for line in words.splitlines()[4:7]}
@@ -105,7 +106,8 @@ def test_summary_stays_narrow_with_long_names():
 
 
 @every_strategy
-def test_summary_says_what_matters(strategy):
+def test_summary_says_what_matters(strategy, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
     plan = uneven.plan([*THREE, EXPERT], n_features=25, strategy=strategy)
     words = plan.summary()
     assert str(plan) == words

@@ -183,7 +183,7 @@ BAD_FILES = {
     "more rows than a browser can count": (
         b'n_features = 2\nbatch_size = 1000000000000000\n[[source]]\nname = "a"\nrows = 100000000000000000000\n'
         b'noise = { kind = "exact" }',
-        "numbers must be at most 1,000,000,000,000,000 to be shown here",
+        "rows of source 'a' must be at most 1,000,000,000,000,000, got 100000000000000000000",
     ),
     "an unknown key": (b"beta = 1", "mine.toml: the top level has no key 'beta'"),
     "data alone": (

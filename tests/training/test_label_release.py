@@ -167,7 +167,8 @@ def test_it_is_far_better_than_hiding_features_too():
     assert scores["label-privacy"] > scores["local-privacy"] + 0.03
 
 
-def test_the_fit_says_that_features_are_not_protected():
+def test_the_fit_says_that_features_are_not_protected(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     X, y = rows()
     model = UnevenClassifier({"a": LabelPrivacy(EPSILON)}, random_state=SEED).fit(X, y)
     assert "FEATURES ARE NOT" in model.notes_[0]
