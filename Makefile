@@ -6,14 +6,19 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint bench coverage docs fuzz torture wheel-test clean
+.PHONY: demo test test-slow lint bench coverage docs fuzz torture wheel-test clean
 
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
 
 # A worker for each core. A file stays with one worker, which makes its fixtures once.
+TESTS := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(TESTS) -m "not slow"
+
+# Browsers, whole experiments, audits with millions of draws, sites that are killed: as long again.
+test-slow: $(VENV)/.dev
+	$(TESTS) -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,7 +41,7 @@ torture: $(VENV)/.dev
 
 # Which lines the tests run; compiled loops are not counted: Python does not see them run.
 coverage: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov=uneven --cov-report=html --cov-report=term:skip-covered
+	$(TESTS) --cov=uneven --cov-report=html --cov-report=term:skip-covered
 	@echo "Open htmlcov/index.html"
 
 docs: $(VENV)/.docs

@@ -158,6 +158,7 @@ def test_memory_and_file_agree_with_a_dictionary(sequence):
             assert book.sources() == {source: len(rows) for source, rows in names.items() if rows}
 
 
+@pytest.mark.slow
 def test_half_a_million_rows(book):
     rows = np.random.default_rng(0).permutation(500_000)
     for _ in range(2):
@@ -464,6 +465,7 @@ def test_several_sources_are_one_transaction(tmp_path, monkeypatch):
     assert sum("INSERT INTO spent" in one for one in statements) == 1
 
 
+@pytest.mark.slow
 @posix
 def test_processes_at_once_never_exceed_a_budget(tmp_path):
     path = tmp_path / "book.db"
@@ -490,6 +492,7 @@ def test_processes_at_once_never_exceed_a_budget(tmp_path):
         assert_sound(tmp_path / f"new-{i}.db")
 
 
+@pytest.mark.slow
 @posix
 def test_a_thousand_kills_and_copies_at_random_moments(tmp_path):
     """Six writers at once: noted ≤ spent ≤ budget for every row, after 1,000 kills and in each of 40 copies."""

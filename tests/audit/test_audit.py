@@ -12,6 +12,8 @@ from uneven.audit import audit, audit_all
 from uneven.audit.drawing import by_engine, by_release
 from uneven.audit.events import best_event, log_ratio_bound
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("hits", "others"), [(0, 5), (10, 0), (400, 13), (1000, 1000), (1000, 3)])
 def test_bound_is_that_of_clopper_and_pearson(hits, others):

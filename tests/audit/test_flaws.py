@@ -10,6 +10,8 @@ import pytest
 from uneven import LocalPrivacy
 from uneven.audit import audit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("drawn_by", ["release", "engine"])

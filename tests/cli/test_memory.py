@@ -9,6 +9,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+pytestmark = pytest.mark.slow
+
 COLUMNS, PIECE = 40, 1 << 17
 SOURCES = 'label = "y"\n[[source]]\nname = "a"\ndata = "{}"\nnoise = {{ kind = "flipped-labels", rate = 0.1 }}\n'
 

@@ -8,6 +8,8 @@ import time
 import pytest
 from commands import uneven
 
+pytestmark = pytest.mark.slow
+
 needs_data = pytest.mark.skipif(not os.environ.get("UNEVEN_DATA"), reason="UNEVEN_DATA names no folder with the data")
 
 

@@ -18,6 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 from uneven import FlippedLabels, LocalPrivacy, UnevenClassifier
 
+pytestmark = pytest.mark.slow
+
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5)
 DATA = Path(os.environ.get("UNEVEN_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

@@ -25,7 +25,7 @@ from uneven.io import read_sources
 from uneven.ledger import Ledger
 from uneven.training.files import train_files
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # NVFlare's own
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # warnings of NVFlare
 
 
 class Wire:

@@ -16,6 +16,8 @@ from uneven.cli.app import app
 from uneven.federation.rehearsal import free_port, start_site
 from uneven.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 GUIDE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 KINDS = ["plan-precision", "plan-arbitrary", "fit-private", "fit-simulated", "fit-anchored", "demo"]

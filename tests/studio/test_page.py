@@ -13,6 +13,8 @@ from uneven.planner import text
 from uneven.studio import page, table
 from uneven.studio.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 CROWD = [
     uneven.Source("experts", 2_000, price=1.0),
     uneven.Source("crowd", 50_000, uneven.FlippedLabels(0.2), price=0.05),

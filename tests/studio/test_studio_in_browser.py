@@ -13,6 +13,8 @@ import uneven
 from uneven.io import read_sources, sources_to_text
 from uneven.studio import table
 
+pytestmark = pytest.mark.slow
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

@@ -68,6 +68,7 @@ def logistic(y, alpha):
     return LogisticRegression(C=1 / (alpha * len(y)), solver="newton-cholesky", tol=1e-10, max_iter=1_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1e-2, 1e-4])
 @pytest.mark.parametrize("load", [breast_cancer, bank, covertype])
 def test_the_objective_is_that_of_scikit_learn(load, alpha):
@@ -102,6 +103,7 @@ def test_several_classes_within_a_point_of_scikit_learn(tmp_path, load, door):
     assert ours >= theirs - 0.01 * len(y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "least"), [(0.3, 0.700), (0.45, 0.695)])
 def test_flipped_labels_of_covertype(rate, least):
     data_folder("covtype")
