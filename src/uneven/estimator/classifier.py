@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -18,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
+from uneven.estimator.guards import all_or_nothing, warn_long
 from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
 from uneven.noise import Noise
-from uneven.redaction import owner_only, redacted
 from uneven.settings import NAMES, Settings
 from uneven.training import model_file
 from uneven.training.charging import Account
 from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
-from uneven.training.grouping import Grouped, checked_noises
+from uneven.training.grouping import checked_noises
 from uneven.training.labels import refuse_missing, refuse_others
 from uneven.training.model import Model
 from uneven.training.rows import ArrayRows, Piece
@@ -35,37 +32,6 @@ from uneven.training.trainer import train
 
 Array = NDArray[np.float64]
 READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
-
-
-def _all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that is refused leaves the model as it was; what it has charged stays charged."""
-
-    @wraps(method)
-    def guarded(self: UnevenClassifier, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            with redacted(self.redact is True):
-                return method(self, *args, **kwargs)
-        except BaseException:
-            account = self.__dict__.get("_account")
-            self.__dict__ = before
-            if account is not None and account.spent:
-                self._account, self.privacy_spent_ = account, account.spent
-            raise
-
-    return guarded
-
-
-def _warn_long(too_long: Mapping[str, int], groups: Grouped, bound: float) -> None:
-    """Tell the rows' owner that some were shrunk."""
-    if too_long:
-        whose = " (private rows among them)" if any(groups.noises[name].private for name in too_long) else ""
-        many = owner_only(f"{sum(too_long.values()):,} of {groups.rows:,}", "some")
-        warnings.warn(
-            f"{many} rows{whose} are longer than row_norm = {bound:.6g} and were shrunk to it",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
@@ -224,7 +190,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.mechanism = mechanism
         self.random_state = random_state
 
-    @_all_or_nothing
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -266,13 +232,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             feature_names=self._names(),
             held_bytes=2**62,  # they are in memory already
         )
-        _warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
+        warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
         self.notes_, self.activity_ = trained.notes, dict(trained.activity)
         self._progress = keep_progress(trained, self.noise)
         return self
 
-    @_all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, source: Any = None, row_id: Any = None
     ) -> UnevenClassifier:
@@ -302,7 +268,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()
         )
-        _warn_long(too_long, groups, progress.scale.row_norm)
+        warn_long(too_long, groups, progress.scale.row_norm)
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)

@@ -1,0 +1,42 @@
+"""What surrounds a call of the classifier: nothing half-done where it is refused, and warnings for the rows' owner."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from uneven.redaction import owner_only, redacted
+from uneven.training.grouping import Grouped
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that is refused leaves the model as it was; what it has charged stays charged."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            with redacted(self.redact is True):
+                return method(self, *args, **kwargs)
+        except BaseException:
+            account = self.__dict__.get("_account")
+            self.__dict__ = before
+            if account is not None and account.spent:
+                self._account, self.privacy_spent_ = account, account.spent
+            raise
+
+    return guarded
+
+
+def warn_long(too_long: Mapping[str, int], groups: Grouped, bound: float) -> None:
+    """Tell the rows' owner that some were shrunk."""
+    if too_long:
+        whose = " (private rows among them)" if any(groups.noises[name].private for name in too_long) else ""
+        many = owner_only(f"{sum(too_long.values()):,} of {groups.rows:,}", "some")
+        warnings.warn(
+            f"{many} rows{whose} are longer than row_norm = {bound:.6g} and were shrunk to it",
+            UserWarning,
+            stacklevel=4,
+        )
