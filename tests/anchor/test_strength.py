@@ -173,6 +173,7 @@ def one_against_rest(X, y, test):
     return np.argmax(margins, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [load_iris, load_digits])
 def test_several_classes_within_a_point_of_scikit_learn(load):
     X, y = load(return_X_y=True)

@@ -13,6 +13,7 @@ def run(*arguments, folder=FLAWED):
     return uneven("audit", *arguments, cwd=folder, environment={"COLUMNS": "80"})
 
 
+@pytest.mark.slow
 def test_table_of_all_mechanisms():
     done = run("--draws", "100000", "--dimension", "1", "--dimension", "2", "--epsilon", "2", "--seed", "0")
     assert done.returncode == 0, done.stderr

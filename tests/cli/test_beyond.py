@@ -7,6 +7,7 @@ from commands import uneven
 needs_data = pytest.mark.skipif(not os.environ.get("UNEVEN_DATA"), reason="UNEVEN_DATA names no folder with the data")
 
 
+@pytest.mark.slow
 @needs_data
 def test_quick_run_of_two_panels(tmp_path):
     """At this size the excess is already a hundredth of Algorithm 2's where noise is high."""

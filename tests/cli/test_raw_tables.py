@@ -25,6 +25,7 @@ from uneven.io import read_sources
 
 DATA = Path(os.environ.get("UNEVEN_DATA", "nowhere"))
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not (DATA / "german").is_dir(), reason="UNEVEN_DATA names no folder with the data"),
     pytest.mark.filterwarnings("ignore:.*were shrunk"),
 ]

@@ -68,6 +68,7 @@ def test_a_command_imports_nothing_heavy_that_it_does_not_need(folder, described
     assert imported(folder, *typed.split()) & HEAVY <= needed
 
 
+@pytest.mark.slow
 def test_a_fork_says_what_a_new_process_says(folder, described):
     """Exit code, output and errors: what the other tests of commands rest on."""
     described()

@@ -9,6 +9,8 @@ import pytest
 from uneven import datasets
 from uneven.datasets import covertype, mnist
 
+pytestmark = pytest.mark.slow
+
 needs_data = pytest.mark.skipif(not os.environ.get("UNEVEN_DATA"), reason="UNEVEN_DATA names no folder with the data")
 
 

@@ -46,6 +46,7 @@ def test_optimum_of_the_hinge(tiny, clip):
             assert gained >= problem.alpha / 2 * step @ step - 1e-7
 
 
+@pytest.mark.slow
 def test_an_optimum_that_is_not_found_is_refused(tiny):
     problem = uneven.Problem(4, 1e-13, 50, "hinge")
     with pytest.raises(ValueError, match=r"^alpha must be larger for the optimum to be found .* got 1e-13$"):

@@ -122,6 +122,7 @@ def estimated_rate(rate, n, seed=1, **options):
     return UnevenClassifier(ESTIMATE, random_state=0, **options).fit(X, observed, source=source).flip_rates_["crowd"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.4])
 def test_flip_rates_are_estimated(rate):
     """Five samples of 18,000 labels: the mean within 0.01 (a standard error of one is about 0.006 at 0.4)."""

@@ -22,6 +22,8 @@ from uneven import LocalPrivacy, datasets
 from uneven.engine import objective, optimum, sweep
 from uneven.experiments.claims import jackknife
 
+pytestmark = pytest.mark.slow
+
 RUNS, ALPHA, BATCH, CLIP = 16, 1e-3, 50, 0.5
 
 

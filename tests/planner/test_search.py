@@ -103,6 +103,7 @@ def test_own_rates_are_no_worse_than_a_shared_one_or_than_fewer_sources(sources,
     assert bounds[0] <= fewer[0] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_grouped_order_of_many_sources_is_nearly_the_best(seed):
     rng, lam = np.random.default_rng(seed), 1e-3

@@ -64,6 +64,7 @@ def small_sources(n, public):
     return np.where(np.arange(n) < public, *SOURCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "public", "epsilon"), [
     ("mnist", 100, 1.0), ("mnist", 100, 3.0), ("mnist", 500, 1.0), ("mnist", 500, 3.0),
     ("covertype", 100, 1.0), ("covertype", 100, 3.0), ("covertype", 500, 1.0), ("covertype", 500, 3.0),

@@ -452,6 +452,7 @@ def test_nothing_is_bought_that_is_not_expected_to_help(public):
     assert "not expected to lower the excess" in " ".join(found.summary().split())
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(
