@@ -88,6 +88,20 @@ def needed_keys(what: str, given: Collection[str], needed: Collection[str]) -> N
         raise ValueError(f"{what} needs {missing[0]!r}; it is missing")
 
 
+def table(what: str, values: object, keys: Collection[str], needed: Collection[str] | None = None) -> Mapping[str, Any]:
+    """Return values that are a mapping with these keys and no others; all of them unless `needed` names fewer.
+
+    >>> table("a verdict", {"word": "no", "why": ""}, ["word"])
+    Traceback (most recent call last):
+    ValueError: a verdict has no key 'why'; accepted: 'word'
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} must be a mapping, got {shown(values)}")
+    only_keys(what, values, keys)
+    needed_keys(what, values, keys if needed is None else needed)
+    return values
+
+
 def _number(value: Any) -> float | None:
     if not isinstance(value, Real) or isinstance(value, bool):
         return None

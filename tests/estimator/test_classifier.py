@@ -134,9 +134,9 @@ def test_estimated_rates_do_not_depend_on_alpha():
 
 
 def test_few_anchors_are_enough():
-    """Sixty anchors and 540 labels, six samples: one estimate has a standard error of about 0.04."""
+    """Sixty anchors and 540 labels, six samples: 20 estimates had a standard deviation of 0.024."""
     mean = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])
-    assert mean == pytest.approx(0.25, abs=3 * 0.04 / 6**0.5)
+    assert mean == pytest.approx(0.25, abs=4 * 0.024 / 6**0.5)
 
 
 def test_an_estimate_at_its_limit_is_told():
@@ -145,14 +145,6 @@ def test_an_estimate_at_its_limit_is_told():
     with pytest.warns(UserWarning, match="flip rate of 'crowd' was estimated at its limit, 0.49"):
         clf = UnevenClassifier(ESTIMATE, random_state=0).fit(X, wrong, source=source)
     assert clf.flip_rates_["crowd"] == 0.49
-
-
-def test_a_tiny_anchor_gives_a_rate_all_the_same():
-    X, _, observed, source = uneven_labels(n=100)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # ten anchors: the estimate may be at its limit
-        clf = UnevenClassifier(ESTIMATE, random_state=0).fit(X, observed, source=source)
-    assert 0 <= clf.flip_rates_["crowd"] <= 0.49
 
 
 def test_an_estimate_needs_an_anchor():

@@ -36,7 +36,7 @@ def test_lengths_and_scores_are_kept_on_average():
 
 
 def test_the_projection_is_public():
-    """It depends on the numbers of columns alone, and few signs per column do as many do."""
+    """It depends on the numbers of columns alone."""
     np.testing.assert_array_equal(projection.__wrapped__(300, 20), projection.__wrapped__(300, 20))
     assert not np.array_equal(projection(300, 20), projection(301, 20)[:300])
 

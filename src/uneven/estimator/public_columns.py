@@ -66,7 +66,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         public : array of bool, shape (n,), True, or None
-            Rows that may be looked at, because they are not private. None is none of them.
+            Rows that may be looked at, because they are not private; None for no rows.
 
         Returns
         -------

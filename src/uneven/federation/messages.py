@@ -119,10 +119,7 @@ def state_from_dict(values: Any, n_features: int) -> State:
     >>> state_from_dict(state_to_dict(state), 2).weights.tolist()
     [1.0, 1.0]
     """
-    if not isinstance(values, Mapping):
-        raise ValueError(f"state must be a mapping, got {checks.shown(values)}")
-    checks.only_keys("state", values, STATE_KEYS)
-    checks.needed_keys("state", values, STATE_KEYS)
+    values = checks.table("state", values, STATE_KEYS)
     counts = {
         key: {name: checks.whole(key, one, least=0) for name, one in values[key].items()}
         for key in ("silent", "released")

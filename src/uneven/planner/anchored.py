@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,10 +53,7 @@ class Verdict:
     @classmethod
     def from_dict(cls, values: Any) -> Verdict:
         """Verdict of plain values."""
-        if not isinstance(values, Mapping):
-            raise ValueError(f"a verdict must be a mapping, got {checks.shown(values)}")
-        checks.only_keys("a verdict", values, tuple(cls.__dataclass_fields__))
-        checks.needed_keys("a verdict", values, tuple(cls.__dataclass_fields__))
+        values = checks.table("a verdict", values, tuple(cls.__dataclass_fields__))
         shares = {
             key: tuple(checks.within(f"{key} of a verdict", one, 0.0, 1.0 + 1e-9) for one in values[key])
             for key in ("accuracy", "accuracy_without")
@@ -122,10 +119,8 @@ class Anchored:
     @classmethod
     def from_dict(cls, values: Any) -> Anchored:
         """What `to_dict` described; refused if it does not fit."""
-        if not isinstance(values, Mapping):
-            raise ValueError(f"anchored of a plan must be a mapping, got {checks.shown(values)}")
-        checks.only_keys("anchored of a plan", values, tuple(cls.__dataclass_fields__))
-        checks.needed_keys("anchored of a plan", values, [key for key in cls.__dataclass_fields__ if key not in LATER])
+        keys = tuple(cls.__dataclass_fields__)
+        values = checks.table("anchored of a plan", values, keys, [key for key in keys if key not in LATER])
         clock = values["clock"]
         pair = {key: tuple(checks.not_negative(key, one) for one in clock[key]) for key in ("variance", "curvature")}
         numbers = {key: checks.not_negative(key, values[key]) for key in ("excess_start", "excess", "distance")}

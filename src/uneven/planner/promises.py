@@ -38,10 +38,7 @@ class OtherPromise:
     @classmethod
     def from_dict(cls, values: Any) -> OtherPromise:
         """What its `vars` were."""
-        if not isinstance(values, Mapping):
-            raise ValueError(f"a promise must be a mapping, got {checks.shown(values)}")
-        checks.only_keys("a promise", values, tuple(cls.__dataclass_fields__))
-        checks.needed_keys("a promise", values, tuple(cls.__dataclass_fields__))
+        values = checks.table("a promise", values, tuple(cls.__dataclass_fields__))
         kind = checks.one_of("kind of a promise", values["kind"], NOISES)
         figures = (checks.not_negative(f"{key} of a promise", values[key]) for key in ("now", "then"))
         return cls(kind, checks.whole("batch_size of a promise", values["batch_size"]), *figures)

@@ -57,10 +57,7 @@ class Source:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Source:
         """Source that `to_dict` described."""
-        if not isinstance(values, Mapping):
-            raise ValueError(f"a source must be a mapping, got {checks.shown(values)}")
-        checks.only_keys("a source", values, tuple(cls.__dataclass_fields__))
-        checks.needed_keys("a source", values, ("name", "rows", "noise"))
+        values = checks.table("a source", values, tuple(cls.__dataclass_fields__), ("name", "rows", "noise"))
         return cls(**{**values, "noise": noise_from_dict(values["noise"])})
 
 
