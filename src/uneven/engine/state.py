@@ -138,7 +138,7 @@ class State:
         """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent."""
         found = {
             name: noise.find_activity(len(self.weights), self.silent[name], self.released[name])
-            for name, noise in noises.items()
+            for name, noise in ((name, one.protection) for name, one in noises.items())
             if isinstance(noise, LocalPrivacy) and name in self.released
         }
         return {name: one for name, one in found.items() if one is not None}

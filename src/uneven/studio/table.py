@@ -77,6 +77,8 @@ def row_of(source: Source) -> dict[str, Any]:
     {'name': 'clinic', 'rows': 50000, 'kind': 'local-privacy', 'level': 10.0, 'mechanism': 'quiet', 'price': None}
     """
     noise = source.noise.to_dict()
+    if noise["kind"] not in LEVELS:
+        raise ValueError(f"noise of {source.name!r} must be one alone for the studio's table, got {source.noise!r}")
     level = LEVELS[noise["kind"]]
     amount = None if level is None else noise[level]
     values = source.name, source.rows, noise["kind"], amount, noise.get("mechanism"), source.price
