@@ -43,6 +43,7 @@ from uneven.engine.codes import (
     SKEW,
     STEP,
     STEPS_CODE,
+    STRETCH,
     TALLY,
     TOTAL,
     WEIGHT,
@@ -236,8 +237,8 @@ def release(
                 total[j] += weight * X[i, j]
             continue
         # So short a row has no direction that floats can hold.
-        length, step = np.sqrt(squares[i]), spec.limit / sources[k, MEAN]
-        norm = min(abs(weight) * length / spec.limit, 1.0) if length > TINY else 0.0
+        length, bound = np.sqrt(squares[i]), spec.limit * sources[k, STRETCH]
+        step, norm = bound / sources[k, MEAN], min(abs(weight) * length / bound, 1.0) if length > TINY else 0.0
         way = choose(norm, sources[k, BASE], sources[k, OWN], sources[k, FILL], rng)
         counters[TALLY + sources.shape[0] + k] += 1.0
         if way == SILENT:

@@ -62,8 +62,8 @@ def row_of(source: Mapping[str, Any], place: int | None = None) -> dict[str, Any
     >>> row_of({"name": "crowd", "rows": 50, "noise": {"kind": "additive", "variance": 4.0}}, 0)
     {'place': 0, 'name': 'crowd', 'rows': 50, 'kind': 'additive', 'level': '4', 'mechanism': None, 'price': None}
     """
-    noise = source.get("noise", {})
-    level = noise.get(LEVELS.get(noise.get("kind")))
+    noise = _single(source)
+    level = noise.get(LEVELS.get(noise.get("kind", "")) or "")
     values = source["name"], source.get("rows"), noise.get("kind"), _shown(level), noise.get("mechanism")
     return {"place": place, **dict(zip(COLUMNS, (*values, source.get("price")), strict=True))}
 
@@ -93,7 +93,7 @@ def change_of(row: Mapping[str, Any], shown: Mapping[str, Any], old: Mapping[str
         raise ValueError(f"rows of {old['name']!r} are counted in its data, so they cannot be changed here")
     change: dict[str, Any] = {key: _whole(changed[key]) for key in ("name", "rows", "price") if key in changed}
     if {"kind", "level", "mechanism"} & set(changed) or not ({"noise", "epsilon", "flip_rate"} & set(old)):
-        change["noise"] = _noise_of(row, old.get("noise", {}))
+        change["noise"] = _noise_of(row, _single(old))
     return change
 
 
@@ -171,6 +171,12 @@ def what_if(planned: Plan, name: str, more: int) -> WhatIf:
 def intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     """Where to search for each source's rate, for the sources and the problem of a plan: `uneven.rate_interval`."""
     return find_rate_intervals(planned.sources, planned.problem)
+
+
+def _single(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Noise of a source; the table shows nothing of several at once, and keeps them."""
+    noise = source.get("noise")
+    return noise if isinstance(noise, Mapping) else {}
 
 
 def _shown(level: Any) -> str | None:

@@ -213,7 +213,7 @@ def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
         )
     if problems > 1 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
-    if problems > 1 and any(isinstance(one, FlippedLabels) and one.skew for one in groups.noises.values()):
+    if problems > 1 and any(one.skew for one in groups.noises.values()):
         raise ValueError(
             f"labels must be of two classes where positives and negatives are flipped at rates of their "
             f"own, got {problems}"
@@ -255,7 +255,8 @@ def _objective_on(job: Job, sample: XY | None, positive: Any) -> Callable[[Array
 def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_names: tuple[str, ...] | None) -> Model:
     """The model for rows as given."""
     coefs, intercepts = zip(*(job.scale.coefficients(w) for w in result.weights), strict=True)
-    rates = {name: one.rate for name, one in job.groups.noises.items() if isinstance(one, FlippedLabels)}
+    labels = {name: getattr(one, "flips", one) for name, one in job.groups.noises.items()}
+    rates = {name: one.rate for name, one in labels.items() if isinstance(one, FlippedLabels)}
     return Model(
         classes=job.scan.classes,
         coef=np.array(coefs),
