@@ -114,6 +114,7 @@ def start(
     left_out = _left_out(tables, [chosen, *(column.name for column in columns)])
     plain = all(column.plain for column in columns) and not _any_hidden(entries)
     classes, proposed = _find_classes(entries, chosen), all(entry.hidden for entry in entries)
+    stated: dict[str, Any] = {"classes": classes} if classes and not proposed else {}
     write_sources(
         path,
         entries,
@@ -122,7 +123,7 @@ def start(
         columns="" if plain else _columns_text(columns, entries, classes if proposed else []),
         delimiter=delimiter,
         note=NOTE,
-        **({"classes": classes} if classes and not proposed else {}),
+        **stated,
     )
     if not proposed:
         read_sources(path)
