@@ -53,7 +53,7 @@ class Releases:
         self._book.execute(statement, values)
 
     def entry(self, name: str) -> tuple[str, str, int] | None:
-        """Digests of what was asked and of the rows, and seed of their order, of a release that was entered, or None."""
+        """Digests of what was asked and of the rows, and seed of their order; None if the release was not entered."""
         query = "SELECT request, rows, seed FROM release WHERE name = ?"
         found: tuple[str, str, int] | None = self._book.execute(query, (name,)).fetchone()
         return found
