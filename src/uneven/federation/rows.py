@@ -53,7 +53,7 @@ def identify_rows(scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:
 def digest_rows(scan: Scan) -> str:
     """Digest of how the ledger knows the rows, in their order; empty if no row is private."""
     known = scan.content if scan.row_id is None else scan.row_id
-    return "" if known is None else hashlib.sha256(np.ascontiguousarray(known, dtype="<i8")).hexdigest()
+    return "" if known is None else hashlib.sha256(known.astype("<i8").tobytes()).hexdigest()
 
 
 def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
