@@ -40,7 +40,7 @@ MOST_ROWS = 20_000
 MOST_FEATURES = 1_000
 """Columns up to which the clock has a matrix."""
 
-STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once a batch."""
 
 INTERCEPT = 0.01
