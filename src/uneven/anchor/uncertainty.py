@@ -218,7 +218,7 @@ def leave_one_out_margins(
     if wide:
         solved = solve_rows(X, c * slopes * (1.0 - slopes), strength * np.ones(X.shape[1]))
     else:
-        solved = np.linalg.solve(_curvature(X, slopes, c) + strength * np.eye(X.shape[1]), X.T)
+        solved = np.asarray(np.linalg.solve(_curvature(X, slopes, c) + strength * np.eye(X.shape[1]), X.T), np.float64)
     reach = c * np.einsum("ij,ji->i", X, solved) / len(y)
     return np.asarray(margins - flips.slopes(margins) * reach / (1.0 - slopes * (1.0 - slopes) * reach))
 
