@@ -7,6 +7,7 @@ depend on the workers' answers to the task, and enters the posterior like any ot
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ LEAST = 0.02
 def find_spread(X: Any) -> float:
     """Root of the mean squared distance of rows from their mean; from zero where they are sparse."""
     squares = X.multiply(X).sum() / X.shape[0] if is_sparse(X) else np.var(X, axis=0, dtype=np.float64).sum()
-    return max(float(squares), 1e-300) ** 0.5
+    return math.sqrt(max(float(squares), 1e-300))
 
 
 def standardise(X: Any) -> Any:
