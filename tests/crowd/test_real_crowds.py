@@ -46,8 +46,8 @@ def test_sentences_without_gold():
 def test_photographs_without_gold():
     """Eight classes, six splits: a point above majority votes, and not below Dawid-Skene with soft labels.
 
-    Gold labels are six points ahead, and what is missing is how each worker errs: one who knew that, from gold labels,
-    would be within a point of them.
+    Gold labels are six points ahead. What is missing is how each worker errs: with that counted from the gold labels of
+    the same tasks, which is more than could be known, the same method is within a point of them.
     """
     scores = benchmark().measure(benchmark().labelme(DATA / "crowd" / "labelme"))[0]
     lead = {name: np.subtract(scores["answers and features, uneven"], one) for name, one in scores.items()}
