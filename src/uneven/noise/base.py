@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uneven import checks
+from uneven import checks, softmax
 from uneven.losses import Loss
 from uneven.problem import Problem
 
@@ -223,12 +223,23 @@ class Noise(ABC):
         """What noise that is drawn once a batch adds to it."""
         return 0.0
 
+    def targets(self, classes: int) -> Array | None:
+        """T⁻¹ of a confusion matrix T over more than two classes (`uneven.softmax`); None for labels as they are."""
+        return None
+
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Labels (-1 or 1) with this noise applied: for simulations only."""
         return np.asarray(y, dtype=np.float64)
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
-        """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d)."""
+        """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d).
+
+        For K > 2 classes y has their numbers, and the gradient of the softmax loss is shrunk to that norm.
+        """
+        if problem.outputs > 1:
+            targets = self.targets(problem.classes)
+            rows = (np.eye(problem.classes) if targets is None else targets)[y.astype(np.int64)]
+            return softmax.row_gradients(w, X, rows, problem.row_limit)
         cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
         slopes = self.slope(problem.loss_function, y * (X @ w), cap)
         return np.asarray((slopes * y)[:, None] * X)
