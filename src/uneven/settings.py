@@ -17,6 +17,9 @@ from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
 
+MULTI_CLASS = ("softmax", "one-vs-rest")
+"""How more than two classes are learned: as one problem, or each against the rest."""
+
 DEFAULT_ALPHA = 1e-3
 """alpha where every row is private."""
 
@@ -90,6 +93,7 @@ CHECKS: Mapping[str, Check] = {
     "use": _one_of("auto", "all"),
     "redact": _boolean,
     "classes": _or(None, "None or a list of labels", _classes),
+    "multi_class": _one_of(*MULTI_CLASS),
     "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
@@ -125,6 +129,7 @@ class Settings:
     use: str = "auto"
     redact: bool = False
     classes: Any = None
+    multi_class: str = "softmax"
     sketch: Any = None
     budget: float | None = None
     line_search: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
+from uneven.anchor.multinomial import softmax_terms
 from uneven.anchor.rows import EXACT, PublicRows, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -62,6 +63,8 @@ class Objective:
     """Each with the weight c of its rows."""
     parts: tuple[_Part, ...] = ()
     """The same rows, small sources joined: a call for each of 200 workers would take longer than the sums."""
+    classes: int = 2
+    """K; more than two have the softmax loss, and weights W of shape (K, d), row after row."""
     width: float = 0.0
     """Of the parabola in place of the hinge's kink."""
 
@@ -80,7 +83,8 @@ class Objective:
         if flips or loss.name == "linear":
             factors = np.maximum(factors, 1.0)
         weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
-        return cls(loss, problem.alpha * factors, weighted, _join(weighted, loss))
+        parts = _join(weighted, loss) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
+        return cls(loss, problem.alpha * factors, weighted, parts, problem.classes)
 
     @property
     def count(self) -> int:
@@ -91,16 +95,25 @@ class Objective:
         """f of a sample of the rows, held in memory."""
         drawn = [(source.sample(share), weight) for source, weight in self.sources]
         kept = tuple((source, weight) for source, weight in drawn if source is not None)
-        return replace(self, sources=kept, parts=_join(kept, self.loss)) if kept else None
+        parts = _join(kept, self.loss) if self.classes == 2 else tuple(_class_part(*one) for one in kept)
+        return replace(self, sources=kept, parts=parts) if kept else None
 
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
         """Read all rows once."""
         d = len(w)
         value, total, gradient = 0.0, 0.0, np.zeros(d)
         hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
+        outputs = 1 if self.classes == 2 else self.classes
         for part in self.parts:
             first = 0
-            for X, y in _blocks(part.rows, d):
+            for X, y in _blocks(part.rows, d // outputs, self.classes):
+                if outputs > 1:
+                    weight = float(part.weight[0])
+                    targets = part.noise_targets(self.classes)[y.astype(np.int64)]
+                    losses, slopes, bends = softmax_terms(w.reshape(outputs, -1), X, targets, curvature)
+                    total, value, gradient = total + weight * len(y), value + weight * losses, gradient + weight * slopes
+                    hessian = None if hessian is None else hessian + weight * bends
+                    continue
                 rows = slice(first, first := first + len(y))
                 weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
                 margins = y * (X @ w)
@@ -133,6 +146,17 @@ class _Part:
     """What is added to the tilt of a positive label, and taken from that of a negative one."""
     joined: bool = False
 
+    def noise_targets(self, classes: int) -> Array:
+        """What stands for each label in the softmax loss: one row per class."""
+        targets = self.rows.noise.targets(classes)
+        return np.eye(classes) if targets is None else targets
+
+
+def _class_part(rows: PublicRows, weight: float) -> _Part:
+    """One source of more than two classes."""
+    none = np.zeros(1)
+    return _Part(rows, np.array([weight]), none, none)
+
 
 def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> tuple[_Part, ...]:
     """Parts to read: small sources as one, in memory, if they are many and small together."""
@@ -159,7 +183,7 @@ def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> _Part:
     return _Part(rows, weights, np.repeat(tilts, counts), np.repeat(skews, counts), joined=True)
 
 
-def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
+def _blocks(source: PublicRows, d: int, classes: int = 2) -> Iterator[tuple[Any, Array]]:
     """Rows in blocks of float64 that fit the cache; a dense block is overwritten by the next."""
     step, seen = max(64, BLOCK_BYTES // (8 * d)), 0
     buffer: Array | None = None
@@ -167,8 +191,9 @@ def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
         labels = np.asarray(y, dtype=np.float64)
         if X.ndim != 2 or X.shape != (len(labels), d):
             raise ValueError(f"X must have shape ({len(labels)}, {d}), a row for each label, got {X.shape}")
-        if not (np.abs(labels) == 1.0).all():
-            raise ValueError("y must hold the labels -1 and 1 only, got others")
+        if not (np.abs(labels) == 1.0 if classes == 2 else np.isin(labels, np.arange(classes))).all():
+            accepted = "-1 and 1" if classes == 2 else f"0 to {classes - 1}"
+            raise ValueError(f"y must hold the labels {accepted} only, got others")
         seen += len(labels)
         if seen > source.count:
             _refuse_count(seen, source.count)

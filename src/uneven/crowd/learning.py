@@ -155,7 +155,8 @@ def fit_model(
         models.append(train(rows, None, settings, feature_names=feature_names, held_bytes=2**62, bar=bar).model)
         settings = replace(settings, alpha=models[0].alpha)  # chosen once, as for all problems of one fit
     coef, intercept = (np.concatenate([getattr(one, name) for one in models]) for name in ("coef", "intercept"))
-    return replace(models[0], classes=crowd.classes, coef=coef, intercept=intercept)
+    settings = replace(models[0].settings, multi_class="one-vs-rest")
+    return replace(models[0], classes=crowd.classes, coef=coef, intercept=intercept, settings=settings)
 
 
 def checked_features(X: Any, n: int) -> Any:

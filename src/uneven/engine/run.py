@@ -122,7 +122,7 @@ def fit(
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
     (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
-    activity = state.find_activity({source.name: source.noise for source in plan.sources})
+    activity = state.find_activity({s.name: s.noise.observed_among(plan.problem.classes) for s in plan.sources})
     return Fit(state, recorder.path() if recorder else None, activity)
 
 

@@ -127,6 +127,10 @@ class Noise(ABC):
         """Noise of rows as the learner gets them: itself, unless labels are randomised before anything is learned."""
         return self
 
+    def observed_among(self, classes: int) -> Noise:
+        """The same for so many classes, where that makes a difference."""
+        return self.observed
+
     def describe(self) -> str:
         """Noise in a few words, for tables.
 

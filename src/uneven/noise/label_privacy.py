@@ -81,7 +81,7 @@ class LabelPrivacy(Noise):
 
     def row_energy(self, problem: Problem) -> float:
         """C²coth²(ε/2)."""
-        return self.observed.row_energy(problem)
+        return self.observed_among(problem.classes).row_energy(problem)
 
     def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf) -> Array:
         """Slope of the surrogate at a margin computed with the flipped label."""

@@ -94,11 +94,11 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
     return None
 
 
-def prepare(job: Job, positive: Any) -> Anchoring:
+def prepare(job: Job, target: Any) -> Anchoring:
     """Learn the anchor and judge the private sources, before anything is charged."""
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
-    anchor = fit_public(job, converged, positive)
+    anchor = fit_public(job, converged, target)
     possible = possible_coordinates(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
@@ -124,9 +124,9 @@ def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows:
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
-def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
+def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
-    sources = public_rows(job, names, positive)
+    sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
     drawn = [source.sample(min(1.0, MOST_ROWS / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
@@ -211,7 +211,7 @@ class Added:
     state: State
 
 
-def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
+def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
     """Use the private sources one after the other, each row once."""
     summary, found = summarize(anchoring.anchor, anchoring.possible), {}
     excess = expected_excess(summary.plain, 0.0)
@@ -219,7 +219,7 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
-        data = job.data(positive, [name], in_memory=False)[name]
+        data = job.data(target, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
         problem = replace(job.problem, batch_size=anchoring.sizes[name])
         source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)

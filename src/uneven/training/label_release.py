@@ -73,8 +73,7 @@ def private_labels(groups: Grouped) -> list[str]:
 
 def observed(groups: Grouped, classes: int) -> Grouped:
     """The same rows with the noise that the learner of so many classes gets them with."""
-    seen = {n: one.observed_among(classes) if isinstance(one, LabelPrivacy) else one for n, one in groups.noises.items()}
-    return groups.with_noises({name: noise.observed for name, noise in seen.items()})
+    return groups.with_noises({name: noise.observed_among(classes) for name, noise in groups.noises.items()})
 
 
 def move_labels(y: NDArray[Any], moves: NDArray[np.int64], classes: NDArray[Any]) -> NDArray[Any]:

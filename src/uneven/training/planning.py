@@ -10,6 +10,7 @@ from uneven.noise import Noise
 from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
+from uneven.training.labels import uses_softmax
 from uneven.training.scaling import Scale, stated_scale
 from uneven.training.sketch import choose_width
 
@@ -25,18 +26,25 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
 
 
 def scaled_problem(
-    settings: Settings, scale: Scale, n_features: int, private: bool, noises: Iterable[Noise | None] = ()
+    settings: Settings,
+    scale: Scale,
+    n_features: int,
+    private: bool,
+    noises: Iterable[Noise | None] = (),
+    classes: int = 2,
 ) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    outputs = classes if uses_softmax(settings, classes) else 1
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
-        n_features=(scale.sketch or n_features) + scale.intercept,
+        n_features=((scale.sketch or n_features) + scale.intercept) * outputs,
         alpha=scale.alpha(settings.stated_alpha),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
         norms=scale.norms,
         eigenvalue=scale.eigenvalue,
+        classes=max(outputs, 2),
         **settings.batching(own),
     )
 
