@@ -123,7 +123,6 @@ class FoldRows:
         slopes = self.X.T @ ((P - T) * self.share[:, None, :]).reshape(n, -1)
         gradient = slopes.reshape(d, K, folds).transpose(1, 0, 2).reshape(K * d, folds)
 
-
         def losses() -> Array:
             return np.asarray(((levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
 

@@ -101,38 +101,59 @@ class Objective:
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
         """Read all rows once."""
         d = len(w)
-        value, total, gradient = 0.0, 0.0, np.zeros(d)
-        hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
-        outputs = 1 if self.classes == 2 else self.classes
+        sums = _Sums(np.zeros(d), None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d))
         for part in self.parts:
-            first = 0
-            for X, y in _blocks(part.rows, d // outputs, self.classes):
-                if outputs > 1:
-                    weight = float(part.weight[0])
-                    targets = part.noise_targets(self.classes)[y.astype(np.int64)]
-                    losses, slopes, bends = softmax_terms(w.reshape(outputs, -1), X, targets, curvature)
-                    total, value, gradient = total + weight * len(y), value + weight * losses, gradient + weight * slopes
-                    hessian = None if hessian is None else hessian + weight * bends
-                    continue
-                rows = slice(first, first := first + len(y))
-                weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
-                margins = y * (X @ w)
-                losses, slopes, bends = self.loss.terms(margins, self.width)
-                total += float(weight.sum())
-                if part.joined:
-                    value += float(weight @ (self.loss.value(margins) - tilt * margins))
-                else:
-                    value += float(weight[0] * (losses - tilt @ margins))
-                gradient += X.T @ (weight * y * (slopes - tilt))
-                if hessian is not None:
-                    _add_curvature(hessian, X, weight * bends)
-        pull = self.ridge * w
+            if self.classes == 2:
+                self._add_margins(sums, part, w)
+            else:
+                self._add_classes(sums, part, w, curvature)
+        pull, hessian = self.ridge * w, sums.hessian
         if hessian is not None:
-            hessian /= total
+            hessian /= sums.total
             hessian[np.diag_indices(d) if curvature == "full" else slice(None)] += self.ridge
-        value = value / total + float(pull @ w) / 2.0
+        value = sums.value / sums.total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
-        return Point(w, value, gradient / total + pull, hessian, scale)
+        return Point(w, value, sums.gradient / sums.total + pull, hessian, scale)
+
+    def _add_margins(self, sums: _Sums, part: _Part, w: Array) -> None:
+        """One part's rows of two classes."""
+        first = 0
+        for X, y in _blocks(part.rows, len(w)):
+            rows = slice(first, first := first + len(y))
+            weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
+            margins = y * (X @ w)
+            losses, slopes, bends = self.loss.terms(margins, self.width)
+            sums.total += float(weight.sum())
+            if part.joined:
+                sums.value += float(weight @ (self.loss.value(margins) - tilt * margins))
+            else:
+                sums.value += float(weight[0] * (losses - tilt @ margins))
+            sums.gradient += X.T @ (weight * y * (slopes - tilt))
+            if sums.hessian is not None:
+                _add_curvature(sums.hessian, X, weight * bends)
+
+    def _add_classes(self, sums: _Sums, part: _Part, w: Array, curvature: Curvature) -> None:
+        """One part's rows of more than two classes."""
+        W, weight = w.reshape(self.classes, -1), float(part.weight[0])
+        known = part.rows.noise.targets(self.classes)
+        targets = np.eye(self.classes) if known is None else known
+        for X, y in _blocks(part.rows, W.shape[1], self.classes):
+            losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], curvature)
+            sums.total += weight * len(y)
+            sums.value += weight * losses
+            sums.gradient += weight * slopes
+            if sums.hessian is not None and bends is not None:
+                sums.hessian += weight * bends
+
+
+@dataclass
+class _Sums:
+    """Sums over rows while they are read."""
+
+    gradient: Array
+    hessian: Array | None
+    value: float = 0.0
+    total: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -145,11 +166,6 @@ class _Part:
     skew: Array
     """What is added to the tilt of a positive label, and taken from that of a negative one."""
     joined: bool = False
-
-    def noise_targets(self, classes: int) -> Array:
-        """What stands for each label in the softmax loss: one row per class."""
-        targets = self.rows.noise.targets(classes)
-        return np.eye(classes) if targets is None else targets
 
 
 def _class_part(rows: PublicRows, weight: float) -> _Part:

@@ -59,7 +59,7 @@ def load_covertype(data: str | os.PathLike[str] | None = None, seed: int = 0, ty
     checked("Covertype", SHA256, cells)
     order = np.random.default_rng(seed).permutation(len(cells))
     X, y = _scaled(cells)
-    y = cells[:, -1] - 1.0 if types else y
+    y = (cells[:, -1] - 1).astype(np.float64) if types else y
     train, test = order[:TRAIN], order[TRAIN:]
     return Dataset("covertype", X[train], y[train], X[test], y[test])
 

@@ -97,7 +97,7 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
             scores = np.asarray(checked.X[rows] @ flat.reshape(-1, problem.columns).T, dtype=np.float64)
             scores = scores.reshape(-1, len(flat), problem.outputs)
             numbers = np.broadcast_to(labels[rows, None].astype(np.int64), scores.shape[:2])
-            return softmax.loss_values(scores, numbers).sum(axis=0)
+            return np.asarray(softmax.loss_values(scores, numbers).sum(axis=0))
         margins = np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         margins *= labels[rows, None]
         return loss.summed(margins)

@@ -79,7 +79,8 @@ def fit(
     data : dict
         For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
         with rows in the unit ball (or, where the problem's norms are "rms", of a mean square of at most 1, which is
-        yours to see to) and y of -1 and 1 (of 0 to K - 1 for K > 2 classes); or a `Stream`. Labels of a source of `LabelPrivacy` are randomised here.
+        yours to see to) and y of -1 and 1, of 0 to K - 1 for K > 2 classes; or a `Stream`. Labels of a
+        source of `LabelPrivacy` are randomised here.
     seed : int or None
         None draws from the operating system's entropy and cannot be repeated; a seed is for simulations.
     average : {"auto", "last", "late", "growing", "steps"}

@@ -94,7 +94,7 @@ class FlippedLabels(Noise):
 
     def targets(self, classes: int) -> Array | None:
         """T⁻¹."""
-        return np.linalg.inv(self.confusion_of(classes)) if self.known_rate > 0.0 else None
+        return np.asarray(np.linalg.inv(self.confusion_of(classes))) if self.known_rate > 0.0 else None
 
     def amplification(self, classes: int = 2) -> float:
         """How much longer the surrogate's gradient can be: the largest sum of a row of |T⁻¹|.

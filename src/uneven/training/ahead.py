@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.uncertainty import Anchor
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
@@ -59,7 +60,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         return plan_fit(file.described(), problem, file.settings), note
 
 
-def anchor_ahead(file: SourcesFile) -> tuple[Anchor, Problem] | None:
+def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:
     """What the owned rows without privacy say to a valuation, and the problem; None where nothing can be anchored.
 
     Parameters

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import MOST_ROWS as MOST_CLASS_ROWS
+from uneven.anchor.classes import ClassAnchor, fit_class_anchor, possible_frames
 from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
-from uneven.anchor.shape import choose_coordinates, possible_coordinates
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
 from uneven.anchor.summary import Summary, summarize
@@ -54,7 +57,7 @@ class Anchoring:
 
     Attributes
     ----------
-    anchor : Anchor
+    anchor : Anchor or ClassAnchor
     possible : tuple of Coordinates
         That private rows may be released in, those of rows as they are first.
     converged : tuple of str
@@ -69,7 +72,7 @@ class Anchoring:
         Batch sizes of sources whose noise is drawn once a batch.
     """
 
-    anchor: Anchor
+    anchor: Anchor | ClassAnchor
     possible: tuple[Coordinates, ...]
     converged: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
@@ -84,11 +87,11 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
-        return "it needs the logistic loss, two classes and dense rows"
+        return "it needs the logistic loss, one problem for all classes and dense rows"
     if any(isinstance(noise, FlippedLabels) and noise.skew for noise in groups.noises.values()):
         return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
-        return f"it needs at most {MOST_FEATURES:,} columns"
+        return f"it needs at most {MOST_FEATURES:,} columns, times the classes where there are more than two"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
@@ -99,7 +102,7 @@ def prepare(job: Job, target: Any) -> Anchoring:
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, target)
-    possible = possible_coordinates(anchor)
+    possible = possible_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
     sizes = {name: _choose_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
@@ -124,27 +127,35 @@ def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows:
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
-def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor:
+def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
     sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
-    drawn = [source.sample(min(1.0, MOST_ROWS / count)) for source in sources]
+    most = MOST_ROWS if job.problem.outputs == 1 else MOST_CLASS_ROWS
+    drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
-    pieces = [next(iter(source.pieces())) for source in kept]
-    X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
-    y = np.concatenate([y for _, y in pieces])
-    rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
     factors = np.maximum(intercept_free(job), INTERCEPT)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
-    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates)
+    anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
-    if known and count <= MOST_ROWS:
+    if known and count <= most:
         return anchor
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
     worth = sum(source.count * public_worth(source.noise, job.problem) for source in sources)
-    covariance = anchor.covariance * (len(y) / (count if known else worth))
+    covariance = anchor.covariance * (len(anchor.X) / (count if known else worth))
     return anchor.moved(solve(replace(job.problem, clip=None), sources, factors).weights, covariance)
+
+
+def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: float | None) -> Anchor | ClassAnchor:
+    """Anchor of rows in memory."""
+    if problem.outputs > 1:
+        return fit_class_anchor(problem, kept, factors, chosen)
+    pieces = [next(iter(source.pieces())) for source in kept]
+    X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
+    y = np.concatenate([y for _, y in pieces])
+    rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
+    return fit_anchor(X, y, problem.alpha, factors, chosen, rates)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:

@@ -278,6 +278,8 @@ def _advance(
         task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
-            chunk = checked_chunk((name,), unit[rows], sign[rows], rows, limit=limit_of(problem), classes=problem.classes)
+            chunk = checked_chunk(
+                (name,), unit[rows], sign[rows], rows, limit=limit_of(problem), classes=problem.classes
+            )
             state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))
     return state

@@ -147,7 +147,8 @@ def uses_softmax(settings: Settings, classes: int) -> bool:
 def as_numbers(y: Any, target: Target) -> NDArray[np.float64]:
     """1 for rows of the target class, -1 for the others; of all classes, the place of each row's class among them.
 
-    >>> as_numbers(np.array(["b", "a"]), "b").tolist(), as_numbers(np.array(["c", "a"]), np.array(["a", "b", "c"])).tolist()
+    >>> y = np.array(["c", "a"])
+    >>> as_numbers(y, "c").tolist(), as_numbers(y, np.array(["a", "b", "c"])).tolist()
     ([1.0, -1.0], [2.0, 0.0])
     """
     if isinstance(target, np.ndarray):

@@ -102,7 +102,9 @@ class _Tally:
         right, count = (chosen == truth).astype(float), len(self.rows)
         loss = np.zeros(len(truth))
         if self.probabilistic:
-            loss = -np.log(np.maximum(class_probabilities(scores, self.together)[np.arange(len(truth)), truth], SHARPEST))
+            loss = -np.log(
+                np.maximum(class_probabilities(scores, self.together)[np.arange(len(truth)), truth], SHARPEST)
+            )
         for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):
             total += np.bincount(truth, values, minlength=count)
         if self.binary:
