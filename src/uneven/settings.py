@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOSSES
+from uneven.losses import LOGISTIC, LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
 from uneven.problem import RADII, batching
@@ -148,6 +148,15 @@ class Settings:
     def batching(self, own: bool) -> dict[str, Any]:
         """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
         return batching(self.batch_size, own)
+
+    @property
+    def stated_classes(self) -> int:
+        """How many classes are stated; two where they are left to the rows."""
+        return 2 if self.classes is None else len(self.classes)
+
+    def joint_classes(self, count: int) -> int:
+        """Classes that one problem tells apart: all of them by softmax, or two."""
+        return count if self.multi_class == "softmax" and self.loss == LOGISTIC.name else 2
 
     @property
     def stepping(self) -> str:

@@ -14,6 +14,7 @@ from uneven.losses import Loss
 from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
+NESTED = (tuple, list, np.ndarray)
 KINDS = ("positive", "negative")
 
 SINGULAR = 1e9
@@ -45,7 +46,7 @@ class FlippedLabels(Noise):
     rate: float | str | tuple[float, float] | tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if np.ndim(self.rate) == 2 or (isinstance(self.rate, tuple | list) and any(map(np.ndim, self.rate))):
+        if isinstance(self.rate, tuple | list | np.ndarray) and any(isinstance(one, NESTED) for one in self.rate):
             object.__setattr__(self, "rate", _checked_confusion(self.rate))
         elif isinstance(self.rate, tuple | list):
             object.__setattr__(self, "rate", _checked_pair(self.rate))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.losses import get_loss
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 
@@ -141,7 +140,7 @@ def learning_targets(classes: NDArray[Any], settings: Settings) -> list[Target]:
 
 def uses_softmax(settings: Settings, classes: int) -> bool:
     """Whether so many classes are learned as one problem."""
-    return classes > 2 and settings.multi_class == "softmax" and get_loss(settings.loss).probabilistic
+    return settings.joint_classes(classes) > 2
 
 
 def as_numbers(y: Any, target: Target) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from uneven.noise import Noise
 from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.labels import uses_softmax
 from uneven.training.scaling import Scale, stated_scale
 from uneven.training.sketch import choose_width
 
@@ -31,20 +30,23 @@ def scaled_problem(
     n_features: int,
     private: bool,
     noises: Iterable[Noise | None] = (),
-    classes: int = 2,
+    classes: int | None = None,
 ) -> Problem:
-    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
-    outputs = classes if uses_softmax(settings, classes) else 1
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
+
+    `classes` is how many there are; None is as many as are stated.
+    """
+    joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
-        n_features=((scale.sketch or n_features) + scale.intercept) * outputs,
+        n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
         norms=scale.norms,
         eigenvalue=scale.eigenvalue,
-        classes=max(outputs, 2),
+        classes=joint,
         **settings.batching(own),
     )
 
