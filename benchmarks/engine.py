@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import covertype
 import numpy as np
@@ -90,6 +91,7 @@ def classifier() -> None:
     X, y, _ = covertype.load()
     source = np.where(np.arange(len(y)) < covertype.ROWS // 10, "clean", "noisy")
     noise = {"clean": uneven.LocalPrivacy(10), "noisy": uneven.LocalPrivacy(1)}
+    warnings.simplefilter("ignore", uneven.SimulationWarning)  # the seeded fits protect nobody, as they should not
     uneven.UnevenClassifier(noise, random_state=0).fit(X, y, source=source)  # compile
     seeded, private, sgd = in_turn(
         lambda: uneven.UnevenClassifier(noise, random_state=0).fit(X, y, source=source),

@@ -525,3 +525,32 @@ def test_a_claim_is_charged_once(tmp_path, kept):
     assert again.claimed("job/0")
     assert not again.claimed("job/1")
     assert again.spent("site") == {1: 1.0, 2: 1.0}
+
+
+# A budget is lowered, never raised
+
+
+def test_a_lower_budget_binds_every_process_from_its_next_charge_on(tmp_path):
+    """A ledger that was opened before the budget was lowered obeys the lower one too."""
+    before = Ledger(tmp_path / "book.db", budget=4.0)
+    before.charge("clinic", [1], 1.0)
+    Ledger(tmp_path / "book.db").lower_budget(2.0)
+    with pytest.raises(BudgetExceeded):
+        before.charge("clinic", [1], 1.5)
+    before.charge("clinic", [1], 1.0)
+    assert (before.max_spent("clinic"), Ledger(tmp_path / "book.db").budget) == (2.0, 2.0)
+
+
+def test_a_budget_is_not_raised_nor_set_below_what_is_spent(book):
+    book.charge("clinic", [1], 1.5)
+    with pytest.raises(ValueError, match=r"at least what rows have spent, 1\.5 at most, got 1$"):
+        book.lower_budget(1.0)
+    book.lower_budget(2.0)
+    with pytest.raises(ValueError, match="at most 2, the ledger's, got 3: the budget of a ledger is not raised"):
+        book.lower_budget(3.0)
+    with pytest.raises(BudgetExceeded):
+        book.charge("clinic", [1], 0.75)
+    for wrong in (0.0, -1.0, float("nan"), "2"):
+        with pytest.raises(ValueError, match="budget must be"):
+            book.lower_budget(wrong)
+    assert (book.stored_budget, book.check()) == (2.0, [])

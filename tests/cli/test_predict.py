@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -185,3 +186,15 @@ def test_a_changed_model_is_refused(folder, described, good, uneven_in):
     done = uneven_in("predict", "model.json", "rows.parquet")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "model.json must be a model as it was saved, got one whose content was changed since" in done.stderr
+
+
+def test_messages_of_a_redacted_model_tell_nothing_of_single_rows(folder, described, uneven_in):
+    """A cell that is no number: its row and value are for the owner of a model without `redact`."""
+    rows = pd.read_parquet(folder / "rows.parquet").astype({"dose": object})
+    rows.loc[17, "dose"] = "secret"
+    rows.to_csv(folder / "spoiled.csv", index=False)
+    for redact in (False, True):
+        trained = train_files(read_sources(described()), seed=0).model
+        save(replace(trained, settings=replace(trained.settings, redact=redact)), folder / "model.json")
+        said = uneven_in("predict", "model.json", "spoiled.csv").stderr
+        assert ("secret" in said, "dose" in said) == (not redact, True)

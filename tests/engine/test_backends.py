@@ -26,6 +26,11 @@ NOISES = [
     noises.LocalPrivacy(1.5, "quiet", activity=0.1),
     noises.SitePrivacy(4.0),
     noises.FlippedLabels((0.3, 0.05)),
+    noises.LocalPrivacy(4.0, "l2-laplace") & noises.FlippedLabels((0.3, 0.05)),
+    noises.LocalPrivacy(4.0, "privunit") & noises.FlippedLabels(0.2),
+    noises.LocalPrivacy(4.0) & noises.FlippedLabels((0.3, 0.05)),
+    noises.SitePrivacy(4.0) & noises.FlippedLabels(0.2),
+    noises.AdditiveNoise(2.0) & noises.FlippedLabels((0.3, 0.05)),
 ]
 SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
 # Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
@@ -126,13 +131,13 @@ def test_same_where_the_ball_is_left(backend):
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_same_for_sources_shuffled_together(backend, schedule):
     problem = uneven.Problem(D, 0.1, 7)
-    five = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"), noises.LocalPrivacy(3.0))
-    moments = tuple(noise.moment("upper", problem) for noise in five)
-    mixed = Task(problem, ("a", "b", "c", "d", "e"), five, moments, schedule)
-    part = chunk()._replace(group=np.random.default_rng(0).integers(5, size=33))
+    seven = (*NOISES[1:4], noises.LocalPrivacy(2.0, "privunit"), noises.LocalPrivacy(3.0), NOISES[13], NOISES[14])
+    moments = tuple(noise.moment("upper", problem) for noise in seven)
+    mixed = Task(problem, tuple("abcdefg"), seven, moments, schedule)
+    part = chunk()._replace(group=np.random.default_rng(0).integers(7, size=33))
     fast, slow = both(backend, mixed, part)
     assert_same(fast, slow)
-    assert fast.released.keys() == fast.silent.keys() == {"d", "e"}
+    assert fast.released.keys() == fast.silent.keys() == {"d", "e", "f"}
     assert fast.silent["d"] == 0 < fast.silent["e"] < fast.released["e"]
 
 

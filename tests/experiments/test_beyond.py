@@ -8,7 +8,7 @@ import pytest
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets import counts as counts_of
-from uneven.experiments import claims, panels, running
+from uneven.experiments import claims, panels, running, targets
 from uneven.experiments.claims import FAILS, HOLDS
 from uneven.experiments.outputs import tabulate
 from uneven.experiments.panels import EPSILONS
@@ -144,7 +144,7 @@ def made_up(ours, theirs=10.0, alone=0.5, accuracy=0.9, privunit=0.1):
     ],
 )
 def test_targets(options, verdicts):
-    assert [target.verdict for target in claims.judge(made_up(**options))] == verdicts
+    assert [target.verdict for target in claims.judge(made_up(**options), targets.TARGETS_BY_PANEL)] == verdicts
 
 
 def test_a_little_worse_by_chance_is_not_worse():
@@ -155,9 +155,9 @@ def test_a_little_worse_by_chance_is_not_worse():
     for errors, verdict in ((1.0, HOLDS), (3.0, FAILS)):
         worse = errors / math.sqrt(RUNS) + noise
         objective = {("uneven", 1.0): np.zeros(RUNS), ("uneven", 2.0): worse, ("uneven, clean only", math.nan): -worse}
-        assert claims.judge_more_sources(Results("sources-mnist", {}, {"objective": objective})).verdict == verdict
+        assert targets.judge_more_sources(Results("sources-mnist", {}, {"objective": objective})).verdict == verdict
         alone = {("uneven", 1.0): worse, ("uneven, clean only", math.nan): np.zeros(RUNS)}
-        assert claims.judge_noisy_source(Results("harder-mnist", {}, {"objective": alone})).verdict == verdict
+        assert targets.judge_noisy_source(Results("harder-mnist", {}, {"objective": alone})).verdict == verdict
 
 
 @pytest.mark.parametrize(("means", "verdict"), [([4, 3, 2, 2], HOLDS), ([4, 3, 3.1, 2], FAILS)])
@@ -165,7 +165,7 @@ def test_more_sources(means, verdict):
     noise = 0.01 * np.random.default_rng(0).normal(size=(4, RUNS))
     objective = {("uneven", float(i + 1)): mean + noise[i] for i, mean in enumerate(means)}
     results = Results("sources-mnist", {}, {"objective": objective})
-    assert claims.judge_more_sources(results).verdict == verdict
+    assert targets.judge_more_sources(results).verdict == verdict
 
 
 def test_a_table_has_excesses_and_their_ratio():

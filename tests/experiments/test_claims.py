@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uneven.experiments import claims
+from uneven.experiments import claims, targets
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from uneven.experiments.figures import draw_paper
 from uneven.experiments.panels import EPSILONS, RATES
@@ -110,7 +110,7 @@ def test_standard_errors_are_the_spread_over_the_root_of_the_runs():
     settings = {"optimum": {"objective": 0.5, "accuracy": 0.9}}
     results = Results("beyond-x", settings, {key: {("uneven", 1.0): runs[0]} for key in ("objective", "accuracy")})
     assert results.excess("uneven")[2] == pytest.approx(stats.sem(runs[0]))
-    assert claims.judge_accuracy(results).numbers["standard error"] == pytest.approx(100 * stats.sem(runs[0]))
+    assert targets.judge_accuracy(results).numbers["standard error"] == pytest.approx(100 * stats.sem(runs[0]))
 
 
 def test_figures_show_one_standard_error():

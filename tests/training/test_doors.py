@@ -11,8 +11,9 @@ from uneven.settings import NAMES
 from uneven.training import scan
 from uneven.training.files import FileRows, train_files
 
-PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"))
-OPEN = (uneven.Exact(), uneven.FlippedLabels(0.2), uneven.AdditiveNoise(1.0), uneven.FlippedLabels((0.1, 0.3)))
+FLIPPED = (uneven.FlippedLabels(0.2), uneven.FlippedLabels((0.1, 0.3)))
+PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"), uneven.LocalPrivacy(4.0) & FLIPPED[1])
+OPEN = (uneven.Exact(), *FLIPPED, uneven.AdditiveNoise(1.0), uneven.AdditiveNoise(1.0) & FLIPPED[0])
 
 
 def draw_case(seed):

@@ -22,7 +22,6 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, possible_coordinates
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
-from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -137,9 +136,8 @@ class _Rows:
     def of(cls, classes: int, sources: Sequence[PublicRows]) -> _Rows:
         X, targets, likelihoods, weights = [], [], [], []
         for source in sources:
-            noise, eye = source.noise, np.eye(classes)
-            T = noise.confusion_of(classes) if isinstance(noise, FlippedLabels) else eye
-            gain = noise.amplification(classes) if isinstance(noise, FlippedLabels) else 1.0
+            noise = source.noise
+            T, gain = noise.confusion_of(classes), noise.amplification(classes)
             for rows, y in source.pieces():
                 numbers = np.asarray(y).astype(np.int64)
                 X.append(np.asarray(rows, dtype=np.float64))

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.matrices import is_sparse
-from uneven.noise import Exact, FlippedLabels, Noise
+from uneven.noise import Exact, Noise
 
 EXACT = Exact()
 
@@ -53,12 +53,12 @@ class PublicRows:
     @property
     def flip_rate(self) -> float:
         """σ, the share of labels that are flipped."""
-        return self.noise.known_rate if isinstance(self.noise, FlippedLabels) else 0.0
+        return self.noise.known_rate
 
     @property
     def flip_skew(self) -> float:
         """(a-b)/2, where positive labels are flipped at a and negative ones at b."""
-        return self.noise.skew if isinstance(self.noise, FlippedLabels) else 0.0
+        return self.noise.skew
 
     def sample(self, share: float, seed: int = 0) -> PublicRows | None:
         """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""

@@ -16,7 +16,6 @@ from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import one_thread, solve
 from uneven.matrices import is_sparse
-from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 from uneven.softmax import loss_values
 
@@ -207,7 +206,7 @@ def _held_out_classes(problem: Problem, source: PublicRows, scores: Any, y: Any,
     """Minus the log-likelihood of the class as observed, Σ_i p_i·T_iy."""
     own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
     noise = source.noise
-    if not isinstance(noise, FlippedLabels) or noise.known_rate == 0.0:
+    if noise.known_rate == 0.0:
         return loss_values(own, y)
     return np.asarray(-np.log((softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)))
 

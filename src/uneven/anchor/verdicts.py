@@ -71,11 +71,11 @@ def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
 
 def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     """Energy of one row's release where gradients are `activity` times the clip long on average."""
-    share, square = min(max(activity, 0.0), 1.0), problem.gradient_norm**2
+    share, square = noise.corrected_activity(min(max(activity, 0.0), 1.0)), noise.bound(problem) ** 2
     if noise.once_a_batch:
         return square * share  # no noise of its own, and E‖g‖² ≤ C²·activity
-    if isinstance(noise, LocalPrivacy) and noise.by_direction:
-        return square * noise.calibration(problem.n_features).energy(share)
+    if isinstance(how := noise.protection, LocalPrivacy) and how.by_direction:
+        return square * how.calibration(problem.n_features).energy(share)
     return noise.row_energy(problem)
 
 

@@ -1,4 +1,4 @@
-"""``uneven ledger``: what a ledger holds, whether it is sound, and all of it as a table."""
+"""``uneven ledger``: what a ledger holds, whether it is sound, all of it as a table, and a lower budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from uneven.cli import terminal
 if TYPE_CHECKING:
     from uneven.ledger import Ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Look at a ledger of privacy spent.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="rich", help="Look at a ledger of privacy spent, or lower its budget."
+)
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger that 'uneven fit --ledger' keeps.")]
 
 
@@ -51,6 +53,24 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
         terminal.note(f"{path}: {problem}")
     if wrong:
         raise typer.Exit(1)
+
+
+@app.command("budget")
+def budget(
+    path: LedgerPath,
+    most: Annotated[float, typer.Argument(metavar="EPSILON", help="The most that any row may spend in all.")],
+    json: terminal.Json = False,
+) -> None:
+    """Give a ledger without a budget one, or lower the one it has. It is never raised.
+
+    [bold]Example:[/] uneven ledger budget ledger.db 4
+    """
+    ledger = _opened(path)
+    ledger.lower_budget(most)
+    if json:
+        terminal.print_json({"budget": ledger.stored_budget})
+    else:
+        typer.echo(f"No row of {path} may spend more than ε = {ledger.stored_budget:g}.")
 
 
 @app.command("export")

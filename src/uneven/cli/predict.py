@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,19 +37,27 @@ def command(
 
     [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv --keep id
     """
+    from uneven.redaction import redacted
     from uneven.training import scoring
 
     terminal.refuse_output(output)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
     fitted = scoring.load_model(model)
-    table, features = scoring.open_rows(fitted, rows, delimiter)
-    pieces = scoring.predictions(fitted, table, features, keep or (), threshold)
+    with redacted(fitted.settings.redact):
+        table, features = scoring.open_rows(fitted, rows, delimiter)
+        pieces = scoring.predictions(fitted, table, features, keep or (), threshold)
+        _write(pieces, output, json, fitted.simulated)
+
+
+def _write(pieces: Iterator[dict[str, Any]], output: Path | None, json: bool, simulated: bool) -> None:
+    from uneven.training import scoring
+
     if output is not None:
         counts: dict[Any, int] = {}
         scoring.write_predictions(scoring.count_labels(pieces, counts), output)
-        _say(output, counts, json, fitted.simulated)
+        _say(output, counts, json, simulated)
     elif json:
-        scoring.write_json(scoring.mark_simulated(pieces) if fitted.simulated else pieces, sys.stdout)
+        scoring.write_json(scoring.mark_simulated(pieces) if simulated else pieces, sys.stdout)
     else:
         sys.stdout.flush()
         scoring.write_csv(pieces, sys.stdout.buffer)

@@ -122,7 +122,7 @@ def _take_over(like: Path, name: str) -> dict[str, Any]:
     values = {"label": file.label, **describe_features(file), "row_norm": 1.0 if isinstance(norm, str) else float(norm)}
     values["classes"] = None if file.settings.classes is None else list(file.settings.classes)
     if entry.noise is not None and entry.noise.protects_features:
-        values |= {"epsilon": entry.noise.epsilon_per_row, "noises": [entry.noise.kind]}
+        values |= {"epsilon": entry.noise.epsilon_per_row, "noises": [entry.noise.protection.kind]}
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -21,10 +21,10 @@ LAST_CODE, LATE_CODE, GROWING_CODE, STEPS_CODE = range(len(AVERAGES))
 
 # `counters` holds the numbers of a state, `sources` a row of numbers for each source; these are their columns.
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
-FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW = range(13)
-FIXED, PER_ROW, PER_BATCH = range(13, 16)
+FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW, STRETCH = range(14)
+FIXED, PER_ROW, PER_BATCH = range(14, 17)
 # After those, for K > 2 classes: the K² numbers of T⁻¹ (`Noise.targets`), row after row.
-TARGETS = 16
+TARGETS = 17
 # After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
 TALLY = 6
 
@@ -124,4 +124,5 @@ def state_of(task: Task, before: State, counters: Array, w: Array, average: Arra
         estimates,
         silent,
         released,
+        task.average.last_share,
     )

@@ -45,6 +45,7 @@ from uneven.engine.codes import (
     SKEW,
     STEP,
     STEPS_CODE,
+    STRETCH,
     TALLY,
     TOTAL,
     WEIGHT,
@@ -242,9 +243,9 @@ def release(
             add_outer(total, factors, X[i])
             continue
         # So short a row has no direction that floats can hold.
-        length, step = np.sqrt(squares[i]), spec.limit / sources[k, MEAN]
+        length, bound = np.sqrt(squares[i]), spec.limit * sources[k, STRETCH]
         long = np.sqrt(np.dot(factors, factors)) * length if K > 1 else abs(factors[0]) * length
-        norm = min(long / spec.limit, 1.0) if (long if K > 1 else length) > TINY else 0.0
+        step, norm = bound / sources[k, MEAN], min(long / bound, 1.0) if (long if K > 1 else length) > TINY else 0.0
         way = choose(norm, sources[k, BASE], sources[k, OWN], sources[k, FILL], rng)
         counters[TALLY + sources.shape[0] + k] += 1.0
         if way == SILENT:

@@ -19,7 +19,7 @@ def randomise_labels(plan: PlanLike, rows: Mapping[str, Rows], seed: int | None)
     noises = {source.name: source.noise for source in plan.sources}
     released = dict(rows)
     for name, source in rows.items():
-        if isinstance(noise := noises[name], LabelPrivacy):
+        if isinstance(noise := noises[name].protection, LabelPrivacy):
             draw = repeated(seed, 0, name, "labels")
             if isinstance(source, Stream):
                 pieces = _Randomised(source.pieces, noise, draw)

@@ -55,6 +55,7 @@ def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> S
         step_size=eta,
         average=average,
         average_weight=weight,
+        last_share=task.average.last_share,
         estimates=estimates,
     )
 
@@ -103,31 +104,35 @@ def noisy_gradient(
     problem, d = task.problem, task.problem.n_features
     if not task.mixed and not _by_direction(task.noises[0], problem):
         return task.noises[0].gradient(problem, w, X, y, rng)
-    rows, bound = row_gradients(task, w, X, y, group), problem.gradient_norm
+    rows = row_gradients(task, w, X, y, group)
     members = group if task.mixed else np.zeros(len(y), dtype=np.int64)
     kinds = [task.noises[k] for k in members]
-    refuse_longer(rows[[noise.private for noise in kinds]], bound)
+    bounds = {noise: noise.bound(problem) for noise in task.noises}
+    for noise in (noise for noise in task.noises if noise.private):
+        refuse_longer(rows[[one == noise for one in kinds]], bounds[noise])
     releases = Releases(np.zeros(d))
     for k, noise, row in zip(members, kinds, rows, strict=True):  # rows released each by itself, then other noise
-        if isinstance(noise, LocalPrivacy) and _by_direction(noise, problem):
-            silent[task.names[k]] += releases.add(noise, row, bound, rng) == SILENT
+        if isinstance(how := noise.protection, LocalPrivacy) and _by_direction(noise, problem):
+            silent[task.names[k]] += releases.add(how, row, bounds[noise], rng) == SILENT
             released[task.names[k]] += 1
         else:
-            releases.total += row if noise.is_mixture else noise.release(row[None], bound, rng)[0]
+            releases.total += row if noise.is_mixture else noise.release(row[None], bounds[noise], rng)[0]
     total = releases.finish(rng)
-    spreads = [noise.spread(1, d, bound, rng) for noise in kinds if noise.is_mixture and not noise.once_a_batch]
+    single = [noise for noise in kinds if noise.is_mixture and not noise.once_a_batch]
+    spreads = [noise.spread(1, d, bounds[noise], rng) for noise in single]
     once = [noise for k, noise in enumerate(task.noises) if noise.once_a_batch and (members == k).any()]
-    spreads += [noise.spread(len(y), d, bound, rng) for noise in once]
+    spreads += [noise.spread(len(y), d, bounds[noise], rng) for noise in once]
     total = add_gaussian(total, sum(spreads), rng)
-    if coarsest := max(noise.grid(d, bound) for noise in task.noises):
-        cell = grid.width(coarsest, len(y)) + sum(noise.batch_grid(d, bound) for noise in task.noises)
+    if coarsest := max(noise.grid(d, bounds[noise]) for noise in task.noises):
+        cell = grid.width(coarsest, len(y)) + sum(noise.batch_grid(d, bounds[noise]) for noise in task.noises)
         grid.round_to_grid(total, cell, rng)
     return np.asarray(problem.alpha * w + total / len(y))
 
 
 def _by_direction(noise: Noise, problem: Problem) -> bool:
     """Whether rows are released by direction, as the compiled loops do it."""
-    return isinstance(noise, LocalPrivacy) and noise.by_direction and noise.compiled(problem) is not None
+    how = noise.protection
+    return isinstance(how, LocalPrivacy) and how.by_direction and noise.compiled(problem) is not None
 
 
 def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:

@@ -3,7 +3,8 @@
 panels    what is run: methods, plans, and what varies
 running   run a panel and write Parquet, a few runs at a time; continue after an interruption
 results   read that Parquet back
-claims    statements about panels, each with a verdict
+claims    the paper's statements about panels, each with a verdict
+targets   the same for what is asked for beyond the paper
 figures   panels as pictures
 outputs   claims, tables and figures as files
 suite     `reproduce`: all of the paper; `beyond`: all panels beyond it

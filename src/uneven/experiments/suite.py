@@ -20,6 +20,7 @@ from uneven.experiments.figures import draw_beyond, draw_paper
 from uneven.experiments.panels import Counts, Panel
 from uneven.experiments.results import Results, list_parts, read_results
 from uneven.experiments.running import describe_settings, find_finished_runs, run_panel
+from uneven.experiments.targets import TARGETS_BY_PANEL
 from uneven.io import write_text_atomically
 
 PathLike = str | os.PathLike[str]
@@ -220,7 +221,7 @@ def summarise_paper(results: Mapping[str, Results], folder: Path) -> list[Claim]
 
 def summarise_beyond(results: Mapping[str, Results], folder: Path) -> list[Claim]:
     """Judge the targets, make the tables and draw the figure, from results alone; write them into the folder."""
-    targets = [target for one in results.values() for target in judge(one)]
+    targets = [target for one in results.values() for target in judge(one, TARGETS_BY_PANEL)]
     outputs.write_claims(folder / "targets.json", results, targets)
     sections = [outputs.format_claims("target", targets)] if targets else []
     for name, one in results.items():

@@ -250,9 +250,9 @@ def refuse_noise(policy: Policy, noise: Noise) -> None:
     """Refuse less protection than the policy asks for."""
     if policy.epsilon is None:
         return
-    if noise.kind not in policy.noises or noise.epsilon_per_row is None or not noise.protects_features:
+    if noise.protection.kind not in policy.noises or noise.epsilon_per_row is None or not noise.protects_features:
         accepted = ", ".join(policy.noises)
-        raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.kind)}")
+        raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.protection.kind)}")
     refuse_epsilon(policy, noise.epsilon_per_row)
 
 

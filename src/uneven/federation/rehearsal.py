@@ -47,7 +47,7 @@ def _policy(file: SourcesFile, entry: SourceEntry) -> dict[str, object]:
         **describe_features(file),
         "row_norm": 1.0 if isinstance(norm, str) else float(norm),
         "private": epsilon is not None,
-        "noises": None if epsilon is None or entry.noise is None else [entry.noise.kind],
+        "noises": None if epsilon is None or entry.noise is None else [entry.noise.protection.kind],
         "epsilon": epsilon,
         "budget": epsilon,
         "id": entry.columns.get("id"),

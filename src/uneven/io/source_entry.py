@@ -162,9 +162,10 @@ def _refuse_keys(file: Path, name: str, values: Mapping[str, Any], top_keys: Col
 def entry_tables(entries: Iterable[SourceEntry], folder: Path, counted: bool) -> Iterator[dict[str, Any]]:
     """Each source as ``sources.toml`` has it. Rows are left out where they can be counted, unless `counted`."""
     for entry in entries:
-        noise = None if entry.noise is None else entry.noise.to_dict()
+        noise: Any = None if entry.noise is None else entry.noise.to_dict()
         if noise is not None:
             noise_from_dict(noise)  # refuses a noise that could not be read back
+            noise = noise.get("noises", noise)  # several at once are a list
         rows = entry.source.rows if counted or (entry.data is None and entry.stated_rows is not None) else None
         yield {
             "name": entry.name,

@@ -5,9 +5,10 @@ row that was charged when its process died is spent, which is safe; and a row wh
 not released.
 """
 
+from uneven.ledger.arguments import LEAST, MOST
 from uneven.ledger.database import BudgetExceeded
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
-from uneven.ledger.ledger import LEAST, MOST, Ledger
+from uneven.ledger.ledger import Ledger
 from uneven.ledger.summary import SourceSummary
 
 __all__ = [

@@ -163,6 +163,17 @@ def read_facts(connection: sqlite3.Connection) -> tuple[bytes, float | None]:
     return key, budget
 
 
+def largest_spent(connection: sqlite3.Connection) -> float:
+    """The most that any row has spent, under all names together; 0 in an empty ledger."""
+    most = "SELECT max(total) FROM (SELECT sum(epsilon) AS total FROM spent GROUP BY row)"
+    return float(connection.execute(most).fetchone()[0] or 0.0)
+
+
+def store_budget(connection: sqlite3.Connection, budget: float) -> None:
+    """Write another budget, inside a transaction."""
+    connection.execute("UPDATE fact SET value = ? WHERE name = 'budget'", (float(budget),))
+
+
 def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
     """Charge rows, inside a transaction. What one row is charged under several names adds up."""
     _expect_kind(connection, charges)

@@ -10,7 +10,6 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
+from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
-
-LEAST, MOST = 1e-6, 1e6  # of ε and of a budget: within these, floats add up without losing a charge
 
 
 class Ledger:
@@ -65,7 +63,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, budget: float | None = None) -> None:
-        self.path = None if path is None else _checked_path(path)
+        self.path = None if path is None else check_path(path)
         given = None if budget is None else checks.positive("budget", budget, LEAST, MOST)
         if self.path is None:
             self._process = os.getpid()
@@ -137,7 +135,7 @@ class Ledger:
         >>> ledger.sources()
         {'survey': 1}
         """
-        asked = [_checked_charge(*charge) for charge in charges]
+        asked = [check_charge(*charge) for charge in charges]
         if len({source for source, _, _ in asked}) < len(asked):
             raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
         most = self._strictest(budget)
@@ -146,10 +144,45 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             if claim is not None and not _claim(connection, claim):
                 return False
+            self.stored_budget = database.read_facts(connection)[1]  # somebody may have lowered it
+            most = min(most, math.inf if self.stored_budget is None else self.stored_budget)
             database.charge(connection, asked, most)
         if self.stored_budget is None:
             self._warn_no_budget(most)
         return True
+
+    def lower_budget(self, budget: float) -> None:
+        """Give a ledger without a budget one, or lower the one it has; every process obeys it from its next charge on.
+
+        Parameters
+        ----------
+        budget : float
+            At most the ledger's budget, and at least what any row has spent.
+
+        Examples
+        --------
+        >>> ledger = Ledger(budget=4.0)
+        >>> ledger.lower_budget(2.0)
+        >>> ledger.lower_budget(3.0)
+        Traceback (most recent call last):
+        ValueError: budget must be at most 2, the ledger's, got 3: the budget of a ledger is not raised
+        """
+        checks.positive("budget", budget, LEAST, MOST)
+        with self._opened() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            stored = database.read_facts(connection)[1]
+            if stored is not None and budget > stored:
+                raise ValueError(
+                    f"budget must be at most {stored:g}, the ledger's, got {budget:g}: "
+                    "the budget of a ledger is not raised"
+                )
+            if (most := database.largest_spent(connection)) > budget:
+                raise ValueError(
+                    f"budget must be at least what rows have spent{owner_only(f', {most:g} at most')}, got {budget:g}"
+                )
+            database.store_budget(connection, budget)
+        self.stored_budget = float(budget)
+        self.budget = float(budget) if self.budget is None else min(self.budget, float(budget))
 
     def claimed(self, claim: str) -> bool:
         """Whether a claim was charged."""
@@ -200,7 +233,9 @@ class Ledger:
     def spent_by(self, rows: ArrayLike | Fingerprints) -> NDArray[np.float64]:
         """What each of these rows has spent under all names, in their order."""
         with self._opened() as connection:
-            sums = (connection.execute("SELECT total(epsilon) FROM spent WHERE row = ?", (row,)) for row in _ids(rows))
+            sums = (
+                connection.execute("SELECT total(epsilon) FROM spent WHERE row = ?", (row,)) for row in list_ids(rows)
+            )
             return np.array([found.fetchone()[0] for found in sums])
 
     def remaining(self, rows: ArrayLike | Fingerprints, budget: float | None = None) -> NDArray[np.float64]:
@@ -325,59 +360,3 @@ def _reopened(path: str, budget: float | None) -> Ledger:
     if not os.path.exists(path):
         raise FileNotFoundError(f"ledger {path!r} must be there to be used again, got no such file")
     return Ledger(path, budget=budget)
-
-
-def _checked_path(path: object) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"path must be a file name or None, got {checks.shown(path)}")
-    # Another directory later, or in another process, must not mean another ledger.
-    resolved = Path(os.path.realpath(path))
-    if resolved.exists() and not resolved.is_file():
-        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
-    if resolved.exists() and resolved.stat().st_size == 0:
-        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, a file of 0 bytes: a lost ledger?")
-    return resolved
-
-
-def _checked_charge(
-    source: str, rows: ArrayLike | Fingerprints, epsilon: ArrayLike
-) -> tuple[str, NDArray[np.int64], NDArray[np.float64]]:
-    ids = _checked_rows(rows)
-    return checks.text("source", source), ids, _checked_epsilons(epsilon, len(ids))
-
-
-def _ids(rows: ArrayLike | Fingerprints) -> list[int]:
-    numbers: list[int] = _checked_rows(rows).tolist()
-    return numbers
-
-
-def _checked_rows(rows: ArrayLike | Fingerprints) -> NDArray[np.int64]:
-    ids = rows.numbers if isinstance(rows, Fingerprints) else _listed(rows)
-    if ids is None or ids.dtype.kind not in "iu" or len(ids) == 0:
-        raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
-    if not isinstance(rows, Fingerprints) and (ids.min() < 0 or ids.max() >= 2**63):
-        raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
-    ordered = np.sort(ids)
-    if (twice := ordered[1:] == ordered[:-1]).any():
-        raise ValueError(f"rows must be distinct, got {ordered[1:][twice][0]} more than once")
-    return ids.astype(np.int64)
-
-
-def _checked_epsilons(epsilon: Any, count: int) -> NDArray[np.float64]:
-    values = _listed(epsilon)
-    if values is None:
-        return np.full(count, checks.positive("epsilon", epsilon, LEAST, MOST))
-    if len(values) != count or values.dtype.kind not in "iuf":
-        raise ValueError(f"epsilon must be a number or one for each of {count} rows, got {checks.shown(epsilon)}")
-    for wrong in values[~((values >= LEAST) & (values <= MOST))].tolist():
-        checks.positive("epsilon", wrong, LEAST, MOST)
-    return values.astype(np.float64)
-
-
-def _listed(values: ArrayLike) -> NDArray[Any] | None:
-    """As an array of one dimension; None for what is not."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # lists of different lengths, and worse
-        return None
-    return array if array.ndim == 1 else None

@@ -10,6 +10,7 @@ grid       rounding of private releases
 labels     labels flipped at a known rate
 label_privacy  labels flipped on purpose, for their privacy; features are public
 additive   any other unbiased gradient noise
+composed   flipped labels with one of the others
 base       what they have in common: moments, privacy spent, drawing, composing a gradient
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 from uneven import checks
 from uneven.noise.additive import AdditiveNoise
 from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
+from uneven.noise.composed import Composed, compose
 from uneven.noise.exact import Exact
 from uneven.noise.label_privacy import LabelPrivacy
 from uneven.noise.labels import FlippedLabels
@@ -33,14 +35,20 @@ NOISES: dict[str, type[Noise]] = {
 }
 
 
-def noise_from_dict(values: Mapping[str, Any]) -> Noise:
-    """Noise from plain values, as ``sources.toml`` has them.
+def noise_from_dict(values: Mapping[str, Any] | list[Any]) -> Noise:
+    """Noise from plain values, as ``sources.toml`` has them; a list of several is all of them at once.
 
     >>> noise_from_dict({"kind": "flipped-labels", "rate": 0.2})
     FlippedLabels(rate=0.2)
+    >>> noise_from_dict([{"kind": "site-privacy", "epsilon": 1.0}, {"kind": "flipped-labels", "rate": 0.2}])
+    SitePrivacy(epsilon=1.0) & FlippedLabels(rate=0.2)
     """
+    if isinstance(values, Mapping) and values.get("kind") == Composed.kind:
+        values = checks.table(f"noise of kind {Composed.kind!r}", values, ("kind", "noises"))["noises"]
+    if isinstance(values, list | tuple):
+        return compose([noise_from_dict(one) for one in values])
     if not isinstance(values, Mapping):
-        raise ValueError(f"noise must be a mapping with a kind, got {checks.shown(values)}")
+        raise ValueError(f"noise must be a mapping with a kind, or a list of such, got {checks.shown(values)}")
     given = dict(values)
     noise = NOISES[checks.one_of("noise kind", given.pop("kind", None), NOISES)]
     accepted = tuple(field.name for field in fields(noise))
@@ -57,6 +65,7 @@ __all__ = [
     "Activity",
     "AdditiveNoise",
     "Coefficients",
+    "Composed",
     "Exact",
     "FlippedLabels",
     "LabelPrivacy",
@@ -65,6 +74,7 @@ __all__ = [
     "Noise",
     "SitePrivacy",
     "add_gaussian",
+    "compose",
     "noise_from_dict",
     "other_promise",
 ]

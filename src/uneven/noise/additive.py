@@ -38,6 +38,11 @@ class AdditiveNoise(Noise):
         """C² + V²."""
         return problem.gradient_norm**2 + self.variance
 
+    @property
+    def fixed_energy(self) -> float:
+        """V²."""
+        return self.variance
+
     def added_energy(self, problem: Problem) -> float:
         """V²."""
         return self.variance

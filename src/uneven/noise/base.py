@@ -61,6 +61,7 @@ class Coefficients(NamedTuple):
 
     flip : rate σ of the label surrogate
     skew : what is added to it for a positive label, and taken from it for a negative one
+    stretch : how much longer than the clip a gradient to release may be, where labels are corrected first
     gamma : scale of the gamma distribution of `spread`, of shape (d+1)/2 per row
     gaussian : fixed variance per row
     height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
@@ -82,6 +83,7 @@ class Coefficients(NamedTuple):
     batch_gamma: float = 0.0
     batch_grid: float = 0.0
     skew: float = 0.0
+    stretch: float = 1.0
 
 
 def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Array:
@@ -130,6 +132,54 @@ class Noise(ABC):
     def observed_among(self, classes: int) -> Noise:
         """The same for so many classes, where that makes a difference."""
         return self.observed
+
+    @property
+    def protection(self) -> Noise:
+        """The part of it that acts on rows as they are released: itself, unless labels are flipped before."""
+        return self
+
+    def with_protection(self, other: Noise) -> Noise:
+        """The same with another noise in its place."""
+        return other
+
+    @property
+    def known_rate(self) -> float:
+        """Share of labels that are flipped; the mean of two rates."""
+        return 0.0
+
+    @property
+    def skew(self) -> float:
+        """Half the difference of two flip rates: labels y are flipped at `known_rate` + y·skew."""
+        return 0.0
+
+    def amplification(self, classes: int = 2) -> float:
+        """How much longer than the clip a gradient may be, because labels of so many classes are corrected."""
+        return 1.0
+
+    def confusion_of(self, classes: int) -> Array:
+        """T over so many classes, T_ij the probability that class i is observed as j."""
+        return np.eye(classes)
+
+    def corrected_activity(self, share: float) -> float:
+        """Mean length of a gradient to release over its largest, at most, where the loss's own is `share`.
+
+        >>> from uneven import FlippedLabels
+        >>> FlippedLabels(0.1).corrected_activity(0.5)
+        0.55
+        """
+        high, low = self.known_rate + abs(self.skew), self.known_rate - abs(self.skew)
+        return min(((1.0 - low) * share + high) / (1.0 + high - low), 1.0)
+
+    @property
+    def fixed_energy(self) -> float:
+        """Part of a row's energy that does not depend on how long gradients may be."""
+        return 0.0
+
+    def __and__(self, other: Noise) -> Noise:
+        """Both noises on the same rows: flipped labels, and one other."""
+        from uneven.noise.composed import compose
+
+        return compose([self, other]) if isinstance(other, Noise) else NotImplemented
 
     def describe(self) -> str:
         """Noise in a few words, for tables.
@@ -248,6 +298,10 @@ class Noise(ABC):
         slopes = self.slope(problem.loss_function, y * (X @ w), cap)
         return np.asarray((slopes * y)[:, None] * X)
 
+    def bound(self, problem: Problem) -> float:
+        """Norm that a gradient has at most when it is released."""
+        return problem.gradient_norm * self.amplification(problem.classes)
+
     def gradient(self, problem: Problem, w: Array, X: Array, y: Array, rng: np.random.Generator) -> Array:
         """Noisy gradient of f at w from one mini-batch: λw + (sum of released row gradients)/m.
 
@@ -257,7 +311,7 @@ class Noise(ABC):
         X : array of shape (m, d), rows in the unit ball
         y : array of shape (m,), labels -1 or 1 as observed
         """
-        total = self.release_sum(self.row_gradients(problem, w, X, y), problem.gradient_norm, rng)
+        total = self.release_sum(self.row_gradients(problem, w, X, y), self.bound(problem), rng)
         return np.asarray(problem.alpha * w + total / len(y))
 
     def compiled(self, problem: Problem) -> Coefficients | None:

@@ -107,6 +107,22 @@ class FlippedLabels(Noise):
             return (1.0 + 2.0 * abs(self.skew)) / (1.0 - 2.0 * self.known_rate)
         return float(np.abs(np.linalg.inv(self.confusion_of(classes))).sum(axis=1).max())
 
+    @property
+    def unknown(self) -> bool:
+        """Whether the rate is to be estimated."""
+        return isinstance(self.rate, str)
+
+    def flipped_again(self, rate: float) -> FlippedLabels:
+        """These flips followed by others at one rate: r becomes r + s - 2rs.
+
+        >>> FlippedLabels((0.1, 0.2)).flipped_again(0.5 - 0.25)
+        FlippedLabels(rate=(0.3, 0.35))
+        """
+        a, b = (
+            round(r + rate - 2.0 * r * rate, 15) for r in (self.known_rate + self.skew, self.known_rate - self.skew)
+        )
+        return FlippedLabels((a, b) if isinstance(self.rate, tuple) else a)
+
     def describe(self) -> str:
         """Flip rate in percent."""
         if isinstance(self.rate, str):

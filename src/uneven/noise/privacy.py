@@ -54,8 +54,8 @@ class LocalPrivacy(Noise):
         For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
         private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
         decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
-        1 or an ε below about 1, quiet is privunit. Where K > 2 classes are learned, the default stands for
-        √(2 - 2/K)/2: gradients of zero weights are longer in that proportion.
+        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit. Where K > 2 classes are learned, the default
+        stands for √(2 - 2/K)/2: gradients of zero weights are longer in that proportion.
 
     Notes
     -----

@@ -131,12 +131,14 @@ class SitePrivacy(Noise):
         return 8.0 * (bound / self._calibrated_epsilon(n_features)) ** 2
 
 
-def other_promise(noise: Noise) -> LocalPrivacy | SitePrivacy | None:
+def other_promise(noise: Noise) -> Noise | None:
     """The other promise of privacy at the same ε, to compare with; None without privacy.
 
     >>> other_promise(LocalPrivacy(2.0)), other_promise(SitePrivacy(2.0)).kind
     (SitePrivacy(epsilon=2.0), 'local-privacy')
     """
-    if isinstance(noise, SitePrivacy):
-        return LocalPrivacy(noise.epsilon)
-    return SitePrivacy(noise.epsilon) if isinstance(noise, LocalPrivacy) else None
+    now = noise.protection
+    if not isinstance(now, SitePrivacy | LocalPrivacy):
+        return None
+    other = LocalPrivacy(now.epsilon) if isinstance(now, SitePrivacy) else SitePrivacy(now.epsilon)
+    return noise.with_protection(other)

@@ -56,7 +56,9 @@ def list_other_promises(
             kept = {name: size for name, size in sizes.items() if name != source.name}
             own = choose_sizes(swapped, free, strategy, moments, kept)
             then = measure(problem, draft_with(swapped, problem, strategy, moments, own))
-            found[source.name] = OtherPromise(noise.kind, own.get(source.name, problem.batch_size), now, then)
+            found[source.name] = OtherPromise(
+                noise.protection.kind, own.get(source.name, problem.batch_size), now, then
+            )
     return found
 
 
@@ -64,7 +66,7 @@ def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise])
     """For each private source in use, as plain values: from whom its rows are protected, and the other promise."""
     noises = {source.name: source.noise for source in sources}
     return {
-        name: {"kind": noises[name].kind, "promise": noises[name].promise, "other": vars(other)}
+        name: {"kind": noises[name].protection.kind, "promise": noises[name].promise, "other": vars(other)}
         for name, other in others.items()
     }
 

@@ -133,6 +133,7 @@ def _protection(noise: Noise) -> str:
 
 
 def _mechanism(noise: Noise) -> str:
+    noise = noise.protection
     if isinstance(noise, LocalPrivacy):
         return f"{noise.mechanism}, ε = {noise.epsilon:g} a release"
     if isinstance(noise, SitePrivacy):

@@ -88,7 +88,7 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, one problem for all classes and dense rows"
-    if any(isinstance(noise, FlippedLabels) and noise.skew for noise in groups.noises.values()):
+    if any(noise.skew for noise in groups.noises.values()):
         return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns, times the classes where there are more than two"
@@ -208,7 +208,7 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
 
         coordinates = choose_coordinates(possible, together)
         then = expected_excess(coordinates, together(coordinates.activity))
-        found.append((name, OtherPromise(other.kind, size, now, then)))
+        found.append((name, OtherPromise(other.protection.kind, size, now, then)))
     return tuple(found)
 
 

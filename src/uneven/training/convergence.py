@@ -14,7 +14,6 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.anchor.strength import choose_alpha
 from uneven.engine import State
-from uneven.noise import FlippedLabels
 from uneven.planner import Plan
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -50,7 +49,7 @@ def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
     if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
         return False
-    flipped = any(isinstance(noise, FlippedLabels) and noise.known_rate > 0 for noise in groups.noises.values())
+    flipped = any(noise.known_rate > 0 for noise in groups.noises.values())
     return cells <= MOST_CELLS and not (flipped and settings.loss == "hinge")
 
 

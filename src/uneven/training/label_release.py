@@ -46,7 +46,7 @@ class ReleasedRows:
         for piece in self.rows.pieces(checked, only if self.groups.index is None else None):
             moves = np.zeros(len(piece.y), dtype=np.int64)
             for name, rng in rngs.items():
-                mine, noise = self._rows_of(name, piece, first), self.groups.noises[name]
+                mine, noise = self._rows_of(name, piece, first), self.groups.noises[name].protection
                 assert isinstance(noise, LabelPrivacy)
                 moves[mine] = noise.draw_flips(len(mine), rng, len(self.classes))
             first += len(piece.y)
@@ -68,7 +68,7 @@ def release_labels(rows: Rows, groups: Grouped, classes: NDArray[Any], seed: int
 
 def private_labels(groups: Grouped) -> list[str]:
     """Sources whose labels are to be randomised."""
-    return [name for name, noise in groups.noises.items() if isinstance(noise, LabelPrivacy)]
+    return [name for name, noise in groups.noises.items() if isinstance(noise.protection, LabelPrivacy)]
 
 
 def observed(groups: Grouped, classes: int) -> Grouped:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.noise import FlippedLabels, Noise
+from uneven.noise import Noise
 from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan, void_bound
 from uneven.schedules import Rate
 
@@ -52,7 +52,7 @@ def with_last_rate(plan: Plan, rate: float) -> Plan:
 
 def comparable(noises: Mapping[str, Noise]) -> list[str]:
     """Sources without privacy, to compare runs on: those with true labels first, then by flip rate."""
-    return sorted((name for name, one in noises.items() if not one.private), key=lambda n: _rate(noises[n]))
+    return sorted((name for name, one in noises.items() if not one.private), key=lambda n: noises[n].known_rate)
 
 
 def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
@@ -62,12 +62,9 @@ def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noi
     """
     from uneven.engine import surrogate_objective  # now only: a model is loaded without a compiler
 
-    rate: Any = noise.rate if isinstance(noise, FlippedLabels) else 0.0
+    a, b = noise.known_rate + noise.skew, noise.known_rate - noise.skew
+    rate = (a, b) if noise.skew else a
     return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, rate)))
-
-
-def _rate(noise: Noise) -> float:
-    return noise.known_rate if isinstance(noise, FlippedLabels) else 0.0
 
 
 def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comparable: Sequence[str]) -> None:

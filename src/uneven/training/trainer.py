@@ -217,10 +217,11 @@ def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool
     if classes > 2 and flips.unknown(groups.noises):
         raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
     for name, one in groups.noises.items():
-        if isinstance(one, FlippedLabels) and one.rate != "estimate":
+        labels = getattr(one, "labels", one)
+        if isinstance(labels, FlippedLabels) and not labels.unknown:
             with located(f"source {name!r}"):
-                one.refuse_classes(classes)
-            if one_by_one and one.confusion is not None:
+                labels.refuse_classes(classes)
+            if one_by_one and labels.confusion is not None:
                 raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
@@ -259,7 +260,8 @@ def _objective_on(job: Job, sample: XY | None, target: Any) -> Callable[[Array],
 def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_names: tuple[str, ...] | None) -> Model:
     """The model for rows as given."""
     coef, intercept = job.scale.read_back(result.weights, job.problem.outputs)
-    rates = {name: one.rate for name, one in job.groups.noises.items() if isinstance(one, FlippedLabels)}
+    labels = {name: getattr(one, "flips", one) for name, one in job.groups.noises.items()}
+    rates = {name: one.rate for name, one in labels.items() if isinstance(one, FlippedLabels)}
     return Model(
         classes=job.scan.classes,
         coef=coef,

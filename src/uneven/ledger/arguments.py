@@ -1,0 +1,76 @@
+"""Checks of what a ledger is given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uneven import checks
+from uneven.ledger.fingerprints import Fingerprints
+from uneven.redaction import owner_only
+
+LEAST, MOST = 1e-6, 1e6  # of ε and of a budget: within these, floats add up without losing a charge
+
+
+def check_path(path: object) -> Path:
+    """Where a ledger is or will be: the same file from any directory."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be a file name or None, got {checks.shown(path)}")
+    resolved = Path(os.path.realpath(path))
+    if resolved.exists() and not resolved.is_file():
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
+    if resolved.exists() and resolved.stat().st_size == 0:
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, a file of 0 bytes: a lost ledger?")
+    return resolved
+
+
+def check_charge(
+    source: str, rows: ArrayLike | Fingerprints, epsilon: ArrayLike
+) -> tuple[str, NDArray[np.int64], NDArray[np.float64]]:
+    """A source, the ids of its rows and the ε of each."""
+    ids = check_rows(rows)
+    return checks.text("source", source), ids, check_epsilons(epsilon, len(ids))
+
+
+def list_ids(rows: ArrayLike | Fingerprints) -> list[int]:
+    """Ids of rows."""
+    numbers: list[int] = check_rows(rows).tolist()
+    return numbers
+
+
+def check_rows(rows: ArrayLike | Fingerprints) -> NDArray[np.int64]:
+    """Ids of rows; refuses what is no list of distinct whole numbers."""
+    ids = rows.numbers if isinstance(rows, Fingerprints) else _listed(rows)
+    if ids is None or ids.dtype.kind not in "iu" or len(ids) == 0:
+        raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
+    if not isinstance(rows, Fingerprints) and (ids.min() < 0 or ids.max() >= 2**63):
+        raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
+    ordered = np.sort(ids)
+    if (twice := ordered[1:] == ordered[:-1]).any():
+        raise ValueError(f"rows must be distinct, got {owner_only(str(ordered[1:][twice][0]), 'one')} more than once")
+    return ids.astype(np.int64)
+
+
+def check_epsilons(epsilon: Any, count: int) -> NDArray[np.float64]:
+    """ε of each of so many rows."""
+    values = _listed(epsilon)
+    if values is None:
+        return np.full(count, checks.positive("epsilon", epsilon, LEAST, MOST))
+    if len(values) != count or values.dtype.kind not in "iuf":
+        raise ValueError(f"epsilon must be a number or one for each of {count} rows, got {checks.shown(epsilon)}")
+    for wrong in values[~((values >= LEAST) & (values <= MOST))].tolist():
+        checks.positive("epsilon", wrong, LEAST, MOST)
+    return values.astype(np.float64)
+
+
+def _listed(values: ArrayLike) -> NDArray[Any] | None:
+    """As an array of one dimension; None for what is not."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # lists of different lengths, and worse
+        return None
+    return array if array.ndim == 1 else None
