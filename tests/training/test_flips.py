@@ -18,3 +18,21 @@ def test_rates_of_workers_who_label_the_same_tasks():
     assert found["gold"] == Exact()
     for name, rate in rates.items():  # four standard errors of a share of 600
         assert abs(found[name].rate - rate) < 4 * (rate * (1 - rate) / 600) ** 0.5, (name, found[name])
+
+
+def test_workers_who_err_on_the_same_tasks():
+    """A quarter of the tasks is hard for everybody: without what the anchors show of it, rates come out too low."""
+    rng = np.random.default_rng(1)
+    n, names = 4_000, "abcdefgh"
+    X, truth = rng.normal(size=(n, 20)) / 20**0.5, rng.choice([-1.0, 1.0], n)
+    chance = np.where(rng.random(n) < 0.25, 0.6, 0.1)
+    data = {name: (X, np.where(rng.random(n) < chance, -truth, truth)) for name in names}
+    wrong = {name: float((y != truth).mean()) for name, (_, y) in data.items()}
+    gaps = {}
+    for shared in (True, False):  # the anchor's tasks are labelled by the workers too, or by nobody else
+        gold = X[:400] if shared else rng.normal(size=(400, 20)) / 20**0.5
+        noises = {**{name: FlippedLabels("estimate") for name in names}, "gold": Exact()}
+        found = estimated(noises, {**data, "gold": (gold, truth[:400])})
+        gaps[shared] = np.mean([found[name].rate - wrong[name] for name in names])
+    assert gaps[False] < -0.05
+    assert abs(gaps[True]) < 0.02

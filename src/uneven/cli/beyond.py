@@ -15,8 +15,8 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[PANEL]...",
-            help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, site-mnist, classes-mnist, wide-mnist, and "
-            "the first six -covertype; all if none is named.",
+            help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, site-mnist, classes-mnist, wide-mnist, "
+            "and the first six -covertype; all if none is named.",
         ),
     ] = None,
     runs: experiments.Runs = None,

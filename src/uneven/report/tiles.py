@@ -140,10 +140,10 @@ def _cost(cost: Cost) -> tuple[str, ...]:
             for name, after in cost.after.items()
         ]
         caption = "What each row has spent"
-    low, high = min(cost.after.values()), max(cost.after.values())
+    spent = [epsilon for epsilon in cost.after.values() if epsilon] or [0.0]
     odds = "In odds: " + "; ".join(
         f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
-        for epsilon in sorted({low, high})
+        for epsilon in sorted({min(spent), max(spent)})
     )
     note = [markup.paragraph(words.SIMULATION)] if cost.simulated else []
     return "", markup.table(caption, header, cells, set(range(1, len(header)))), markup.paragraph(f"{odds}."), *note

@@ -7,6 +7,10 @@ with a model learned again from the posteriors.
 
 The model is asked only about tasks it did not learn from: one that has learned its rows by heart would take doubt for
 flips. How sure of itself it deserves to be, b, is learned with the rates.
+
+Sources that label the same tasks err together where a task is hard for all. Tasks that an anchor has labelled too show
+by how much: the log-odds of the model and the other sources together are multiplied by what makes them agree best with
+the anchor's labels there. Without that, rates of 203 workers came out too low by .03 on average.
 """
 
 from __future__ import annotations
@@ -108,10 +112,10 @@ def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]
 def estimate_rates(labels: _Labels) -> Array:
     """Flip rate of each source, by EM with a model of the features."""
     use, rates = labels.anchored, np.where(np.isnan(labels.known), START, labels.known)
-    q = expit(_votes(labels, rates))
+    q = expit(_votes(labels, rates, np.ones(len(rates), dtype=bool)))
     for seed in range(ROUNDS):
         evidence = _held_out(labels.X, q, use, seed)
-        rates, q = _iterate(labels, rates, _calibrated(evidence, q, use))
+        rates, q = _iterate(labels, rates, _slope(evidence[use], q[use]) * evidence)
         use = np.ones_like(use)  # the first model is that of the anchors alone
     return rates
 
@@ -119,8 +123,12 @@ def estimate_rates(labels: _Labels) -> Array:
 def _iterate(labels: _Labels, rates: Array, evidence: Array) -> tuple[Array, Array]:
     """EM of the rates, given the model's log-odds of each task."""
     missing, counts = np.isnan(labels.known), np.bincount(labels.source, minlength=len(labels.known))
+    stated = _votes(labels, labels.known, ~missing)
+    both = labels.anchored & (np.bincount(labels.task[missing[labels.source]], minlength=len(stated)) > 0)
+    target = expit(stated[both])
     for _ in range(ITERATIONS):
-        q = expit(evidence + _votes(labels, rates))
+        odds = evidence + _votes(labels, rates, missing)
+        q = expit(_slope(odds[both], target, prior=1.0) * odds + stated)
         wrong = np.where(labels.sign > 0, 1.0 - q[labels.task], q[labels.task])
         sums = np.bincount(labels.source, wrong, minlength=len(counts))
         shared = sums[missing].sum() / counts[missing].sum()
@@ -130,9 +138,9 @@ def _iterate(labels: _Labels, rates: Array, evidence: Array) -> tuple[Array, Arr
     return rates, q
 
 
-def _votes(labels: _Labels, rates: Array) -> Array:
-    """Log-odds of each task's label by what the sources say."""
-    sigma = np.clip(rates, LEAST, 1.0 - LEAST)
+def _votes(labels: _Labels, rates: Array, of: NDArray[np.bool_]) -> Array:
+    """Log-odds of each task's label by what some of the sources say."""
+    sigma = np.clip(np.where(of, rates, 0.5), LEAST, 1.0 - LEAST)
     weight = np.log((1.0 - sigma) / sigma)[labels.source] * labels.sign
     return np.asarray(np.bincount(labels.task, weight, minlength=labels.X.shape[0]), dtype=np.float64)
 
@@ -154,14 +162,18 @@ def _held_out(X: Any, q: Array, use: NDArray[np.bool_], seed: int) -> Array:
     return found
 
 
-def _calibrated(m: Array, q: Array, use: NDArray[np.bool_]) -> Array:
-    """b·m, with the b > 0 that makes the log-odds m agree best with the posteriors q: Newton's method."""
-    slope = 1.0
+def _slope(m: Array, target: Array, prior: float = 0.0) -> float:
+    """b >= 0 for which the log-odds b·m agree best with probabilities: Newton's method, from 1.
+
+    `prior` is how many tasks' worth of information says that b = 1.
+    """
+    slope, tasks = 1.0, max(len(m), 1)
     for _ in range(20):
-        p = expit(slope * m[use])
-        bend = float((p * (1.0 - p) * m[use] ** 2).sum())
-        slope = float(np.clip(slope + (m[use] @ (q[use] - p)) / max(bend, LEAST), 0.0, 10.0))
-    return slope * m
+        p = expit(slope * m)
+        bend = float((p * (1.0 - p) * m**2).sum())
+        pull = prior * bend / tasks * (1.0 - slope)
+        slope = float(np.clip(slope + (m @ (target - p) + pull) / max(bend * (1.0 + prior / tasks), LEAST), 0.0, 10.0))
+    return slope
 
 
 def _collect(names: Sequence[str], noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> _Labels:
