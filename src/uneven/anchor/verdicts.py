@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.uncertainty import Anchor
@@ -145,8 +146,8 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     if isinstance(anchor, ClassAnchor):
         correct, gain = class_accuracy(anchor, coordinates, clock)
     else:
-        correct, T = float(np.mean(anchor.margins > 0.0)), coordinates.transform
-        left = T.T @ error_covariance(coordinates, clock) @ T
+        correct = float(np.mean(anchor.margins > 0.0))
+        left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
         gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
@@ -161,8 +162,10 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
     """
     answers = anchor.weights[:, None]
     if count:
-        values, vectors = np.linalg.eigh(anchor.covariance - left)
-        draws = np.random.default_rng(SEED).standard_normal((count, len(values)))
-        answers = answers + (vectors * np.sqrt(np.maximum(values, 0.0))) @ draws.T
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * ((anchor.X @ left) * anchor.X).sum(axis=1))
+        values, vectors = anchor.covariance - left, None
+        if not anchor.diagonal:
+            values, vectors = np.linalg.eigh(values)
+        draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
+        answers = answers + (draws if vectors is None else draws @ vectors.T).T
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(anchor.X, left) * anchor.X).sum(axis=1))
     return float(expit(np.abs(anchor.X @ answers) / doubt[:, None]).mean())

@@ -149,4 +149,6 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"
+    from uneven.planner.text import counted
+
+    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({counted(one.rows)})"

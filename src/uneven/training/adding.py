@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.summary import Summary
@@ -145,12 +146,11 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
 
 def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:
     """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
-    Z = chunk.X @ transform.T.astype(chunk.X.dtype)
+    Z = turn_rows(chunk.X, transform.astype(chunk.X.dtype))
     longest = float(np.finfo(np.float64).max)
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
 
 
 def covariance_at(coordinates: Coordinates, clock: float) -> Array:
     """Covariance of the weights' error at a clock."""
-    T = coordinates.transform
-    return np.asarray(T.T @ error_covariance(coordinates, clock) @ T)
+    return congruence(coordinates.transform.T, error_covariance(coordinates, clock))

@@ -80,7 +80,7 @@ def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | No
     from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
 
     job, targets = _public_job(file, counts, tuple(entry.name for entry in readable))
-    if refuse_anchor(job.settings, job.groups, len(targets), job.problem.n_features, job.scan.sparse) is not None:
+    if refuse_anchor(job.settings, job.groups, len(targets), job.scan.sparse) is not None:
         return None
     return fit_public(job, [entry.name for entry in readable], targets[0]), job.problem
 

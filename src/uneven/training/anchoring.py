@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from uneven.anchor.classes import MOST_ROWS as MOST_CLASS_ROWS
 from uneven.anchor.classes import ClassAnchor, fit_class_anchor, possible_frames
 from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
+from uneven.anchor.diagonals import diagonal
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import Disagreement
@@ -40,8 +41,9 @@ Array = NDArray[np.float64]
 MOST_ROWS = 20_000
 """Public rows that the uncertainty is computed from; of more, a sample."""
 
-MOST_FEATURES = 1_000
-"""Columns up to which the clock has a matrix."""
+MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
+"""Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
+most so many public rows, and so many values in them."""
 
 STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once a batch."""
@@ -81,7 +83,7 @@ class Anchoring:
     sizes: Mapping[str, int]
 
 
-def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
+def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bool) -> str | None:
     """In words why these rows cannot be anchored; None if they can."""
     private = [noise.private for noise in groups.noises.values()]
     if not any(private) or all(private):
@@ -90,8 +92,6 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs the logistic loss, one problem for all classes and dense rows"
     if any(noise.skew for noise in groups.noises.values()):
         return "it needs labels that are flipped at one rate"
-    if features > MOST_FEATURES:
-        return f"it needs at most {MOST_FEATURES:,} columns, times the classes where there are more than two"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
@@ -131,7 +131,15 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
     sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
-    most = MOST_ROWS if job.problem.outputs == 1 else MOST_CLASS_ROWS
+    d = job.problem.n_features
+    most = MOST_ROWS if d <= MOST_FEATURES else min(FEW_ROWS, max(MOST_CELLS // d, 1))
+    if job.problem.outputs > 1:
+        if d > MOST_FEATURES:
+            raise ValueError(
+                f"sketch must bring columns times classes to at most {MOST_FEATURES:,} for private rows beside public "
+                f"ones of more than two classes, or strategy be 'precision'; got {d:,}"
+            )
+        most = MOST_CLASS_ROWS
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
     factors = np.maximum(intercept_free(job), INTERCEPT)
@@ -155,7 +163,7 @@ def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: 
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
     rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
-    return fit_anchor(X, y, problem.alpha, factors, chosen, rates)
+    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, diagonal=problem.n_features > MOST_FEATURES)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
@@ -172,7 +180,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(np.trace(covariance_at(coordinates, clock)))
+    distance = float(diagonal(covariance_at(coordinates, clock)).sum())
     public = sum(counts[name] * public_worth(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
@@ -241,6 +249,6 @@ def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
 
 def state_after(state: State, anchor: Summary) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
-    clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
+    clock = 1.0 / (anchor.alpha**2 * float(diagonal(anchor.covariance).sum()))
     w = anchor.weights
     return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)
