@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -139,6 +140,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     _account: Account
     _progress: Progress | str
     _columns: tuple[Column, ...] | None
+    _made_with: tuple[Settings, Any]
+    """Settings and noise of the last fit, whatever was set since: those of the model's file."""
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -213,7 +216,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             Each row's own noise, instead of `source`.
         row_id : array-like of int, shape (n,)
             How the rows are known to the ledger, or without one to the model itself, which then counts what a row
-            spends over its calls; by default their place among their source's.
+            spends over its calls; -1 for none. Without them a ledger knows rows by their content.
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
@@ -222,14 +225,18 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         account = self._opened_account()
         account.start(self.ledger)
-        rows = ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id))
+        rows, compared = (
+            ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id)),
+            self._checked_validation(validation),
+        )
         trained = train(
             rows,
             self.noise,
             settings,
             account=account,
-            validation=self._checked_validation(validation),
+            validation=compared,
             feature_names=self._names(),
+            compare=None if compared is None else lambda known: known.refuse("validation", "", [compared[0]]),
             held_bytes=2**62,  # they are in memory already
         )
         warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
@@ -263,7 +270,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             return self
         check_classification_targets(y)
         account = self._opened_account()
-        account.start(self.ledger if before is None else None)
+        account.start(self.ledger)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()
@@ -272,7 +279,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
         self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
-        self.privacy_spent_ = account.spent
+        self.privacy_spent_, self._made_with = account.spent, (settings, progress.noise)
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self
 
@@ -309,6 +316,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
         made._columns = model.columns
+        made._account = Account.resume(model.privacy_spent)
         made._progress = READ_ONLY
         return made
 
@@ -360,6 +368,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.alpha is not None:
             self.alpha_ = model.alpha
         self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
+        self._made_with = model.settings, copy(model.noise)
 
     def _model(self) -> Model:
         """Model of the fitted attributes."""
@@ -367,8 +376,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.classes_,
             self.coef_,
             self.intercept_,
-            self._settings(),
-            self.noise,
+            *self._made_with,
             self.scale_,
             getattr(self, "plan_", None),
             getattr(self, "alpha_", None),

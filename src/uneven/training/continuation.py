@@ -162,7 +162,7 @@ def continue_training(
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
-    refuse_unknown_rows(account, groups.any_private, piece.row_id)
+    refuse_unknown_rows(account, groups, piece.row_id)
     learned = observed(groups)
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(

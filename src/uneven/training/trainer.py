@@ -21,9 +21,10 @@ from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
+from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
+from uneven.training.known_rows import Known, make_known
 from uneven.training.label_release import observed, private_labels, release_labels
 from uneven.training.labels import as_signs, positive_classes, public_classes
 from uneven.training.model import Model
@@ -102,7 +103,7 @@ def train(
     feature_names: tuple[str, ...] | None = None,
     record: int = 0,
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
-    compare: Callable[[NDArray[np.int64], Hasher], None] | None = None,
+    compare: Callable[[Known], None] | None = None,
     held_bytes: int = HELD_BYTES,
     bar: Bar = no_bar,
 ) -> Trained:
@@ -128,8 +129,7 @@ def train(
         Given the classes, before anything is charged: rows (X, y) that the path's objective is measured on, or None for
         the sample of rows learned from.
     compare : callable or None
-        Given the hashes of all rows and what made them, before anything is charged: refuses rows that must not be among
-        them.
+        Given what all rows are known by, before anything is charged: refuses rows that must not be among them.
     held_bytes : int
         Size up to which rows that come in pieces are held in memory.
     bar : callable
@@ -146,9 +146,10 @@ def train(
         stated = None if settings.classes is None else public_classes(settings.classes)
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    declared = _group(scan, noise, settings)
     if compare is not None and hasher is not None and scan.content is not None:
-        compare(scan.content, hasher)
-    followed, declared = follow(scan.classes), _group(scan, noise, settings)
+        compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
+    followed = follow(scan.classes)
     positives, groups = positive_classes(scan.classes), observed(declared)
     refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
     simulated = warn_simulated(settings, declared)
