@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from uneven.anchor.diagonals import add_diagonal
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
+from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
@@ -50,7 +52,7 @@ class Anchor:
         L2 strength λ₀ ≥ alpha that gave the start.
     weights : array of shape (d,)
         w₀.
-    covariance : array of shape (d, d)
+    covariance : array of shape (d, d), or (d,) for its diagonal alone
         V₀.
     margins : array of shape (n,)
         Leave-one-out margins of the rows.
@@ -77,6 +79,11 @@ class Anchor:
         """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
         return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
 
+    @property
+    def diagonal(self) -> bool:
+        """Whether of all d×d matrices only the diagonals are kept."""
+        return self.covariance.ndim == 1
+
     @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
@@ -85,6 +92,8 @@ class Anchor:
     def curvature(self, kept: Any = slice(None)) -> Array:
         """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
         rows, slopes = self.X[kept], self.slopes[kept]
+        if self.diagonal:
+            return np.asarray((rows**2).T @ (slopes * (1.0 - slopes)) / len(self.y))
         return np.asarray((rows.T * (slopes * (1.0 - slopes))) @ rows / len(self.y))
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:
@@ -94,7 +103,7 @@ class Anchor:
     @cached_property
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
-        return self.curvature() + np.diag(self.ridge)
+        return add_diagonal(self.curvature(), self.ridge)
 
 
 def fit_anchor(
@@ -104,6 +113,7 @@ def fit_anchor(
     factors: Array | float = 1.0,
     chosen: float | None = None,
     rates: Array | None = None,
+    diagonal: bool = False,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
 
@@ -120,6 +130,8 @@ def fit_anchor(
         minimises the leave-one-out loss, as it does, instead of the objective.
     rates : array of shape (n,) or None
         Rate σ at which each row's label is flipped; None for exact rows.
+    diagonal : bool
+        Keep the diagonals of d×d matrices only: for many columns, and few rows, since n×n ones are made.
 
     Examples
     --------
@@ -137,7 +149,7 @@ def fit_anchor(
     most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
     for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
         weights = _solve(sources, strength, factors, weights)
-        margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips)
+        margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
         score = flips.loss(margins) + counted / 2.0 * float(factors @ weights**2)
         if best is not None and score >= best[0]:
             break
@@ -145,7 +157,7 @@ def fit_anchor(
     assert best is not None
     _, strength, weights, margins = best
     size = float(factors @ plain**2 / factors.sum())
-    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips)
+    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors)
 
@@ -193,17 +205,21 @@ class Flips:
 
 
 def leave_one_out_margins(
-    X: Array, y: Array, weights: Array, strength: Array | float, flips: Flips | None = None
+    X: Array, y: Array, weights: Array, strength: Array | float, flips: Flips | None = None, wide: bool = False
 ) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
-    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - cᵢqᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|; sᵢ = qᵢ and cᵢ = 1 for exact rows.
+    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - cᵢqᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|; sᵢ = qᵢ and cᵢ = 1 for exact rows. `wide`
+    gives the same from n×n matrices.
     """
     margins = y * (X @ weights)
     flips = Flips(np.zeros(len(y))) if flips is None else flips
     slopes, c = expit(-margins), flips.weights
-    H = _curvature(X, slopes, c) + strength * np.eye(X.shape[1])
-    reach = c * np.einsum("ij,ji->i", X, np.linalg.solve(H, X.T)) / len(y)
+    if wide:
+        solved = solve_rows(X, c * slopes * (1.0 - slopes), strength * np.ones(X.shape[1]))
+    else:
+        solved = np.asarray(np.linalg.solve(_curvature(X, slopes, c) + strength * np.eye(X.shape[1]), X.T), np.float64)
+    reach = c * np.einsum("ij,ji->i", X, solved) / len(y)
     return np.asarray(margins - flips.slopes(margins) * reach / (1.0 - slopes * (1.0 - slopes) * reach))
 
 
@@ -214,6 +230,7 @@ def sandwich(
     alpha: Array | float,
     size: float,
     flips: Flips | None = None,
+    wide: bool = False,
 ) -> Array:
     """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
 
@@ -225,10 +242,17 @@ def sandwich(
         λ₀ and α, of all weights or of each.
     flips : Flips or None
         For rows with flipped labels: S is that of the surrogate's gradients, by weight.
+    wide : bool
+        Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.sandwich_diagonal`).
     """
     n, d = X.shape
     flips = Flips(np.zeros(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins)
+    if wide:
+        bends, seen = flips.weights * expit(-margins) * expit(margins), (n / (n + PSEUDO_ROWS)) ** 0.5
+        pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
+        added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
+        return sandwich_diagonal(X, bends, seen * slopes, strength * every, added, alpha * every)
     S = (X.T * slopes**2) @ X / n
     S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
     inverse = np.linalg.inv(_curvature(X, expit(-margins), flips.weights) + strength * np.eye(d))

@@ -27,7 +27,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         sparse.advance(w, average, counters, chunk.arrays, sources, spec)
     elif isinstance(task.schedule, MatrixClock):
         clock = np.array([task.schedule.variance, task.schedule.curvature])
-        penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(task.penalty)
+        penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(np.atleast_2d(task.penalty))
         matrix.advance(w, clock, penalty, counters, chunk.arrays, sources, spec, rng)
     else:
         twin = None if twin is None else twin.copy()
@@ -72,6 +72,8 @@ def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
 
 
 def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
+    if task.problem.outputs > 1:
+        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
     for name, noise, row in zip(task.names, task.noises, sources, strict=True):
         if row[[codes.GAMMA, codes.GAUSSIAN, codes.MEAN, codes.BATCH_GAMMA]].any():
             raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")

@@ -66,7 +66,7 @@ def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, 
     if not isinstance(task.schedule, MatrixClock):
         return project(w - eta * G, problem.ball)
     if task.penalty is not None:
-        G = G + task.penalty @ w - problem.alpha * w
+        G = G + (task.penalty * w if task.penalty.ndim == 1 else task.penalty @ w) - problem.alpha * w
     return np.asarray(w - task.schedule.steps(moment, clock) * G)
 
 
@@ -74,7 +74,7 @@ def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.in
     """Gradient of each row's loss, as its own source has it. Shape (m, d)."""
     if not task.mixed:
         return task.noises[0].row_gradients(task.problem, w, X, y)
-    rows = np.empty_like(X)
+    rows = np.empty((len(X), task.problem.n_features))
     for k, noise in enumerate(task.noises):
         mine = group == k
         rows[mine] = noise.row_gradients(task.problem, w, X[mine], y[mine])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
-    return "\n\n".join([wrap([_headline(plan)]), sources, to_do, guaranteed, _describe_others(plan, others)])
+    compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
+    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, compared]))
 
 
 def wrap(lines: Sequence[str]) -> str:
@@ -69,7 +71,8 @@ def describe_problem(problem: Problem) -> str:
     >>> describe_problem(Problem(25, 1e-3, 50))
     'logistic loss, alpha = 0.001, 25 features'
     """
-    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+    classes = "" if problem.outputs == 1 else f", {problem.classes} classes by softmax ({problem.n_features:,} weights)"
+    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.columns} features{classes}"
 
 
 def source_rows(plan: Plan) -> list[tuple[str, ...]]:
