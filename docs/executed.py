@@ -1,6 +1,7 @@
 """Sphinx step: runs the Python blocks of a page, in order, and puts what they print, return and draw below each.
 
-``python docs/executed.py README.md`` does the same to a file that is not built: it rewrites its blocks of ``output``.
+``python docs/executed.py README.md`` does the same to a file that is not built: it rewrites its blocks of ``output``,
+and the lines of the demo that the README quotes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -118,6 +120,22 @@ def rewrite(path: Path) -> str:
     return BLOCK.sub(one, text)
 
 
+def quote_demo(text: str) -> str:
+    """Text with the lines of the demo that it quotes, in its first block of text, as the demo prints them now."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "uneven", "demo", "-o", "demo"]
+        run = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, encoding="utf-8")
+    printed = {tuple(re.split(r"\s{2,}", line.strip())[:2]): line.rstrip() for line in run.stdout.splitlines()}
+
+    def one(block: re.Match[str]) -> str:
+        lines = [printed[tuple(re.split(r"\s{2,}", line.strip())[:2])] for line in block[1].splitlines()]
+        return "```text\n" + "\n".join(lines) + "\n```\n"
+
+    return re.sub(r"^```text\n(.*?)^```\n", one, text, count=1, flags=re.M | re.S)
+
+
 if __name__ == "__main__":
     for given in map(Path, sys.argv[1:]):
         given.write_text(rewrite(given), encoding="utf-8")
+        if given.name == "README.md":
+            given.write_text(quote_demo(given.read_text("utf-8")), encoding="utf-8")

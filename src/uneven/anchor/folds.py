@@ -6,12 +6,14 @@ fold's own where alpha is not small; the folds for which it is not close enough 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.objective import TOLERANCE, source_weight
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import AIM, factorise
@@ -31,16 +33,19 @@ class FoldRows:
     Attributes
     ----------
     X : array of shape (n, d)
-        Rows times their labels.
+        Rows; times their labels for two classes.
     tilt : array of shape (n, 1)
-        Of each row's surrogate (`solver`): 0 for exact rows.
+        For two classes: of each row's surrogate (`solver`), 0 for exact rows.
     share : array of shape (n, folds)
         What each row counts in each fold, 0 where it is held out; each fold's sum is 1.
+    targets : array of shape (n, K) or None
+        For K > 2 classes: what stands for each label (`uneven.softmax`).
     """
 
     X: Array
     tilt: Array
     share: Array
+    targets: Array | None = None
 
     @classmethod
     def of(
@@ -50,15 +55,24 @@ class FoldRows:
         arrays = [next(iter(source.pieces())) for source in sample]
         if problem.loss != "logistic" or any(is_sparse(X) for X, _ in arrays):
             return None
-        fold, y = np.concatenate(list(numbers)), np.concatenate([y for _, y in arrays])[:, None]
+        fold = np.concatenate(list(numbers))
+        counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
+        share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
+        share /= share.sum(axis=0)
+        X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
+        if problem.outputs > 1:
+            K = problem.classes
+            known = [one.noise.targets(K) for one in sample]
+            rows = [
+                (np.eye(K) if T is None else T)[y.astype(np.int64)] for T, (_, y) in zip(known, arrays, strict=True)
+            ]
+            return cls(X, np.zeros((len(X), 1)), share, np.concatenate(rows))
+        y = np.concatenate([y for _, y in arrays])[:, None]
         tilts = [
             (one.flip_rate + one.flip_skew * y) / (1.0 - 2.0 * one.flip_rate)
             for one, (_, y) in zip(sample, arrays, strict=True)
         ]
-        counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
-        share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
-        X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
-        return cls(y * X, np.concatenate(tilts)[:, None], share / share.sum(axis=0))
+        return cls(y * X, np.concatenate(tilts)[:, None], share)
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
@@ -67,16 +81,13 @@ class FoldRows:
         """
         W, before, model = start, np.inf, None
         for step in range(MOST_STEPS):
-            margins = self.X @ W
-            slopes = 1.0 / (1.0 + np.exp(margins))
-            gradient = ridge[:, None] * W - self.X.T @ ((slopes + self.tilt) * self.share)
+            slopes, losses, curvature = self._look(W) if self.targets is None else self._look_at_classes(W)
+            gradient = ridge[:, None] * W + slopes
             if step == 0:
-                losses = np.logaddexp(0.0, -margins) - self.tilt * margins
-                values = (losses * self.share).sum(axis=0) + ridge @ W**2 / 2.0
+                values = losses() + ridge @ W**2 / 2.0
                 aim = AIM * np.maximum(np.abs(values), TOLERANCE)
             if model is None:
-                bends = (slopes * (1.0 - slopes) * self.share).mean(axis=1)
-                model, fresh = factorise((self.X.T * bends) @ self.X + np.diag(ridge)), True
+                model, fresh = factorise(curvature() + np.diag(ridge)), True
             move = model(gradient)
             excess = (gradient * move).sum(axis=0) / 2.0
             done, worst = excess <= aim, float((excess / aim).max())
@@ -87,3 +98,32 @@ class FoldRows:
             model, fresh = (None, False) if worst > 0.1 * before and not fresh else (model, False)
             W, before = W - move, worst
         return W, done
+
+    def _look(self, W: Array) -> tuple[Array, Callable[[], Array], Callable[[], Array]]:
+        """Gradient of each fold's loss, and what computes the losses and the mean curvature."""
+        margins = self.X @ W
+        slopes = 1.0 / (1.0 + np.exp(margins))
+        gradient = -self.X.T @ ((slopes + self.tilt) * self.share)
+
+        def losses() -> Array:
+            return np.asarray(((np.logaddexp(0.0, -margins) - self.tilt * margins) * self.share).sum(axis=0))
+
+        def curvature() -> Array:
+            return np.asarray((self.X.T * (slopes * (1.0 - slopes) * self.share).mean(axis=1)) @ self.X)
+
+        return gradient, losses, curvature
+
+    def _look_at_classes(self, W: Array) -> tuple[Array, Callable[[], Array], Callable[[], Array]]:
+        """The same for the softmax loss; the curvature is that of the folds' mean probabilities."""
+        assert self.targets is not None
+        (n, K), d, folds = self.targets.shape, self.X.shape[1], W.shape[1]
+        scores = (self.X @ W.reshape(K, d, folds).transpose(1, 0, 2).reshape(d, -1)).reshape(n, K, folds)
+        levels = logsumexp(scores, axis=1)
+        P, T = np.exp(scores - levels[:, None, :]), self.targets[:, :, None]
+        slopes = self.X.T @ ((P - T) * self.share[:, None, :]).reshape(n, -1)
+        gradient = slopes.reshape(d, K, folds).transpose(1, 0, 2).reshape(K * d, folds)
+
+        def losses() -> Array:
+            return np.asarray(((levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
+
+        return gradient, losses, lambda: softmax_hessian(self.X, P.mean(axis=2), self.share.mean(axis=1))

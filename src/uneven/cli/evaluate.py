@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
+    from uneven.columns import Encoder
     from uneven.evaluation import Estimate, Evaluation
     from uneven.io import Table
 
@@ -64,25 +66,29 @@ def command(
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
-    from uneven.ledger import Ledger
+    from uneven.redaction import redacted
     from uneven.training import scoring
 
-    fitted = UnevenClassifier.load(model)
-    table, features = scoring.open_rows(scoring.load_model(model), rows)
-    X, y, ids = _read(table, features, label, id_column)
-    found = evaluate(
-        fitted,
-        X,
-        y,
-        epsilon=epsilon,
-        ledger=None if ledger is None or public else Ledger(ledger),
-        budget=budget,
-        source=source,
-        row_id=ids,
-        auc=auc,
-        confidence=confidence,
-        seed=seed,
-    )
+    fitted = scoring.load_model(model)
+    accounts = None if public else terminal.open_ledger(ledger, budget)
+    with redacted(fitted.settings.redact):
+        table, features = scoring.open_rows(fitted, rows)
+        X, y, ids = _read(table, features, label, id_column, fitted.encoder)
+        if accounts is not None and ids is None:
+            ids = accounts.fingerprint(X, fitted.feature_names)
+        found = evaluate(
+            UnevenClassifier.from_model(replace(fitted, feature_names=None)),  # X is an array
+            X,
+            y,
+            epsilon=epsilon,
+            ledger=accounts,
+            budget=budget,
+            source=source,
+            row_id=ids,
+            auc=auc,
+            confidence=confidence,
+            seed=seed,
+        )
     if json:
         terminal.print_json({**found.to_dict(), "ledger": ledger})
     else:
@@ -120,7 +126,9 @@ def _ask_sites(
     typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
 
 
-def _read(table: Table, features: tuple[str, ...], label: str | None, id_column: str | None) -> tuple[Any, Any, Any]:
+def _read(
+    table: Table, features: tuple[str, ...], label: str | None, id_column: str | None, encoder: Encoder | None
+) -> tuple[Any, Any, Any]:
     """Rows, labels and ids of a table."""
     import numpy as np
 
@@ -130,7 +138,7 @@ def _read(table: Table, features: tuple[str, ...], label: str | None, id_column:
     if label is None:
         raise ValueError(f"label must be given, got none; {table.path} has {terminal.listed(left) if left else 'none'}")
     columns = [] if id_column is None else [id_column]
-    parts = list(table.read(label, features, columns))
+    parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     return X, y, None if id_column is None else np.concatenate([said[id_column] for _, _, said in parts])
 
@@ -149,6 +157,4 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    from uneven.planner.text import counted
-
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({counted(one.rows)})"
+    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"

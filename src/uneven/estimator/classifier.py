@@ -77,6 +77,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes : list or None
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
+    multi_class : {"softmax", "one-vs-rest"}
+        How more than two classes are learned: as one problem, each row's gradient for all classes released at once; or
+        each class against the rest, which is refused where a source is private and is how other losses than the
+        logistic do it.
     sketch : None, "auto" or int
         Columns that private rows are projected to before anything is released, by a public random projection: noise
         grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
@@ -160,6 +164,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         use: str = "auto",
         redact: bool = False,
         classes: Any = None,
+        multi_class: str = "softmax",
         sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
@@ -183,6 +188,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.use = use
         self.redact = redact
         self.classes = classes
+        self.multi_class = multi_class
         self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
@@ -270,8 +276,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         warn_long(too_long, groups, progress.scale.row_norm)
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
-        coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
-        self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
+        answers = [one.answer for one in progress.states]
+        self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
         self.privacy_spent_ = account.spent
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self

@@ -161,6 +161,10 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
         if job.settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
+        if job.settings.strategy == "auto" and why is None:
+            listed = ", ".join(map(repr, public))
+            told = f"Oracle mode has no anchor: rows without privacy, of {listed}, took steps like all others."
+            return replace(progress, notes=[*progress.notes, told])
         return progress
     if len(public) > 1:
         listed = ", ".join(map(repr, public))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
-    return "\n\n".join([wrap([_headline(plan)]), sources, to_do, guaranteed, _describe_others(plan, others)])
+    compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
+    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, compared]))
 
 
 def wrap(lines: Sequence[str]) -> str:
@@ -69,7 +71,8 @@ def describe_problem(problem: Problem) -> str:
     >>> describe_problem(Problem(25, 1e-3, 50))
     'logistic loss, alpha = 0.001, 25 features'
     """
-    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+    classes = "" if problem.outputs == 1 else f", {problem.classes} classes by softmax ({problem.n_features:,} weights)"
+    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.columns} features{classes}"
 
 
 def source_rows(plan: Plan) -> list[tuple[str, ...]]:
@@ -95,18 +98,19 @@ def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
 
 def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
-    lines = []
+    lines, passes = [], plan.sources[0].passes
+    often = ("one pass", "once") if passes == 1 else (f"{passes} passes", f"{passes} times")
     if plan.converged:
         lines.append(f"Learn {_join(plan.converged)} to convergence: these rows may be read again.")
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
         lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
     elif plan.shuffled:
-        lines.append("Shuffle all rows together and use each once.")
+        lines.append(f"Shuffle all rows together and use each {often[1]}.")
     elif len(plan.order) > 1:
-        lines.append(f"Use {', then '.join(map(repr, plan.order))}: one pass, each row once.")
+        lines.append(f"Use {', then '.join(map(repr, plan.order))}: {often[0]}, each row {often[1]}.")
     else:
-        lines.append(f"Use {plan.order[0]!r} alone: one pass, each row once.")
+        lines.append(f"Use {plan.order[0]!r} alone: {often[0]}, each row {often[1]}.")
     if unused := [source.name for source in plan.sources if source.name not in plan.order]:
         lines.append(f"Leave out {', '.join(map(repr, unused))}.")
     if rates := plan.rates:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
+from uneven.ledger import list_columns
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
@@ -23,7 +24,7 @@ from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
-from uneven.training.labels import ClassFinder, as_signs, classes_of, positive_classes
+from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import ArrayRows
@@ -31,7 +32,7 @@ from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
 from uneven.training.trainer import Trained, refuse_unfit
 
-KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm")
+KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm", "multi_class")
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
 UNKNOWN_ROWS = "the best one depends on how many rows are to come"
@@ -46,7 +47,7 @@ class Progress:
     classes : array
     scale : Scale
     states : tuple of State
-        One for two classes, else one per class.
+        One, but for one-vs-rest one per class.
     problem : Problem
     schedule : Schedule
         The clock, its offset that of the cleanest source that may come.
@@ -157,13 +158,13 @@ def continue_training(
     stated = settings.classes if classes is None else classes
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
-    refuse_unfit(groups, len(positive_classes(found)), sparse)
+    refuse_unfit(groups, settings, len(found), sparse)
     hasher = make_hasher(account, noise, feature_names)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups.any_private, piece.row_id)
-    learned = observed(groups)
+    learned = observed(groups, len(found))
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
@@ -173,10 +174,10 @@ def continue_training(
     simulated = settings.random_state is not None and groups.any_private
     if simulated and not account.simulated:  # once, not at every call
         warn_simulated(settings, groups)
-    bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
-    account.charge(bill)
+    columns, times = list_columns(feature_names, scan.n_features), settings.pass_count
+    account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
-    signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
+    signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
 
@@ -195,10 +196,10 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     noises = _with_known_rates(_declared_noises(noise, groups), {})
     private = any(one.protects_features for one in noises.values())
     scale = choose_scale(scan, groups, settings, private)
-    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values())
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), len(found))
     if problem.own_batches:
         raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
-    states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
+    states = tuple(initial_state(problem.n_features) for _ in learning_targets(found, settings))
     return _progress(found, scale, states, problem, noises, settings, noise, {})
 
 
@@ -280,6 +281,8 @@ def _advance(
         task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
-            chunk = checked_chunk((name,), unit[rows], sign[rows], rows, limit=limit_of(problem))
+            chunk = checked_chunk(
+                (name,), unit[rows], sign[rows], rows, limit=limit_of(problem), classes=problem.classes
+            )
             state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))
     return state

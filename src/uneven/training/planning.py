@@ -25,18 +25,28 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
 
 
 def scaled_problem(
-    settings: Settings, scale: Scale, n_features: int, private: bool, noises: Iterable[Noise | None] = ()
+    settings: Settings,
+    scale: Scale,
+    n_features: int,
+    private: bool,
+    noises: Iterable[Noise | None] = (),
+    classes: int | None = None,
 ) -> Problem:
-    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
+
+    `classes` is how many there are; None is as many as are stated.
+    """
+    joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
-        n_features=(scale.sketch or n_features) + scale.intercept,
+        n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
         norms=scale.norms,
         eigenvalue=scale.eigenvalue,
+        classes=joint,
         **settings.batching(own),
     )
 
@@ -56,7 +66,7 @@ def with_sketch(
 def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
     """Sources that have rows, as many as all passes over them use."""
     pairs = zip(noises.items(), counts, strict=True)
-    return [Source(name, int(n) * passes, noise) for (name, noise), n in pairs if n]
+    return [Source(name, int(n) * passes, noise, passes=passes) for (name, noise), n in pairs if n]
 
 
 def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
