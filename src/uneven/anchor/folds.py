@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.objective import TOLERANCE, source_weight
-from uneven.anchor.rows import PublicRows
+from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
@@ -32,13 +32,14 @@ class FoldRows:
     ----------
     X : array of shape (n, d)
         Rows times their labels.
-    tilt : array of shape (n, 1)
-        Of each row's surrogate (`solver`): 0 for exact rows.
+    unit, tilt : arrays of shape (n, 1)
+        u and t of each row's surrogate (`rows.correct`): 1 and 0 for exact rows.
     share : array of shape (n, folds)
         What each row counts in each fold, 0 where it is held out; each fold's sum is 1.
     """
 
     X: Array
+    unit: Array
     tilt: Array
     share: Array
 
@@ -51,14 +52,15 @@ class FoldRows:
         if problem.loss != "logistic" or any(is_sparse(X) for X, _ in arrays):
             return None
         fold, y = np.concatenate(list(numbers)), np.concatenate([y for _, y in arrays])[:, None]
-        tilts = [
-            (one.flip_rate + one.flip_skew * y) / (1.0 - 2.0 * one.flip_rate)
+        pairs = [
+            correct(one.flip_rate, one.flip_skew, y, problem.class_weights)
             for one, (_, y) in zip(sample, arrays, strict=True)
         ]
+        units, tilts = (np.concatenate(part)[:, None] for part in zip(*pairs, strict=True))
         counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
         share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
         X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
-        return cls(y * X, np.concatenate(tilts)[:, None], share / share.sum(axis=0))
+        return cls(y * X, units, tilts, share / share.sum(axis=0))
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
@@ -69,13 +71,13 @@ class FoldRows:
         for step in range(MOST_STEPS):
             margins = self.X @ W
             slopes = 1.0 / (1.0 + np.exp(margins))
-            gradient = ridge[:, None] * W - self.X.T @ ((slopes + self.tilt) * self.share)
+            gradient = ridge[:, None] * W - self.X.T @ ((self.unit * slopes + self.tilt) * self.share)
             if step == 0:
-                losses = np.logaddexp(0.0, -margins) - self.tilt * margins
+                losses = self.unit * np.logaddexp(0.0, -margins) - self.tilt * margins
                 values = (losses * self.share).sum(axis=0) + ridge @ W**2 / 2.0
                 aim = AIM * np.maximum(np.abs(values), TOLERANCE)
             if model is None:
-                bends = (slopes * (1.0 - slopes) * self.share).mean(axis=1)
+                bends = (self.unit * slopes * (1.0 - slopes) * self.share).mean(axis=1)
                 model, fresh = factorise((self.X.T * bends) @ self.X + np.diag(ridge)), True
             move = model(gradient)
             excess = (gradient * move).sum(axis=0) / 2.0

@@ -77,6 +77,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes : list or None
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
+    class_weight : None, "balanced" or dict
+        What rows of each of two classes count, as in scikit-learn: each row's loss is multiplied by the weight of its
+        class. A dict of classes and weights is public. ``"balanced"`` weighs by one over a class's number of rows,
+        counted on rows without privacy only, and is refused where there are none. The clip stays what it is.
+    threshold : None or float
+        Probability of the second of two classes from which `predict` says it; None is one half. It must not be chosen
+        on private rows.
     sketch : None, "auto" or int
         Columns that private rows are projected to before anything is released, by a public random projection: noise
         grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
@@ -160,6 +167,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         use: str = "auto",
         redact: bool = False,
         classes: Any = None,
+        class_weight: Any = None,
+        threshold: float | None = None,
         sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
@@ -183,6 +192,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.use = use
         self.redact = redact
         self.classes = classes
+        self.class_weight = class_weight
+        self.threshold = threshold
         self.sketch = sketch
         self.budget = budget
         self.ledger = ledger

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, objective, optimum, sweep
+from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.problem import Problem
@@ -93,11 +93,12 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
 
 
 def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective and accuracy at the minimum of f, objective of weights zero, and accuracy of the majority class."""
+    """Objective, accuracy and AUC at the minimum of f, objective of weights zero, and accuracy of the majority class."""
     w = optimum(replace(problem, clip=None), data.X, data.y)
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
         "accuracy": float(accuracy(w, data.X_test, data.y_test)),
+        "auc": float(auc(w, data.X_test, data.y_test)),
         "nothing": problem.loss_function.value_at_zero,
         "majority": float(max(np.mean(data.y_test == sign) for sign in (-1.0, 1.0))),
     }

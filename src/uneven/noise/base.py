@@ -276,8 +276,8 @@ class Noise(ABC):
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
         """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d)."""
-        cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-        slopes = self.slope(problem.loss_function, y * (X @ w), cap)
+        cap, weights = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300), problem.weigh(y)
+        slopes = weights * self.slope(problem.loss_function, y * (X @ w), cap / weights)
         return np.asarray((slopes * y)[:, None] * X)
 
     def bound(self, problem: Problem) -> float:

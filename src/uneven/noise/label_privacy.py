@@ -85,6 +85,10 @@ class LabelPrivacy(Noise):
         """Slope of the surrogate at a margin computed with the flipped label."""
         return self.observed.slope(loss, margin, cap)
 
+    def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
+        """Gradient of each row's surrogate, with the flipped label. Shape (m, d)."""
+        return self.observed.row_gradients(problem, w, X, y)
+
     def draw_flips(self, rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Which labels to flip. The chance is never below σ: random numbers are multiples of 2⁻⁵³, and 0 is one."""
         return rng.random(rows) <= self.rate

@@ -88,21 +88,30 @@ class FlippedLabels(Noise):
         """C²/(1-2σ)²; C²((1+|a-b|)/(1-a-b))² for two rates."""
         return (problem.gradient_norm * self.amplification) ** 2
 
-    def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf, label: ArrayLike = 1.0) -> Array:
+    def slope(
+        self,
+        loss: Loss,
+        margin: ArrayLike,
+        cap: ArrayLike = np.inf,
+        label: ArrayLike = 1.0,
+        weights: tuple[Any, Any] = (1.0, 1.0),
+    ) -> Array:
         """Slope of the surrogate at a margin computed with the observed label, which only two rates need to know.
 
         ℓ(-y) has margin -m, so the derivative in m is ((1-σ)ℓ'(m) + σℓ'(-m))/(1-2σ). The cap applies to ℓ':
-        it is the surrogate of the capped loss, and stays unbiased for it.
+        it is the surrogate of the capped loss, and stays unbiased for it. `weights` are those of the observed class and
+        of the other, where classes count differently: it is the true one's that counts.
         """
-        m = np.asarray(margin, dtype=np.float64)
-        kept, flipped = loss.slope(m, cap), loss.slope(-m, cap)
+        m, (own, other) = np.asarray(margin, dtype=np.float64), weights
+        kept, flipped = own * loss.slope(m, cap / own), other * loss.slope(-m, cap / other)
         rate, skew = self.known_rate, self.skew * np.asarray(label, dtype=np.float64)
         return np.asarray(((1.0 - rate + skew) * kept + (rate + skew) * flipped) / (1.0 - 2.0 * rate))
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
         """Gradient of each row's surrogate, with the label as observed. Shape (m, d)."""
         cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-        return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y) * y)[:, None] * X)
+        weights = problem.weigh(y), problem.weigh(-y)
+        return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y, weights) * y)[:, None] * X)
 
     @property
     def is_mixture(self) -> bool:

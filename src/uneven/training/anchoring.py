@@ -85,8 +85,6 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: 
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
-    if any(noise.skew for noise in groups.noises.values()):
-        return "it needs labels that are flipped at one rate"
     if features > MOST_FEATURES:
         return f"it needs at most {MOST_FEATURES:,} columns"
     if settings.steps_asked is not None:
@@ -133,10 +131,12 @@ def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
-    rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
+    counts = [source.count for source in kept]
+    rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
     factors = np.maximum(intercept_free(job), INTERCEPT)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
-    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates)
+    weights = job.problem.class_weights
+    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates, skews, weights)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if known and count <= MOST_ROWS:
         return anchor

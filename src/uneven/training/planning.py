@@ -25,13 +25,23 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
 
 
 def scaled_problem(
-    settings: Settings, scale: Scale, n_features: int, private: bool, noises: Iterable[Noise | None] = ()
+    settings: Settings,
+    scale: Scale,
+    n_features: int,
+    private: bool,
+    noises: Iterable[Noise | None] = (),
+    class_weights: tuple[float, float] = (1.0, 1.0),
 ) -> Problem:
-    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included."""
+    """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
+
+    Class weights are divided by the larger, and alpha with them: the same answer, and no row's gradient is longer.
+    """
+    most = max(class_weights)
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
         n_features=(scale.sketch or n_features) + scale.intercept,
-        alpha=scale.alpha(settings.stated_alpha),
+        alpha=scale.alpha(settings.stated_alpha) / most,
+        class_weights=(class_weights[0] / most, class_weights[1] / most),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),

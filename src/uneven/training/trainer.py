@@ -22,6 +22,7 @@ from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
+from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.label_release import observed, private_labels, release_labels
@@ -151,6 +152,7 @@ def train(
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
     positives, groups = positive_classes(scan.classes), observed(declared)
     refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
+    refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
     if labels := private_labels(declared):
         account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated))
@@ -173,7 +175,7 @@ def train(
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
-    notes = (*warn_unprotected(result.plan.sources), *result.notes)
+    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
@@ -191,7 +193,8 @@ def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, len(positives), scan.sparse and settings.sketch is None)
     scale = choose_scale(scan, groups, settings, groups.any_private)
-    return _with_known_rates(Job(rows, settings, scan, groups, scale), positives)
+    job = _with_known_rates(Job(rows, settings, scan, groups, scale), positives)
+    return replace(job, class_weights=find_weights(job))
 
 
 def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
