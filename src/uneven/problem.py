@@ -159,7 +159,7 @@ class Problem:
 def _checked_weights(weights: Any) -> tuple[float, float]:
     if not isinstance(weights, tuple | list) or len(weights) != 2:
         raise ValueError(f"class_weights must be two numbers, of labels -1 and 1; got {checks.shown(weights)}")
-    negative, positive = (checks.positive("class_weights", one, 1e-6, 1.0) for one in weights)
+    negative, positive = (checks.positive("class_weights", one, 1e-12, 1.0) for one in weights)
     if max(negative, positive) != 1.0:
         raise ValueError(f"class_weights must have 1 as the larger, got {checks.shown(weights)}")
     return negative, positive

@@ -84,7 +84,13 @@ def _tabulate(demo: Demo) -> Any:
 
     title = f"Every strategy, {demo.runs} simulated runs each: mean ± standard error"
     rows: list[tuple[str, ...]] = [
-        (one.strategy, _describe_mechanism(one), *map(format_mean, (one.accuracy, one.auc, one.objective)))
+        (
+            one.strategy,
+            _describe_mechanism(one),
+            format_mean(one.accuracy),
+            f"{one.auc.mean():.3f}",
+            f"{one.objective.mean():.3f}",
+        )
         for one in demo.entries
     ]
     for name, (accuracy, objective, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):

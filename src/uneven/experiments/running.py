@@ -93,7 +93,7 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
 
 
 def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective, accuracy and AUC at the minimum of f, objective of weights zero, and accuracy of the majority class."""
+    """Objective, accuracy and AUC at the minimum of f, objective of weights zero, accuracy of the majority class."""
     w = optimum(replace(problem, clip=None), data.X, data.y)
     return {
         "objective": float(objective(problem, w, data.X, data.y)),

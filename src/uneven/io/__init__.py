@@ -25,6 +25,7 @@ from uneven.io.files import (
 from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_file import (
     SourcesFile,
+    read_ranks,
     read_sources,
     sources_from_text,
     sources_to_text,
@@ -39,6 +40,7 @@ __all__ = [
     "Table",
     "open_table",
     "opened_outputs",
+    "read_ranks",
     "read_sources",
     "refuse_folder",
     "refuse_target",

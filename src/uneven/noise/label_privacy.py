@@ -48,10 +48,12 @@ class LabelPrivacy(Noise):
     """
 
     kind: ClassVar[str] = "label-privacy"
+    level: ClassVar[str | None] = "epsilon"
     epsilon: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        self.check_interval()
 
     @property
     def rate(self) -> float:

@@ -15,6 +15,7 @@ from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
 KINDS = ("positive", "negative")
+BOTH = ("estimate", "estimate")
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class FlippedLabels(Noise):
     The labels of the source are taken as they come; the gradient is that of the surrogate
     ℓ̃(y) = ((1-σ)ℓ(y) - σℓ(-y))/(1-2σ), whose mean over flips is the loss of the true label (Natarajan et
     al. 2013; paper, Section 2.1.2). Second moment [0, S + C²(1/(1-2σ)² - 1)/b], at b = 1 the paper's;
-    variance C²/((1-2σ)²b). ``rate="estimate"`` leaves σ to `UnevenClassifier`. Assumes flips that do not depend on
-    the row; with one rate, nor on its true label.
+    variance C²/((1-2σ)²b). ``rate="estimate"`` leaves σ to `UnevenClassifier`, ``("estimate", "estimate")`` two rates.
+    Assumes flips that do not depend on the row; with one rate, nor on its true label.
 
     With two rates, a + b < 1, the surrogate is ℓ̃(y) = ((1-ρ₋y)ℓ(y) - ρyℓ(-y))/(1-a-b), ρ₊ = a and ρ₋ = b, and 1/(1-2σ)
     above becomes (1+|a-b|)/(1-a-b).
@@ -35,25 +36,28 @@ class FlippedLabels(Noise):
     """
 
     kind: ClassVar[str] = "flipped-labels"
-    rate: float | str | tuple[float, float]
+    level: ClassVar[str | None] = "rate"
+    rate: float | str | tuple[float, float] | tuple[str, str]
 
     def __post_init__(self) -> None:
         if isinstance(self.rate, tuple | list):
-            object.__setattr__(self, "rate", _checked_pair(self.rate))
+            object.__setattr__(self, "rate", BOTH if tuple(self.rate) == BOTH else _checked_pair(self.rate))
         elif self.rate != "estimate":
             object.__setattr__(self, "rate", checks.within("rate", self.rate, 0.0, 0.5))
+        self.check_interval()
 
     @property
     def known_rate(self) -> float:
         """σ, or the mean of the two rates; an error if it is still to be estimated."""
-        if isinstance(self.rate, str):
-            raise ValueError("rate must be a number here, got 'estimate': UnevenClassifier estimates it, a plan cannot")
-        return sum(self.rate) / 2.0 if isinstance(self.rate, tuple) else self.rate
+        if self.unknown:
+            got = checks.shown(self.rate)
+            raise ValueError(f"rate must be a number here, got {got}: UnevenClassifier estimates it, a plan cannot")
+        return float(np.mean(self.rate))  # type: ignore[arg-type]
 
     @property
     def skew(self) -> float:
         """(a-b)/2: labels y are flipped at σ + y·skew; 0 for one rate."""
-        return (self.rate[0] - self.rate[1]) / 2.0 if isinstance(self.rate, tuple) else 0.0
+        return 0.0 if self.unknown or not self.two_rates else (self.rate[0] - self.rate[1]) / 2.0  # type: ignore
 
     @property
     def amplification(self) -> float:
@@ -63,7 +67,12 @@ class FlippedLabels(Noise):
     @property
     def unknown(self) -> bool:
         """Whether the rate is to be estimated."""
-        return isinstance(self.rate, str)
+        return self.rate in ("estimate", BOTH)
+
+    @property
+    def two_rates(self) -> bool:
+        """Whether positive and negative labels have rates of their own."""
+        return isinstance(self.rate, tuple)
 
     def flipped_again(self, rate: float) -> FlippedLabels:
         """These flips followed by others at one rate: r becomes r + s - 2rs.
@@ -78,8 +87,8 @@ class FlippedLabels(Noise):
 
     def describe(self) -> str:
         """Flip rate in percent."""
-        if isinstance(self.rate, str):
-            return "labels flipped, rate to be estimated"
+        if self.unknown:
+            return f"labels flipped, {'two rates' if self.two_rates else 'rate'} to be estimated"
         if isinstance(self.rate, tuple):
             return f"{100 * self.rate[0]:.3g}% of positive and {100 * self.rate[1]:.3g}% of negative labels flipped"
         return f"{100 * self.rate:.3g}% of labels flipped"

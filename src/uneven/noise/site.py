@@ -50,10 +50,12 @@ class SitePrivacy(Noise):
     """
 
     kind: ClassVar[str] = "site-privacy"
+    level: ClassVar[str | None] = "epsilon"
     epsilon: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        self.check_interval()
 
     def describe(self) -> str:
         """ε, and that it holds outside the site."""

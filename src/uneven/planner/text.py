@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
+from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
 
@@ -28,7 +29,8 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
-    return "\n\n".join([wrap([_headline(plan)]), sources, to_do, guaranteed, _describe_others(plan, others)])
+    parts = [wrap([_headline(plan)]), sources, to_do, guaranteed, wrap(describe_changes(plan))]
+    return "\n\n".join([*filter(None, parts), _describe_others(plan, others)])
 
 
 def wrap(lines: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from uneven.planner import Plan
 from uneven.planner.text import FRESH, counted, number
 from uneven.report import downloads, markup, sections
 from uneven.report.downloads import Records
+from uneven.report.sensitivity import sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, describe_interval, tiles
 from uneven.report.words import QUESTION, describe_repeat
@@ -254,6 +255,7 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
         parts.path,
         sections.contributed(plan) if chart else "",
         sections.exchange(plan),
+        sensitivity(plan),
     ]
     tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
     told = [
