@@ -27,6 +27,23 @@ from uneven.training import model_file
 HANG = 20  # seconds
 TOKENS = [b"", b"0", b"-1", b"1e999", b"nan", b"null", b"[]", b"{}", b'"', b"\x00", b"\xff" * 8, b"9" * 30, b",", b"\n"]
 TOKENS += [b"=", b"true", b"'", b"inf", b"-0", b"\xef\xbb\xbf", b"#", b"[[source]]", b"..", b"1:", b"\x80\x00\x00\x00"]
+TOML = """label = "y"
+alpha = 0.01
+classes = [0, 1]
+clip = 0.5
+[columns]
+x0 = { range = [-3, 3] }
+x1 = { range = [-3, 3], missing = ["?"] }
+[[source]]
+name = "a"
+data = "rows.csv"
+noise = { kind = "local-privacy", epsilon = 1.0 }
+[[source]]
+name = "b"
+rows = 7
+noise = { kind = "flipped-labels", rate = [0.1, 0.2] }
+price = 1
+"""
 
 
 def mutate(data, rng):
@@ -79,11 +96,7 @@ def make_targets(folder):
     for form in FORMATS:
         path, label = write(folder, form, X, y)
         found[form] = (path.read_bytes(), path.name, label, read_table)
-    text = 'label = "y"\nalpha = 0.01\nrow_norm = 2.0\nclasses = [0, 1]\n[[source]]\nname = "a"\ndata = "rows.csv"\n'
-    text += (
-        'noise = { kind = "local-privacy", epsilon = 1.0 }\nid = "x0"\n[[source]]\nname = "b"\nrows = 7\nprice = 1\n'
-    )
-    found["sources.toml"] = (text.encode(), "sources.toml", None, read_toml)
+    found["sources.toml"] = (TOML.encode(), "sources.toml", None, read_toml)
     noise = {"a": uneven.Exact(), "b": uneven.LocalPrivacy(1.0)}
     clf = uneven.UnevenClassifier(noise, row_norm=4.0, alpha=0.01)
     clf.fit(X, y, source=np.repeat(["a", "b"], 20)).save(folder / "model.json")
@@ -91,6 +104,9 @@ def make_targets(folder):
     ledger = uneven.Ledger(folder / "book.db", budget=3.0)
     ledger.charge_all([("a", range(300), 1.0), ("b", range(200, 400), 0.5)])
     found["ledger"] = ((folder / "book.db").read_bytes(), "book.db", None, read_ledger)
+    for name, (data, file, label, read) in found.items():  # what is refused as it is tells nothing when it is mutated
+        (folder / file).write_bytes(data)
+        assert attempt(folder / file, label, read) == "read", name
     return found
 
 

@@ -192,9 +192,12 @@ def test_proposals_from_private_rows_do_nothing_until_they_are_confirmed(folder,
     done = uneven_in("fit", "sources.toml")
     assert done.returncode == 2
     assert "[columns]: columns must describe at least one column" in done.stderr
-    confirmed = 'classes = ["no", "yes"]\n' + text.replace("# age = ", "age = ").replace("# job = ", "job = ")
+    confirmed = text
+    for name in ("age", "job", "classes"):
+        confirmed = confirmed.replace(f"\n# {name} = ", f"\n{name} = ")
     (folder / "sources.toml").write_text(confirmed)
     assert [column.name for column in read_sources(folder / "sources.toml").columns] == ["age", "job"]
+    assert read_sources(folder / "sources.toml").settings.classes == ("no", "yes")
     good("fit", "sources.toml")
 
 
@@ -224,3 +227,20 @@ def test_classes_are_those_of_public_rows(folder, good):
     assert "secret" not in text
     good("init", "clinic.parquet", "crowd.csv", "--force")
     assert "classes" not in (folder / "sources.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("labels", "written"), [(("1", "2"), "classes = [1, 2]"), (("0", "1"), None), (("-1", "1"), None)]
+)
+def test_numbers_are_classes_where_a_private_fit_needs_them_stated(folder, good, labels, written):
+    """0 and 1, and -1 and 1, need no statement; other numbers do, as words do."""
+    lines = "\n".join(f"{i},{labels[i % 2]}" for i in range(20))
+    for name in ("a", "b"):
+        (folder / f"{name}.csv").write_text(f"age,label\n{lines}\n")
+    good("init", "a.csv", "b.csv", "--epsilon", "b=1")
+    text = (folder / "sources.toml").read_text()
+    assert ("classes" not in text) if written is None else (f"\n{written}  #" in text)
+    good("fit", "sources.toml")
+    good("init", "a.csv", "--epsilon", "a=1", "--force")
+    text = (folder / "sources.toml").read_text()
+    assert ("classes" not in text) if written is None else (f"\n# {written}  #" in text)

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import uneven
-from uneven.columns import plain_columns
+from uneven.columns import guess_columns, plain_columns
 from uneven.io import read_sources
 
 DATA = Path(os.environ.get("UNEVEN_DATA", "nowhere"))
@@ -48,9 +48,6 @@ def heart():
     lines = [line for place in places for line in (DATA / "heart" / f"processed.{place}.data").read_text().splitlines()]
     told = [re.sub(r",[1-4]$", ",1", line) for line in lines]
     return None, told, ".data", {"header": None, "na_values": "?"}, 1
-
-
-CLASSES = {bank: ("no", "yes"), german: (1, 2), heart: (0, 1)}
 
 
 def write(folder, read, seed):
@@ -82,14 +79,12 @@ def encoder(X):
     )
 
 
-def confirm(path, classes):
-    """What the owner does: state the classes, and confirm the proposals but for what is known too late."""
-    lines = [f"classes = {list(classes)}", *path.read_text().splitlines()]
-    start = lines.index("[columns]")
-    found = [re.sub(r"^# (?=\S+ = \{)", "", line) for line in lines[start:]]
-    noise = next(i for i, line in enumerate(found) if line == "[[source]]")
-    found[noise:] = lines[start + noise :]
-    path.write_text("\n".join(lines[:start] + [line for line in found if not line.startswith("duration")]) + "\n")
+def confirm(path):
+    """What the owner does: confirm the proposals but for what is known too late."""
+    found = [
+        re.sub(r"^# (?=classes = \[|\S+ = \{ (range|values) )", "", line) for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join(line for line in found if not line.startswith("duration")) + "\n")
 
 
 @pytest.mark.parametrize("read", [bank, german, heart])
@@ -103,7 +98,7 @@ def test_as_a_person_types_them(folder, good, read):
     for private in (False, True):
         levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")] if private else []
         good("init", *files, "--force", *levels)
-        confirm(folder / "sources.toml", CLASSES[read])
+        confirm(folder / "sources.toml")
         said = good("fit", "sources.toml", "--test", f"test{ending}")
         assert said.startswith("Protected: each row of 'a' at ε = 8, 'b'" if private else "Protected: nobody.")
         assert "Beside it: the majority class" in said
@@ -115,33 +110,66 @@ def test_as_a_person_types_them(folder, good, read):
         if private:
             assert area > 0.5
             assert right.mean() > majority - 2 * np.sqrt(majority * (1 - majority) / len(truth))
+            assert right.mean() > majority or re.search("accuracy (does not beat|is below) that of the majority", said)
         else:
             same = right.astype(float) - (theirs.predict(test) == truth)
             assert same.mean() > -0.002 - 2 * same.std() / np.sqrt(len(truth))
             assert area > roc_auc_score(truth, theirs.predict_proba(test)[:, 1]) - 0.01
 
 
-@pytest.mark.parametrize(("read", "runs"), [(bank, 3), (german, 10), (heart, 10)])
-def test_private_sites_come_to_a_pipeline_made_by_hand(folder, good, read, runs):
-    """Accuracy and AUC, each beyond what says nothing; the mean difference of the runs within two standard errors."""
-    frames, ending, positive = write(folder, read, seed=0)
-    levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")]
-    good("init", *(f"{name}{ending}" for name in EPSILON), *levels)
-    confirm(folder / "sources.toml", CLASSES[read])
-    described = plain_columns(read_sources(folder / "sources.toml").columns)
-    noise = {name: uneven.LocalPrivacy(epsilon) for name, epsilon in EPSILON.items()}
-    gains = []
+def runs_of(folder, read, runs):
+    """Rows to learn from, whether each is positive and its site; the same of rows to test on; for each split."""
     for seed in range(runs):
-        frames, _, _ = write(folder, read, seed)
+        frames, _, positive = write(folder, read, seed)
         X, y = split(pd.concat([frames[name] for name in EPSILON]), positive)
         source = np.repeat(list(EPSILON), [len(frames[name]) for name in EPSILON])
-        test, truth = split(frames["test"], positive)
+        yield seed, X, y, source, *split(frames["test"], positive)
+
+
+@pytest.mark.parametrize(("read", "runs"), [(bank, 3), (german, 40), (heart, 20)])
+def test_exact_rows_come_to_scikit_learns_pipeline(folder, read, runs):
+    """Accuracy within 0.2 points, on average over splits, and two standard errors of that."""
+    gains = []
+    for _, X, y, _, test, truth in runs_of(folder, read, runs):
+        guessed = plain_columns(guess_columns({name: X[name].to_numpy() for name in X}))
+        ours = make_pipeline(uneven.PublicColumns(guessed).fit(X, public=True), uneven.UnevenClassifier())
+        theirs = make_pipeline(encoder(X), LogisticRegression(max_iter=1000))
+        ours[-1].fit(ours[0].transform(X), y)
+        gains.append(ours.score(test, truth) - theirs.fit(X, y).score(test, truth))
+    assert np.mean(gains) > -0.002 - 2 * np.std(gains, ddof=1) / np.sqrt(runs), np.mean(gains)
+
+
+@pytest.mark.parametrize(("read", "runs"), [(bank, 3), (german, 10), (heart, 10)])
+def test_private_sites_come_to_a_pipeline_made_by_hand(folder, good, read, runs):
+    """Accuracy and AUC above the majority class by as much, on average over splits, within two standard errors.
+
+    Of German credit's accuracy that is nothing: 750 rows at these ε give neither pipeline more than its majority class.
+    The pipeline made by hand knows more than it may: the mean and deviation of every column, from the private rows. On
+    heart disease that is worth something: over 40 splits it was ahead by 2.0 ± 0.5 points, of which 0.1 were left when
+    described columns were standardised in the same way.
+    """
+    _, ending, _ = write(folder, read, seed=0)
+    levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")]
+    good("init", *(f"{name}{ending}" for name in EPSILON), *levels)
+    confirm(folder / "sources.toml")
+    described = plain_columns(read_sources(folder / "sources.toml").columns)
+    noise = {name: uneven.LocalPrivacy(epsilon) for name, epsilon in EPSILON.items()}
+    leads = []
+    for seed, X, y, source, test, truth in runs_of(folder, read, runs):
         ours, by_hand = uneven.PublicColumns(described).fit(X), encoder(X).fit(X)
         hand = [np.clip(by_hand.transform(rows), -3, 3) / np.sqrt(X.shape[1]) for rows in (X, test)]
+        nothing = max(truth.mean(), 1 - truth.mean()), 0.5
         found = []
         for learned, held_out in ((ours.transform(X), ours.transform(test)), hand):
             clf = uneven.UnevenClassifier(noise, row_norm=1.0, random_state=seed).fit(learned, y, source=source)
-            found.append((clf.score(held_out, truth), roc_auc_score(truth, clf.decision_function(held_out))))
-        gains.append(np.subtract(*found))
-    mean, error = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / np.sqrt(runs)
-    assert (mean > -2 * error).all(), (mean, error)
+            reached = clf.score(held_out, truth), roc_auc_score(truth, clf.decision_function(held_out))
+            found.append(np.subtract(reached, nothing))
+        leads.append(found)
+    (mine, theirs), gains = np.mean(leads, axis=0), np.subtract(*np.swapaxes(leads, 0, 1))
+    error = np.std(gains, axis=0, ddof=1) / np.sqrt(runs)
+    assert (gains.mean(axis=0) > -2 * error).all(), (mine, theirs, error)
+    assert mine[1] > 0.1
+    if read is german:
+        assert max(abs(mine[0]), abs(theirs[0])) < 0.01, (mine, theirs)
+    else:
+        assert mine[0] > 0, mine

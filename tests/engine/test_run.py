@@ -142,15 +142,20 @@ def test_a_run_says_what_activity_it_found():
     assert abs(found - 0.3) < 4 * error < 0.1
 
 
-def test_late_average_is_the_precision_weighted_mean_of_the_last_quarter_of_the_clock():
+@pytest.mark.parametrize("moments", ["variance", "upper"])
+def test_late_average_is_the_precision_weighted_mean_of_late_iterates(moments):
+    """With an offset: those after twice the offset, and two thirds of the last one; without: the last quarter."""
     sources, data = two_sources(*PRIVATE, n_a=90, n_b=180)
-    plan = uneven.plan(sources, 4, batch_size=9)
+    plan = uneven.plan(sources, 4, alpha=0.3, batch_size=9, moments=moments)
     path = []
     uneven.fit(plan, data, seed=1, average="last", record=plan.steps, evaluate=lambda w: path.append(w.copy()) or 0.0)
     assert len(path) == plan.steps
-    p = 1 / plan.step_moments()
-    late = np.cumsum(p) > p.sum() * 3 / 4
+    p, offset = 1 / plan.step_moments(), plan.segments[0].schedule.offset
+    late = np.cumsum(p) > (2 * offset if offset else p.sum() * 3 / 4)
+    assert 2 <= late.sum() < plan.steps
     expected = np.average(np.array(path)[late], axis=0, weights=p[late])
+    if offset:
+        expected = (2 * path[-1] + expected) / 3
     np.testing.assert_allclose(uneven.fit(plan, data, seed=1).weights, expected, rtol=1e-9)
 
 

@@ -107,7 +107,7 @@ def test_messages_hold_all_of_a_state_and_a_task():
     """But for the noise-free twin, which is not private, the name, which is the site's, and an anchor's penalty."""
     assert {field.name for field in fields(State)} == {*STATE_KEYS, "twin"}
     task = {key.replace("noises", "noise").replace("moments", "moment") for key in Task.__dataclass_fields__}
-    assert task == {*TASK_KEYS, "names", "penalty"} - {"after"}
+    assert task == {*TASK_KEYS, "names", "penalty"} - {"after", "last_share"}
     with pytest.raises(ValueError, match="no twin"):
         state_to_dict(initial_state(D, twin=True))
 

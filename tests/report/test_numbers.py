@@ -9,7 +9,9 @@ import pytest
 from reported import COMMAND, fitted, fitted_beside_public, planned
 
 import uneven
+from uneven.io import open_table, read_sources
 from uneven.report import fit_report, plan_report
+from uneven.training.files import train_files
 
 DIGITS = 1e-3  # numbers are shown with four digits
 
@@ -202,3 +204,23 @@ def test_lower_moments_promise_nothing():
     shown = re.search(r"The formula gives ([\d.,e+-]+) for the mean", html)
     assert value(shown[1]) == pytest.approx(plan.bound, rel=DIGITS)
     assert "is at most" not in html.split("What it promises")[1].split("Every strategy")[0]
+
+
+def test_calibration_and_confusion_are_of_rows_that_were_not_learned_from(tmp_path):
+    """They are in the page and among its files only where a test set is given, and add up to its rows."""
+    without = fitted_beside_public(tmp_path)
+    file = read_sources(tmp_path / "sources.toml")
+    X = np.random.default_rng(9).normal(size=(500, 4)) / 4
+    fresh = np.column_stack([X, X[:, 0] + X[:, 1] > 0])
+    np.savetxt(tmp_path / "test.csv", fresh, delimiter=",", header="p,q,<b>r</b>,s,y", comments="")
+    trained = train_files(file, seed=3, test=open_table(tmp_path / "test.csv"))
+    html, tables = fit_report(trained, COMMAND), Tables(fit_report(trained, COMMAND)).found
+    _, *bins = next(rows for caption, rows in tables.items() if caption.startswith("Calibration on "))
+    _, *confusion = next(rows for caption, rows in tables.items() if caption.startswith("Confusion on "))
+    assert sum(int(cells[1]) for cells in bins) == 500
+    assert sum(int(cell) for cells in confusion for cell in cells[1:-1]) == 500
+    right = sum(int(cells[k + 1]) for k, cells in enumerate(confusion))
+    assert right / 500 == pytest.approx(trained.measures[-1].accuracy, abs=1e-9)
+    assert 'download="calibration.csv"' in html
+    assert 'download="confusion.csv"' in html
+    assert "Calibration on" not in fit_report(without, COMMAND)

@@ -7,11 +7,13 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+from hospitals import SETTINGS
 from served import served
 
 import uneven
 from uneven.io import read_sources, sources_to_text
 from uneven.studio import table
+from uneven.training.ahead import plan_ahead
 
 pytestmark = pytest.mark.slow
 
@@ -67,21 +69,29 @@ def settled(page):
 
 
 def type_into(page, column, row, value):
-    """Type into a cell of the table: to the first cell by a click, on from there by arrow keys."""
+    """Type into a cell of the table: to the first cell by a click, on from there by arrow keys.
+
+    A click right after one elsewhere may only give the table its focus: then a second one selects the cell.
+    """
     grid = page.locator('[data-testid="stDataFrame"] .dvn-scroller').first
-    grid.scroll_into_view_if_needed()
-    grid.click(position={"x": 70, "y": 35 + 17})
-    for key, times in (("ArrowDown", row), ("ArrowRight", table.COLUMNS.index(column))):
-        for _ in range(times):
-            page.keyboard.press(key)
-    page.keyboard.press("Enter")
     overlay = page.locator("#portal").get_by_role("textbox").or_(page.locator("#portal input")).first
+    for patience in (5_000, PATIENCE):
+        grid.scroll_into_view_if_needed()
+        grid.click(position={"x": 70, "y": 35 + 17})
+        for key, times in (("ArrowDown", row), ("ArrowRight", table.COLUMNS.index(column)), ("Enter", 1)):
+            for _ in range(times):
+                page.keyboard.press(key)
+        try:
+            overlay.wait_for(timeout=patience)
+            break
+        except playwright.TimeoutError:
+            continue
     overlay.fill(str(value))
     page.keyboard.press("Enter")
 
 
 def promise(sources, **settings):
-    planned = uneven.plan(sources, **{**table.SETTINGS, **settings})
+    planned = uneven.plan(sources, **{**SETTINGS, **settings})
     return f"is at most {uneven.planner.text.number(planned.bound)} ("
 
 
@@ -110,7 +120,7 @@ def test_a_setting_changes_the_plan(opened):
 def test_a_bad_cell_is_one_line_and_the_rest_stays(opened):
     page = opened()
     type_into(page, "level", 1, -1)
-    alert = page.get_by_text("Row 2: epsilon must be a positive finite number, got -1.0")
+    alert = page.get_by_text("Row 2: epsilon must be a positive finite number, got -1")
     playwright.expect(alert).to_be_visible()
     playwright.expect(page.get_by_text("Use 'clinic' alone")).to_be_visible()
     type_into(page, "level", 1, 1)
@@ -130,7 +140,7 @@ def test_a_file_is_saved_and_opened(opened, tmp_path):
     saved = tmp_path / download.value.suggested_filename
     download.value.save_as(saved)
     assert saved.name == "sources.toml"
-    assert read_sources(saved).plan() == uneven.plan(changed, **table.SETTINGS)
+    assert plan_ahead(read_sources(saved))[0] == uneven.plan(changed, **SETTINGS)
 
     fresh = opened()
     fresh.locator('input[type="file"]').set_input_files(saved)
@@ -151,12 +161,72 @@ def test_a_file_takes_the_place_of_what_was_typed(opened):
         typed = [uneven.Source("clinic", rows, clinic.noise), region]
         playwright.expect(page.get_by_text(promise(typed))).to_be_visible()
         settled(page)
-        content = sources_to_text(table.HOSPITALS, **table.SETTINGS).encode()
+        content = sources_to_text(table.HOSPITALS, **SETTINGS).encode()
         page.locator('input[type="file"]').set_input_files(
             {"name": f"{rows}.toml", "mimeType": "application/toml", "buffer": content}
         )
         playwright.expect(page.get_by_text(promise(table.HOSPITALS))).to_be_visible()
         settled(page)
+
+
+FILE = """\
+# Two hospitals. Nothing here may get lost.
+label = "ill"  # the diagnosis
+classes = ["no", "yes"]
+row_norm = 2.5
+
+[columns]  # public
+age = { range = [0, 120] }
+"blood type" = { values = ["a", "b"] }
+
+# the near one
+[[source]]
+name = "near"
+data = "near.csv"  # of the registry
+rows = 5000
+id = "patient"
+noise = { kind = "local-privacy", epsilon = 3.0, activity = 0.25 }
+prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]
+
+[[source]]
+name = "far"
+rows = 90_000
+noise = { kind = "local-privacy", epsilon = 1.0 }
+"""
+
+
+def download(page, name, folder):
+    settled(page)
+    with page.expect_download() as started:
+        page.get_by_role("button", name=name).click()
+    started.value.save_as(folder / started.value.suggested_filename)
+    return (folder / started.value.suggested_filename).read_text(encoding="utf-8")
+
+
+def test_a_round_trip_loses_nothing(opened, tmp_path):
+    """Opened and saved it is the same file; with a cell changed, that alone is another; and so after a reload."""
+    page = opened()
+    content = {"name": "mine.toml", "mimeType": "application/toml", "buffer": FILE.encode()}
+    page.locator('input[type="file"]').set_input_files(content)
+    playwright.expect(page.get_by_text("Kept as they are: label, classes, columns, data, id, prices")).to_be_visible()
+    assert download(page, "Save as sources.toml", tmp_path) == FILE
+    type_into(page, "rows", 1, 80_000)
+    playwright.expect(page.get_by_text(re.compile("80,000")).first).to_be_attached()
+    changed = FILE.replace("90_000", "80000")
+    assert download(page, "Save as sources.toml", tmp_path) == changed
+    page.reload()
+    settled(page)
+    assert download(page, "Save as sources.toml", tmp_path) == changed
+
+
+def test_the_report_and_the_worth_of_each_source(opened, tmp_path):
+    page = opened()
+    playwright.expect(page.get_by_role("heading", name="Is each source worth using?")).to_be_visible()
+    playwright.expect(page.get_by_role("cell", name="used").first).to_be_visible()
+    report = download(page, "Download the report", tmp_path)
+    assert report.startswith("<!DOCTYPE html>")
+    assert "Is each source worth using?" in report
+    assert "clinic" in report
 
 
 def test_the_simulation_runs(opened):

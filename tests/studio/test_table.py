@@ -1,38 +1,45 @@
-"""The table of sources: a round trip, one line for each slip, and what more rows would do."""
+"""The table of sources: what a file says in it, one line for each slip, and what more rows would do."""
 
 import math
 
-import numpy as np
 import pytest
+from hospitals import SETTINGS, as_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 import uneven
-from uneven.io import read_sources, sources_from_text, sources_to_text
+from uneven.io import sources_to_text
 from uneven.studio import table
-from uneven.training.ahead import plan_ahead
+from uneven.studio.document import Document, begin
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
-    st.builds(uneven.LocalPrivacy, st.floats(1e-3, 1e3), st.sampled_from(["privunit", "l2-laplace"])),
+    st.builds(uneven.LocalPrivacy, st.floats(1e-3, 1e3), st.sampled_from(["quiet", "privunit", "l2-laplace"])),
+    st.floats(1e-3, 1e3).map(uneven.SitePrivacy),
     st.floats(0, 0.49).map(uneven.FlippedLabels),
     st.floats(0, 1e6).map(uneven.AdditiveNoise),
 )
-NAMES = st.text(min_size=1).filter(str.strip)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 PRICES = st.none() | st.floats(0, 1e6)
 SOURCES = st.builds(uneven.Source, NAMES, st.integers(1, 10**9), NOISES, PRICES)
+EMPTY = Document('n_features = 2\n[[source]]\nname = "clinic"\nrows = 100\nnoise = { kind = "exact" }\n')
 
 
-@given(st.lists(SOURCES, unique_by=lambda source: source.name))
+@given(st.lists(SOURCES, unique_by=lambda source: source.name, min_size=1))
 def test_sources_survive_the_table(sources):
-    rows = [table.row_of(source) for source in sources]
-    assert all(tuple(row) == table.COLUMNS for row in rows)
-    assert table.sources_of(rows) == (sources, [])
+    """Typed anew into an empty table, or shown and left alone."""
+    rows = as_rows(sources)
+    assert all(tuple(row) == ("place", *table.COLUMNS) for row in rows)
     as_floats = [{**row, "rows": float(row["rows"])} for row in rows]  # as a table holds them beside an empty cell
-    assert table.sources_of(as_floats) == (sources, [])
+    for typed in (rows, as_floats):
+        edited, refusals = EMPTY.edit(typed, EMPTY.settings)
+        assert refusals == []
+        assert [entry.source for entry in edited.file.sources] == sources
+    document = Document(sources_to_text(sources, n_features=2))
+    assert document.edit(document.rows, document.settings) == (document, [])
 
 
-GOOD = {"name": "clinic", "rows": 100, "kind": "local-privacy", "level": 1.0}
+GOOD = {"name": "clinic", "rows": 100, "kind": "local-privacy", "level": "1.0"}
 SLIPS = {
     "no name": ({"name": None}, "name must be a non-empty string, got None"),
     "blank name": ({"name": " "}, "name must be a non-empty string, got ' '"),
@@ -41,9 +48,9 @@ SLIPS = {
     "part of a row": ({"rows": 1.5}, "rows of source 'b' must be a whole number of at least 1, got 1.5"),
     "infinite rows": ({"rows": math.inf}, "rows of source 'b' must be a whole number of at least 1, got inf"),
     "no epsilon": ({"level": None}, "noise of kind 'local-privacy' needs 'epsilon'"),
-    "epsilon zero": ({"level": 0.0}, "epsilon must be a positive finite number, got 0.0"),
-    "epsilon negative": ({"level": -1.0}, "epsilon must be a positive finite number, got -1.0"),
-    "rate of a half": ({"kind": "flipped-labels", "level": 0.5}, "rate must be a number in [0, 0.5), got 0.5"),
+    "epsilon zero": ({"level": "0.0"}, "epsilon must be a positive finite number, got 0.0"),
+    "epsilon negative": ({"level": "-1.0"}, "epsilon must be a positive finite number, got -1.0"),
+    "rate of a half": ({"kind": "flipped-labels", "level": "0.5"}, "rate must be a number in [0, 0.5), got 0.5"),
     "kind": ({"kind": "magic"}, "noise kind must be one of 'exact', "),
     "mechanism": ({"mechanism": "gauss"}, "mechanism must be one of 'quiet', 'privunit', 'l2-laplace'; got 'gauss'"),
     "price": ({"price": -1.0}, "price of source 'b' must be zero or a positive finite number"),
@@ -54,8 +61,8 @@ SLIPS = {
 @pytest.mark.parametrize(("slip", "message"), SLIPS.values(), ids=SLIPS)
 def test_a_bad_row_is_one_line_and_the_others_stay(slip, message):
     last = {**GOOD, "name": "c"}
-    sources, refusals = table.sources_of([GOOD, {**GOOD, "name": "b", **slip}, last])
-    assert [source.name for source in sources] == ["clinic", "c"]
+    edited, refusals = EMPTY.edit([GOOD, {**GOOD, "name": "b", **slip}, last], EMPTY.settings)
+    assert [source["name"] for source in edited.values["source"]] == ["clinic", "c"]
     assert len(refusals) == 1
     assert refusals[0].startswith("Row 2: ")
     assert message in refusals[0]
@@ -64,30 +71,35 @@ def test_a_bad_row_is_one_line_and_the_others_stay(slip, message):
 
 def test_a_row_with_nothing_typed_into_it_is_not_there():
     """A new row has its menus set, and nothing else."""
-    assert table.sources_of([GOOD, {"kind": "local-privacy", "mechanism": "privunit"}, {}])[1] == []
+    edited, refusals = EMPTY.edit([GOOD, {"kind": "local-privacy", "mechanism": "privunit"}, {}], EMPTY.settings)
+    assert refusals == []
+    assert len(edited.values["source"]) == 1
 
 
 def test_what_does_not_belong_to_the_kind_is_ignored():
-    rows = [{**GOOD, "kind": "exact"}, {**GOOD, "name": "b", "kind": "flipped-labels", "level": 0.1, "mechanism": "x"}]
-    sources, refusals = table.sources_of(rows)
-    assert [source.noise for source in sources] == [uneven.Exact(), uneven.FlippedLabels(0.1)]
+    rows = [
+        {**GOOD, "kind": "exact"},
+        {**GOOD, "name": "b", "kind": "flipped-labels", "level": "0.1", "mechanism": "x"},
+    ]
+    edited, refusals = EMPTY.edit(rows, EMPTY.settings)
+    assert [entry.noise for entry in edited.file.sources] == [uneven.Exact(), uneven.FlippedLabels(0.1)]
     assert refusals == []
 
 
 def test_what_if_is_a_plan_with_more_rows():
-    planned = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    planned = uneven.plan(table.HOSPITALS, **SETTINGS)
     clinic, region = table.HOSPITALS
     more = uneven.Source(region.name, region.rows + 7_000, region.noise)
     asked = table.what_if(planned, "region", 7_000)
     assert asked.before == planned.bound
-    assert asked.after == uneven.plan([clinic, more], **table.SETTINGS).bound < asked.before
+    assert asked.after == uneven.plan([clinic, more], **SETTINGS).bound < asked.before
     assert asked.after == pytest.approx(asked.before * (1 + asked.percent / 100))
     assert asked.cost is None
 
 
 @pytest.mark.parametrize("strategy", ["two-rates", "averaged", "precision"])
 def test_what_if_keeps_every_setting(strategy):
-    settings = {**table.SETTINGS, "strategy": strategy, "moments": "lower", "radius": "paper", "loss": "hinge"}
+    settings = {**SETTINGS, "strategy": strategy, "moments": "lower", "radius": "paper", "loss": "hinge"}
     sources = [uneven.Source("a", 1_000, uneven.LocalPrivacy(1), price=0.5)]
     asked = table.what_if(uneven.plan(sources, **settings), "a", 1_000)
     assert asked.after == uneven.plan([uneven.Source("a", 2_000, uneven.LocalPrivacy(1))], **settings).bound
@@ -95,44 +107,19 @@ def test_what_if_keeps_every_setting(strategy):
 
 
 def test_plans_too_long_to_show_are_refused():
-    most = [uneven.Source("a", 50 * table.MOST_STEPS)]
-    assert table.plan_of(most, table.SETTINGS).steps == table.MOST_STEPS
+    def of(rows):
+        return Document(sources_to_text([uneven.Source("a", rows)], n_features=2)).plan()[0]
+
+    assert of(50 * table.MOST_STEPS).steps == table.MOST_STEPS
     with pytest.raises(ValueError, match="rows must make at most 5,000,000 steps to be shown here, got 5,000,001"):
-        table.plan_of([uneven.Source("a", 50 * table.MOST_STEPS + 1)], table.SETTINGS)
+        of(50 * table.MOST_STEPS + 1)
 
 
 def test_intervals_are_those_of_the_library():
-    settings = {name: table.SETTINGS[name] for name in ("n_features", "alpha", "batch_size", "loss", "radius", "clip")}
-    planned = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    settings = {name: SETTINGS[name] for name in ("n_features", "alpha", "batch_size", "loss", "radius", "clip")}
+    planned = uneven.plan(table.HOSPITALS, **SETTINGS)
     assert table.intervals(planned) == uneven.rate_interval(table.HOSPITALS, **settings)
 
 
-def test_settings_survive_a_file():
-    settings = {**table.SETTINGS, "alpha": 0.02, "clip": None, "strategy": "two-rates", "moments": "upper"}
-    file = sources_from_text(sources_to_text(table.HOSPITALS, **settings))
-    assert table.settings_of(file) == settings
-    assert set(settings) == set(table.SETTINGS)
-
-
-def test_a_file_is_planned_as_a_fit_runs_it():
-    """With a public row_norm the scale is known: rows are divided, an intercept is added, alpha follows."""
-    text = sources_to_text(table.HOSPITALS, n_features=54, alpha=1e-3, row_norm=2.0, strategy="auto")
-    file = sources_from_text(text)
-    settings = table.settings_of(file)
-    assert table.plan_of([entry.source for entry in file.sources], settings) == plan_ahead(file)[0]
-    assert (settings["n_features"], settings["strategy"]) == (55, "precision")
-    assert settings["alpha"] != 1e-3
-
-
-def test_verdicts_are_those_of_the_plan_and_need_public_rows(tmp_path):
-    assert table.verdicts_of(sources_from_text(sources_to_text(table.HOSPITALS, n_features=54))) == []
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (600, 2))
-    for name, rows in (("public", slice(100)), ("private", slice(100, 600))):
-        body = np.column_stack([X[rows], X[rows, 0] > 0])
-        np.savetxt(tmp_path / f"{name}.csv", body, "%.6f", ",", header="a,b,label", comments="")
-    noises = {"public": '{ kind = "exact" }', "private": '{ kind = "local-privacy", epsilon = 0.1 }'}
-    entries = [f'[[source]]\nname = "{k}"\ndata = "{k}.csv"\nnoise = {v}\n' for k, v in noises.items()]
-    (tmp_path / "sources.toml").write_text('label = "label"\nrow_norm = 1.0\n' + "".join(entries))
-    (line,) = table.verdicts_of(read_sources(tmp_path / "sources.toml"))
-    assert line.startswith("'private': no. Expected excess objective")
+def test_the_page_begins_with_two_hospitals():
+    assert begin().plan()[0] == uneven.plan(table.HOSPITALS, **SETTINGS)

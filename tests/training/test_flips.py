@@ -78,3 +78,21 @@ def test_a_mixed_fit_beside_two_rates_is_anchored():
     truth = rows({"anchor": (0.0, 0.0), "crowd": (0.0, 0.0)})["crowd"]
     best = uneven.UnevenClassifier().fit(*truth)
     assert clf.score(*truth) > best.score(*truth) - 0.03
+
+
+def test_workers_who_err_on_the_same_tasks():
+    """A quarter of the tasks is hard for everybody: without what the anchors show of it, rates come out too low."""
+    rng = np.random.default_rng(1)
+    n, names = 4_000, "abcdefgh"
+    X, truth = rng.normal(size=(n, 20)) / 20**0.5, rng.choice([-1.0, 1.0], n)
+    chance = np.where(rng.random(n) < 0.25, 0.6, 0.1)
+    data = {name: (X, np.where(rng.random(n) < chance, -truth, truth)) for name in names}
+    wrong = {name: float((y != truth).mean()) for name, (_, y) in data.items()}
+    gaps = {}
+    for shared in (True, False):  # the anchor's tasks are labelled by the workers too, or by nobody else
+        gold = X[:400] if shared else rng.normal(size=(400, 20)) / 20**0.5
+        noises = {**{name: FlippedLabels("estimate") for name in names}, "gold": Exact()}
+        found = estimated(noises, {**data, "gold": (gold, truth[:400])})
+        gaps[shared] = np.mean([found[name].rate - wrong[name] for name in names])
+    assert gaps[False] < -0.05
+    assert abs(gaps[True]) < 0.02

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
 
 import uneven
 from uneven.settings import Settings
@@ -34,6 +35,29 @@ def test_scores_are_those_of_scikit_learn_however_cut():
         assert found.log_loss.value == pytest.approx(log_loss(y, probability), rel=1e-9)
         # 65,536 bins: at most a few of 4,000 rows share one.
         assert found.auc.value == pytest.approx(roc_auc_score(y, probability[:, 1]), abs=1e-4)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
+def test_calibration_and_confusion_are_those_of_scikit_learn_however_cut(classes):
+    """Of the second class of two; of the predicted class of more."""
+    X, y = rows(3000, 5)
+    y = np.where((y == 1) & (X[:, 2] > 0.5), classes[-1], y)
+    model = train(ArrayRows(Piece(X[:500], y[:500])), None, Settings(alpha=0.01, random_state=0)).model
+    shares, chosen = model.predict_proba(X), model.predict(X)
+    told, came = (shares[:, 1], y) if len(classes) == 2 else (shares.max(axis=1), chosen == y)
+    observed, predicted = calibration_curve(came, told, n_bins=10)
+    for cut in ([3000], [1, 999, 3000]):
+        found = compare(model, {}, list(zip(np.split(X, cut), np.split(y, cut), strict=True)))
+        assert (np.array(found.confusion) == confusion_matrix(y, chosen)).all()
+        assert np.allclose([one.predicted for one in found.bins], predicted, rtol=1e-12)
+        assert np.allclose([one.observed.value for one in found.bins], observed, rtol=1e-12)
+        assert sum(one.rows for one in found.bins) == 3000
+
+
+def test_a_loss_without_probabilities_has_no_calibration():
+    X, y = rows(300, 6)
+    model = Model(np.array([0, 1]), np.array([[1.0, -1.0, 0.5]]), np.array([0.0]), Settings(loss="hinge"))
+    assert compare(model, {}, [(X, y)]).bins == ()
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():

@@ -30,5 +30,5 @@ def command(
     if sources is not None:
         from uneven.io import read_sources
 
-        read_sources(sources).plan()
+        read_sources(sources)
     server.serve(address, port, sources, browser=browser)

@@ -114,4 +114,5 @@ def state_of(task: Task, before: State, counters: Array, w: Array, average: Arra
         estimates,
         silent,
         released,
+        task.average.last_share,
     )

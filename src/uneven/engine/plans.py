@@ -68,7 +68,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(average, plan.average, end),
+            average=average_for(average, plan.average, end, getattr(segment.schedule, "offset", 0.0)),
             estimate=estimate,
         )
         for segment in plan.segments

@@ -55,6 +55,7 @@ def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> S
         step_size=eta,
         average=average,
         average_weight=weight,
+        last_share=task.average.last_share,
         estimates=estimates,
     )
 

@@ -11,23 +11,24 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Activity, LocalPrivacy, Moment, Noise
 from uneven.problem import Problem
-from uneven.schedules import AVERAGES, LATE, Schedule
+from uneven.schedules import AVERAGES, LAST_SHARE, LATE, SETTLED, Schedule
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Average:
-    """Which iterates the answer is made of: one of `AVERAGES`."""
+    """Which iterates the answer is made of: one of `AVERAGES`, and the share that the last one has beside them."""
 
     kind: str = "last"
     after: float = 0.0
+    last_share: float = 0.0
 
     def __post_init__(self) -> None:
         checks.one_of("average", self.kind, AVERAGES)
 
 
-def average_for(kind: str, usual: str, clock_end: float | None) -> Average:
+def average_for(kind: str, usual: str, clock_end: float | None, offset: float = 0.0) -> Average:
     """Average that was asked for; ``"auto"`` is the plan's usual one, growing if it is late and the end is unknown."""
     checks.one_of("average", kind, ("auto", *AVERAGES))
     if kind == "auto":
@@ -35,6 +36,8 @@ def average_for(kind: str, usual: str, clock_end: float | None) -> Average:
     if kind == "late":
         if clock_end is None:
             raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+        if offset > 0.0:
+            return Average("late", SETTLED * offset, LAST_SHARE)
         return Average("late", clock_end * (1.0 - LATE))
     return Average(kind)
 
@@ -93,6 +96,8 @@ class State:
         Size η of the last one.
     average : array of shape (d,)
         Weighted mean of iterates so far, of total weight `average_weight`.
+    last_share : float
+        Share of the last iterate in the answer, beside the average.
     twin : array of shape (d,) or None
         The noise-free twin: same rows, same order, same step sizes, no added noise.
     estimates : mapping
@@ -111,6 +116,7 @@ class State:
     estimates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
     released: Mapping[str, int] = field(default_factory=dict)
+    last_share: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.average) == 0:
@@ -123,8 +129,10 @@ class State:
 
     @property
     def answer(self) -> Array:
-        """The average if there is one, else the last iterate."""
-        return self.average if self.average_weight > 0 else self.weights
+        """The average if there is one, with the last iterate's share in it; else the last iterate."""
+        if self.average_weight == 0.0:
+            return self.weights
+        return self.average + self.last_share * (self.weights - self.average)
 
     def find_activity(self, noises: Mapping[str, Noise]) -> dict[str, Activity]:
         """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent."""

@@ -61,7 +61,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         Norm that rows' gradients are shrunk to, in units of the rows' norm. ``"auto"`` is 0.5 where a source is
         private and the strategy is "precision", else None.
     average : {"auto", "last", "late", "growing", "steps"}
-        Which iterates the answer is made of: by default the last quarter of the clock for "precision".
+        Which iterates the answer is made of: by default the late average for "precision".
     row_norm : "auto" or float
         Public bound on the rows' norm. ``"auto"`` is 1 where a source is private. Where none is, it takes the rows as
         they are and scales by their root-mean-square norm (the largest of the sources'): nothing is shrunk.

@@ -17,7 +17,7 @@ from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.problem import Problem
-from uneven.schedules import LATE
+from uneven.schedules import LAST_SHARE, LATE, SETTLED
 
 Array = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "features": features,
         "seed": seed,
         "shares": dict(panel.shares),
-        "late": LATE,
+        "late": [LATE, SETTLED, LAST_SHARE],
         "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c)] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,

@@ -40,8 +40,9 @@ STATE_KEYS = (
     "estimates",
     "silent",
     "released",
+    "last_share",
 )
-TASK_KEYS = ("problem", "noise", "moment", "schedule", "average", "after", "estimate")
+TASK_KEYS = ("problem", "noise", "moment", "schedule", "average", "after", "last_share", "estimate")
 
 
 def write_message(values: Mapping[str, Any]) -> str:
@@ -134,6 +135,7 @@ def state_from_dict(values: Any, n_features: int) -> State:
         estimates={name: _pair(pair) for name, pair in values["estimates"].items()},
         silent=counts["silent"],
         released=counts["released"],
+        last_share=checks.not_negative("last_share", values["last_share"], 1.0),
     )
 
 
@@ -152,6 +154,7 @@ def task_to_dict(task: Task) -> dict[str, Any]:
         "schedule": schedule_to_dict(task.schedule),
         "average": task.average.kind,
         "after": task.average.after,
+        "last_share": task.average.last_share,
         "estimate": task.estimate,
     }
 
@@ -169,7 +172,11 @@ def task_from_dict(values: Any, name: str) -> Task:
         (noise_from_dict(values["noise"]),),
         (moment,),
         schedule_from_dict(values["schedule"]),
-        Average(values["average"], checks.not_negative("after", values["after"], 1e100)),
+        Average(
+            values["average"],
+            checks.not_negative("after", values["after"], 1e100),
+            checks.not_negative("last_share", values["last_share"], 1.0),
+        ),
         bool(values["estimate"]),
     )
     _refuse_wild(task)

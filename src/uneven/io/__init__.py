@@ -8,6 +8,7 @@ sources_file   ``sources.toml``: the sources, where their rows are, and the sett
 source_entry   one source of it
 agreement      what the files of several sources must agree on
 sources_text   its text, parsed and written
+sources_edit   its text with a few values changed, and the rest as it is
 files          outputs: whole or not at all, to regular files or new names; names of one file
 proposal       a first ``sources.toml`` for files of rows
 refusals       one-line errors about files
@@ -23,8 +24,10 @@ from uneven.io.files import (
     written_atomically,
 )
 from uneven.io.source_entry import SourceEntry
+from uneven.io.sources_edit import edit_sources
 from uneven.io.sources_file import (
     SourcesFile,
+    check_sources_text,
     read_ranks,
     read_sources,
     sources_from_text,
@@ -38,6 +41,8 @@ __all__ = [
     "SourceEntry",
     "SourcesFile",
     "Table",
+    "check_sources_text",
+    "edit_sources",
     "open_table",
     "opened_outputs",
     "read_ranks",

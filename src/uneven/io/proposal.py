@@ -15,7 +15,7 @@ from uneven.columns import Column, as_text, complete_columns, guess_columns, pla
 from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
 from uneven.io.delimited import CsvFile
 from uneven.io.refusals import shortened
-from uneven.io.sources_text import columns_text, parsed
+from uneven.io.sources_text import columns_text, parsed, toml_value
 from uneven.noise import Exact, LocalPrivacy
 
 LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "response")
@@ -23,6 +23,9 @@ LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "re
 
 IDS = ("id", "row_id", "rowid", "index", "uuid")
 """Names that say which row it is, and nothing about it."""
+
+CONVENTIONS = (("0", "1"), ("-1", "1"), ("false", "true"))
+"""Labels that need no statement."""
 
 CLASSES = 20
 """Different values up to which the last column is taken for the labels."""
@@ -40,6 +43,10 @@ FOUND = """\
 # What is publicly known of each column to learn from; delete a line to leave its column out. Numbers beyond a range
 # count as its ends, and values that are not listed are one more category. Taken from {sources}, because that is not
 # private here; if you change that below, put public knowledge in place of these lines.
+"""
+
+CLASSES_PROPOSED = """
+# classes = {classes}  # all labels there can be: PROPOSED FROM PRIVATE ROWS; state them by public knowledge
 """
 
 PROPOSED = """\
@@ -106,30 +113,39 @@ def start(
         raise ValueError(f"{tables[0].path} must have a column to learn from besides the label {chosen!r}, got none")
     left_out = _left_out(tables, [chosen, *(column.name for column in columns)])
     plain = all(column.plain for column in columns) and not _any_hidden(entries)
+    classes, proposed = _find_classes(entries, chosen), all(entry.hidden for entry in entries)
+    stated: dict[str, Any] = {"classes": classes} if classes and not proposed else {}
     write_sources(
         path,
         entries,
         label=None if tables[0].reader.own_label is not None else chosen,
         features=[column.name for column in columns] if plain and left_out else None,
-        columns="" if plain else _columns_text(columns, entries),
+        columns="" if plain else _columns_text(columns, entries, classes if proposed else []),
         delimiter=delimiter,
         note=NOTE,
-        **_public_classes(entries, chosen),
+        **stated,
     )
-    proposed = all(entry.hidden for entry in entries)
     if not proposed:
         read_sources(path)
     headless = tuple(str(table.path) for table in tables if isinstance(table.reader, CsvFile) and table.reader.numbered)
     return Start(chosen, reason, left_out, tuple(entry.name for entry in entries), headless, proposed)
 
 
-def _public_classes(entries: Sequence[SourceEntry], label: str | None) -> dict[str, Any]:
-    """Classes that are words, as sources without privacy have them; they must be stated where others are private."""
-    public = [entry.table for entry in entries if not entry.hidden and entry.table is not None]
-    if label is None or not public or not _any_hidden(entries) or _is_numeric(public[0], label):
-        return {}
-    found = {text for table in public for cells in table.cells([label]) for text in as_text(cells[label])}
-    return {"classes": sorted(found)} if 2 <= len(found) <= CLASSES else {}
+def _find_classes(entries: Sequence[SourceEntry], label: str | None) -> list[Any]:
+    """Labels of the rows that may be looked at, where a source is private and they have to be stated; else none.
+
+    Labels that `uneven fit` takes without a statement (0 and 1, -1 and 1, booleans) are none of them.
+    """
+    if label is None or not _any_hidden(entries):
+        return []
+    tables = [entry.table for entry in _looked_at(entries) if entry.table is not None]
+    found = {text for table in tables for cells in table.cells([label]) for text in as_text(cells[label])} - {None}
+    if not 2 <= len(found) <= CLASSES or any(found <= set(known) for known in CONVENTIONS):
+        return []
+    try:
+        return sorted(int(text) for text in found if text is not None)
+    except ValueError:
+        return sorted(text for text in found if text is not None)
 
 
 def _left_out(tables: Sequence[Table], used: Sequence[str | None]) -> tuple[str, ...]:
@@ -216,10 +232,14 @@ def _describe(entries: Sequence[SourceEntry], candidates: Sequence[str]) -> tupl
     return complete_columns(guessed, ((said, str(table.path)) for table in tables for said in table.cells(names)))
 
 
-def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry]) -> str:
-    """The table ``[columns]``: as found in sources without privacy, or commented out where all are private."""
+def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry], classes: Sequence[Any]) -> str:
+    """The table ``[columns]``: as found in sources without privacy, or commented out where all are private.
+
+    So are the `classes` that are proposed, above it.
+    """
     if all(entry.hidden for entry in entries):
-        return columns_text(plain_columns(columns), PROPOSED, "# ")
+        said = CLASSES_PROPOSED.format(classes=toml_value(classes)) if classes else ""
+        return said + columns_text(plain_columns(columns), PROPOSED, "# ")
     sources = " and ".join(repr(entry.name) for entry in _looked_at(entries))
     return columns_text(plain_columns(columns), FOUND.format(sources=sources))
 

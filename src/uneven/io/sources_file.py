@@ -160,14 +160,18 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
     return ranks
 
 
-def sources_from_text(content: str | bytes, name: str = "sources.toml") -> SourcesFile:
-    """Read the content of a ``sources.toml`` from elsewhere: no file is opened, so each source must say its rows.
+def sources_from_text(
+    content: str | bytes, name: str | os.PathLike[str] = "sources.toml", opened: bool = False
+) -> SourcesFile:
+    """Read the content of a ``sources.toml`` from elsewhere.
 
     Parameters
     ----------
     content : str or bytes
-    name : str
-        Of the file, for errors.
+    name : path
+        Of the file, for errors; and where it would be, for its data.
+    opened : bool
+        Whether data is opened. If not, each source must say its rows.
 
     Examples
     --------
@@ -176,23 +180,19 @@ def sources_from_text(content: str | bytes, name: str = "sources.toml") -> Sourc
     True
     """
     raw = content.encode("utf-8") if isinstance(content, str) else content
-    return _understood(Path(name), parsed_content(raw, name), lambda *_: None)
+    values = parsed_content(raw, str(name))
+    return _understood(Path(name), values, (lambda *given: open_table(*given)) if opened else (lambda *_: None))
+
+
+def check_sources_text(content: bytes, name: str) -> None:
+    """Refuse a ``sources.toml`` that no data could make right, without opening any; `name` is for errors."""
+    _stated(Path(name), parsed_content(content, name))
 
 
 def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Table | None]) -> SourcesFile:
     """What a file says; `opened` makes a table of a file of rows, or None where none is to be opened."""
-    with located(str(file)):
-        checks.only_keys("the top level", values, TOP_KEYS)
-        settings = _checked_settings(values)
-        label, features, width = _checked_columns(values)
-        described_columns = _checked_described(values)
-        delimiter = None if values.get("delimiter") is None else _checked_delimiter(values["delimiter"])
-        shared, column = _checked_shared(file, values)
-        tables = _source_tables(values)
-    described = [parse_entry(file, number, table, column, TOP_KEYS) for number, table in enumerate(tables, start=1)]
-    with located(str(file)):
-        _refuse_twice([entry.name for entry in described])
-        _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
+    settings, stated, described_columns, delimiter, (shared, column), described = _stated(file, values)
+    label, features, width = stated
     # All that can be said without the data is said by now.
     options = (width if features is None else None, delimiter)
     entries = tuple(_with_table(file, entry, opened, *options) for entry in described)
@@ -213,6 +213,23 @@ def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Tab
     return SourcesFile(
         file, settings, label, features, count, names, entries, common, column, described_columns, delimiter
     )
+
+
+def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Everything that can be said of a file without its data, checked."""
+    with located(str(file)):
+        checks.only_keys("the top level", values, TOP_KEYS)
+        settings = _checked_settings(values)
+        stated = _checked_columns(values)
+        described_columns = _checked_described(values)
+        delimiter = None if values.get("delimiter") is None else _checked_delimiter(values["delimiter"])
+        shared, column = _checked_shared(file, values)
+        tables = _source_tables(values)
+    described = [parse_entry(file, number, table, column, TOP_KEYS) for number, table in enumerate(tables, start=1)]
+    with located(str(file)):
+        _refuse_twice([entry.name for entry in described])
+        _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
+    return settings, stated, described_columns, delimiter, (shared, column), described
 
 
 def _checked_settings(values: Mapping[str, Any]) -> Settings:

@@ -89,7 +89,23 @@ def toml_text(
 ) -> str:
     """Text with these settings, columns and sources; None is left out. `note` goes below each source."""
     head = HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING)
-    return head + columns + "".join(_source(source) + note for source in sources)
+    return head + columns + "".join(source_text(source) + note for source in sources)
+
+
+def toml_document(values: Mapping[str, Any]) -> str:
+    """What a file says, without comments.
+
+    >>> print(toml_document({"label": "y", "source": [{"name": "a", "rows": 5}]}), end="")
+    label = "y"
+    <BLANKLINE>
+    [[source]]
+    name = "a"
+    rows = 5
+    """
+    plain = {key: value for key, value in values.items() if key not in ("columns", "source")}
+    head = "".join(f"{toml_key(key)} = {toml_value(value)}\n" for key, value in plain.items())
+    columns = columns_text(values["columns"]) if "columns" in values else ""
+    return head + columns + "".join(map(source_text, values.get("source", [])))
 
 
 def columns_text(columns: Mapping[str, Any], note: str = "", start: str = "") -> str:
@@ -102,7 +118,8 @@ def _setting(key: str, value: Any) -> str:
     return LEFT_OUT.get(key, "") if value is None else f"{key} = {toml_value(value)}  # {MEANING[key]}\n"
 
 
-def _source(values: Mapping[str, Any]) -> str:
+def source_text(values: Mapping[str, Any]) -> str:
+    """One ``[[source]]``; None is left out."""
     lines = (f"{key} = {toml_value(value)}\n" for key, value in values.items() if value is not None)
     return "\n[[source]]\n" + "".join(lines)
 
@@ -119,7 +136,7 @@ def toml_value(value: Any) -> str:
     { kind = "local-privacy", epsilon = 10.0 }
     """
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())} }}"
+        return f"{{ {', '.join(f'{toml_key(key)} = {toml_value(inner)}' for key, inner in value.items())} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, str):

@@ -54,7 +54,7 @@ class LocalPrivacy(Noise):
         For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
         private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
         decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
-        1 or an ε below about 1, quiet is privunit.
+        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit.
 
     Notes
     -----

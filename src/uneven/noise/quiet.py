@@ -37,6 +37,9 @@ TRIED = 33
 def calibrated(n_features: int, epsilon: float, activity: float) -> Calibration:
     """Least energy for dimension d and ε at rows of mean length `activity`: with silence, or privunit's own.
 
+    Rows may be more active than planned: silence must still save energy halfway to full length on a logarithmic
+    scale, at √activity. Where it would not, there is little to gain as planned and more to lose if not.
+
     >>> round(calibrated(25, 3.0, 0.5).energy(0.5) / privunit.calibrated(25, 3.0).energy(0.5), 2)
     0.66
     >>> calibrated(25, 0.5, 0.5) == privunit.calibrated(25, 0.5)
@@ -45,8 +48,8 @@ def calibrated(n_features: int, epsilon: float, activity: float) -> Calibration:
     plain = privunit.calibrated(n_features, epsilon)
     if epsilon > LARGEST:
         return plain
-    silent = with_silence(n_features, epsilon, best_silent_depth(n_features, epsilon, activity))
-    return silent if silent.own > 0.0 and silent.energy(activity) < plain.energy(activity) else plain
+    silent, likely = with_silence(n_features, epsilon, best_silent_depth(n_features, epsilon, activity)), activity**0.5
+    return silent if silent.own > 0.0 and silent.energy(likely) < plain.energy(likely) else plain
 
 
 def with_silence(d: int, epsilon: float, depth: float) -> Calibration:

@@ -15,7 +15,7 @@ from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
-from uneven.schedules import LATE
+from uneven.schedules import LAST_SHARE, LATE, SETTLED
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -51,12 +51,16 @@ def bound_excess(problem: Problem, draft: Draft) -> float | None:
 
 
 def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: float) -> float:
-    """Bound for the average over the last quarter of the clock: by convexity, the largest of its iterates'."""
+    """Bound for the late average. Without an offset by convexity: the largest of its iterates' bounds."""
     offset = getattr(segments[0].schedule, "offset", 0.0)
     if offset == 0.0:
         return bound / (1.0 - LATE)  # Theorem A at the start of the average
     precision = sum(segment.precision for segment in segments)
-    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset)
+    largest = max(
+        1.0 / segment.step_moment for segment in segments
+    )  # the first step averaged may begin so much earlier
+    start = max(SETTLED * offset - largest, 0.0) if precision > SETTLED * offset else precision
+    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, LAST_SHARE)
 
 
 def find_caveats(

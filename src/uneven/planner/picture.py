@@ -115,12 +115,11 @@ def draw_bounds(axes: Axes, plan: Plan, others: Mapping[str, Plan]) -> None:
             axes.plot([evaluated, other.bound], [row, row], color=shade, lw=1.5, zorder=1)
             axes.plot(evaluated, row, marker="D", ms=6, color=shade, mfc="white", mew=1.5)
         axes.plot(other.bound, row, marker="o", ms=8, color=shade)
-        axes.annotate(number(other.bound), (other.bound, row), (8, -3), textcoords="offset points", fontsize=8.5)
+        beside: Any = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
+        axes.annotate(number(other.bound), (1, row), (6, -3), fontsize=8.5, **beside)  # where no line crosses it
     axes.plot([], [], marker="o", ms=8, color=PLAIN, ls="none", label="as the theorem states it")
     axes.plot([], [], marker="D", ms=6, color=PLAIN, mfc="white", mew=1.5, ls="none", label="evaluated step by step")
     mark_start(axes, plan.problem.ball**2)
     axes.set(xscale="log", xlabel="bound on the mean of ‖w - w*‖² (smaller is better)")
-    low, high = axes.get_xlim()
-    axes.set_xlim(low, high * (high / low) ** 0.18)  # room for the figures
     finish_rows(axes, list(others), "Bound of every strategy")
     draw_legend(axes, centre=0.4, columns=3)

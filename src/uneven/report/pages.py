@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner import Plan
 from uneven.planner.text import FRESH, counted, number
-from uneven.report import downloads, markup, sections
+from uneven.report import downloads, markup, quality, sections
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import sensitivity
 from uneven.report.statement import list_spending
@@ -96,10 +96,10 @@ def fit_report(
     -------
     str
     """
-    plan, scale = trained.plan, trained.scale
+    plan, scale, classes = trained.plan, trained.scale, trained.model.classes.tolist()
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
-    if any(one.which.startswith("rows learned from") for one in trained.measures):
+    if len(quality.unseen(trained.measures)) < len(trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
     private = [one for one in list_spending(trained, before or {}) if one.noise.private]
     cost = Cost(
@@ -112,11 +112,13 @@ def fit_report(
         cost,
         head=sections.simulated(trained.model.simulated),
         measured=list(map(_tell_measure, trained.measures)),
-        shown=sections.measures(trained.measures) + sections.learning(trained),
+        shown=quality.measures(trained.measures)
+        + quality.details(trained.measures, classes)
+        + sections.learning(trained),
         path="" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed),
         privacy=sections.privacy(trained.model.privacy_spent, trained.simulated),
         caveats=said,
-        tables={"measures": [_record_measure(one) for one in trained.measures]} if trained.measures else {},
+        tables=quality.record_measures(trained.measures, classes),
     )
     again = describe_repeat(_costs(trained, "--ledger" in command), command)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
@@ -128,10 +130,6 @@ def _tell_measure(one: Measure) -> str:
     accuracy = describe_interval(one.compared.scores.accuracy)
     area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
     return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}.{area}"
-
-
-def _record_measure(one: Measure) -> dict[str, object]:
-    return {key: getattr(one, key) for key in ("which", "rows", "accuracy", "auc", "objective")}
 
 
 def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:

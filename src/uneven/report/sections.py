@@ -28,7 +28,7 @@ from uneven.report.tiles import describe_interval
 if TYPE_CHECKING:
     from uneven.engine import Path
     from uneven.experiments import Demo
-    from uneven.training.files import FileFit, Measure
+    from uneven.training.files import FileFit
 
 
 MIXED = 7
@@ -332,38 +332,6 @@ def demo_paths(demo: Demo) -> str:
     x = axis_for("step", np.concatenate([np.asarray(one.x) for one in series]))
     y = axis_for("objective, log scale", [*values, demo.optimum[1]], log=True)
     return markup.section("The path", charts.lines("Objective over the run", told, series, x, y, demo.optimum[1]))
-
-
-def measures(found: Sequence[Measure]) -> str:
-    """Accuracy and objective on rows that may be looked at."""
-    if not found:
-        text = (
-            "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
-        )
-        return markup.section("How well it does", markup.paragraph(text))
-    cells = [
-        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", *("" if x is None else f"{x:.4f}" for x in pair))
-        for one in found
-        for pair in [(one.auc, one.objective)]
-    ]
-    header = ["on", "rows", "accuracy", "AUC", "objective"]
-    figures = markup.table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
-    return markup.section("How well it does", figures, *map(_compare, found))
-
-
-def _compare(measure: Measure) -> str:
-    """The model beside what else could have been done, on the same rows."""
-    cells = [
-        (
-            one.name,
-            *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
-        )
-        for one in (measure.compared.scores, *measure.compared.others)
-        for shown in [(one.accuracy, one.auc, one.log_loss)]
-    ]
-    header = ["classifier", "accuracy", "AUC", "log-loss"]
-    table = markup.table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
-    return table + (markup.bullets(measure.compared.words) if measure.compared.words else "")
 
 
 def simulated(was: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from uneven.planner import Plan
 from uneven.planner.text import number, shorten
@@ -72,8 +73,18 @@ def _step(plan: Plan) -> tuple[str, ...]:
     return f"{number(first)} at first, {number(last)} at last", markup.paragraph(words.give_step_reason(plan))
 
 
-def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
-    told = [markup.paragraph(line) for line in measured]
+class Worth(NamedTuple):
+    """Whether each source is worth using, as a table: header, cells and caption; and why it says no more."""
+
+    header: list[str]
+    cells: list[tuple[str, ...]]
+    caption: str
+    why: str
+    numbers: set[int]
+
+
+def tell_worth(plan: Plan) -> Worth:
+    """Verdicts where rows without privacy gave some, else the share of the information that each source brings."""
     cells: list[tuple[str, ...]]
     if plan.verdicts:
         cells = [
@@ -81,9 +92,7 @@ def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
             for name, one in plan.verdicts.items()
         ]
         header = ["private source", "worth it?", "accuracy with it", "without it"]
-        caption = "Expected accuracy (95% interval), decided before any ε was spent"
-        return "", markup.table(caption, header, cells, {2, 3}), *told
-    private = [source.name for source in plan.sources if source.noise.private]
+        return Worth(header, cells, "Expected accuracy (95% interval), decided before any ε was spent", "", {2, 3})
     shares = words.share_information(plan)
     cells = [
         (name, charts.percent(shares[name][1]) if name in shares else "none", "used" if name in shares else "left out")
@@ -92,11 +101,16 @@ def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     why = (
         "Accuracy with and without each source can be estimated before any ε is spent only where some source is not "
         "private. Here the only measure is information: rows ÷ variance of one row's gradient."
-        if private
+        if any(source.noise.private for source in plan.sources)
         else "No source is private, so using all of them costs no ε."
     )
-    table = markup.table("What each source adds", ["source", "share of the information", ""], cells, {1})
-    return "", table, markup.paragraph(why), *told
+    return Worth(["source", "share of the information", ""], cells, "What each source adds", why, {1})
+
+
+def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
+    told = tell_worth(plan)
+    lines = map(markup.paragraph, [*filter(None, [told.why]), *measured])
+    return "", markup.table(told.caption, told.header, told.cells, told.numbers), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:
@@ -126,10 +140,10 @@ def _cost(cost: Cost) -> tuple[str, ...]:
             for name, after in cost.after.items()
         ]
         caption = "What each row has spent"
-    low, high = min(cost.after.values()), max(cost.after.values())
+    spent = [epsilon for epsilon in cost.after.values() if epsilon] or [0.0]
     odds = "In odds: " + "; ".join(
         f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
-        for epsilon in sorted({low, high})
+        for epsilon in sorted({min(spent), max(spent)})
     )
     note = [markup.paragraph(words.SIMULATION)] if cost.simulated else []
     return "", markup.table(caption, header, cells, set(range(1, len(header)))), markup.paragraph(f"{odds}."), *note

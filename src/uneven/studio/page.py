@@ -1,4 +1,4 @@
-"""What the browser shows. It computes nothing: it shows what `uneven.plan` and the functions beside this page return.
+"""What the browser shows. It computes nothing: it shows what `uneven plan` and the functions beside this page return.
 
 Streamlit runs it from top to bottom after each change.
 """
@@ -6,26 +6,30 @@ Streamlit runs it from top to bottom after each change.
 from __future__ import annotations
 
 import re
+import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
 from uneven.datasets import Dataset, load_covertype_sample
-from uneven.io import SourcesFile, read_sources, sources_from_text, sources_to_text
-from uneven.losses import LOSSES
-from uneven.noise import MOMENTS, NOISES
+from uneven.io import check_sources_text
+from uneven.noise import NOISES
 from uneven.noise.privacy import MECHANISMS
-from uneven.planner import STRATEGIES, Plan, Source
+from uneven.planner import Plan
 from uneven.planner import text as words
-from uneven.problem import RADII
+from uneven.report import plan_report
+from uneven.report.tiles import tell_worth
 from uneven.studio import pictures, table
+from uneven.studio.document import CHOICES, TYPED, Document, begin, read_document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from streamlit.delta_generator import DeltaGenerator
 
     from uneven.studio.simulation import Simulation
 
@@ -39,7 +43,23 @@ STYLE = """<style>
 .stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
 @media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
 </style>"""
-DTYPES = dict(zip(table.COLUMNS, ("object", "Int64", "object", "float", "object", "float"), strict=True))
+DTYPES = {
+    "place": "Int64",
+    **dict(zip(table.COLUMNS, ("object", "Int64", "object", "object", "object", "float"), strict=True)),
+}
+DRAFTS = 100  # most documents that the server remembers for pages that are loaded again
+
+LABELS = {
+    "alpha": "L2 strength λ (alpha)",
+    "batch_size": "Rows per step (batch_size)",
+    "n_features": "Dimension (n_features)",
+    "row_norm": "Bound on the norm of rows (row_norm)",
+    "clip": "Clip gradients to (clip)",
+    "strategy": "Strategy",
+    "loss": "Loss",
+    "radius": "Radius",
+    "moments": "Moments",
+}
 
 
 def main() -> None:
@@ -49,54 +69,77 @@ def main() -> None:
     st.html(STYLE)
     st.title(TITLE)
     st.markdown(ABOUT)
-    sources = _edited_sources()
-    settings = _edited_settings()
-    _files(sources, settings)
-    try:
-        planned = table.plan_of(sources, settings)
-    except ValueError as error:
-        _refuse(str(error))
-        return
-    others = planned.alternatives()
-    _show_verdicts(st.session_state.verdicts)
-    _show_plan(planned)
-    _show_pictures(planned, others)
-    _show_strategies(planned, others)
-    _ask_what_if(planned)
-    _ask_simulation(planned)
+    rows = _edited_rows()
+    edited, refusals = st.session_state.document.edit(rows, _edited_settings())
+    for refusal in refusals:
+        _refuse(refusal)
+    told = st.container()
+    planned, note = _planned(edited, told)
+    _files(edited, planned, note, whole=not refusals)
+    if planned is not None:
+        with told:
+            _show(planned, note)
+
+
+def _show(planned: Plan, note: str) -> None:
+    _show_worth(planned)
+    _show_plan(planned, note)
+    if not planned.converged:
+        others = planned.alternatives()
+        _show_pictures(planned, others)
+        _show_strategies(planned, others)
+        _ask_what_if(planned)
+        _ask_simulation(planned)
+    elif planned.segments:
+        _picture(pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source")
     with st.expander("The plan as plain values (Plan.to_dict)"):
         st.json(planned.to_dict())
 
 
 def _begin() -> None:
-    """At the start of a session: the file that was named on the command line, or two hospitals."""
-    if "rows" in st.session_state:
+    """At the start of a visit: what this address was last used for, the file of the command line, or two hospitals."""
+    if "document" in st.session_state:
         return
-    _take(table.HOSPITALS, table.SETTINGS)
+    name = st.query_params.get("draft", "")
+    st.session_state.refusal = None
+    if name in _drafts():
+        _take(_drafts()[name])
+        return
+    st.query_params["draft"] = secrets.token_urlsafe(9)
+    _take(begin())
     if len(sys.argv) > 1:
-        _take_or_refuse(lambda: read_sources(sys.argv[1]))
+        _take_or_refuse(lambda: read_document(Path(sys.argv[1]).read_bytes(), sys.argv[1], opened=True))
 
 
-def _take(sources: Sequence[Source], settings: Mapping[str, Any], verdicts: Sequence[str] = ()) -> None:
-    """Put sources and settings into the page. A new edition of the table forgets what was typed into the old one."""
-    state = st.session_state
-    state.rows = [table.row_of(source) for source in sources]
+@st.cache_resource
+def _drafts() -> dict[str, Document]:
+    """What is being edited, by the name in the page's address: a page that is loaded again goes on with it."""
+    return {}
+
+
+def _remember(edited: Document) -> None:
+    drafts, name = _drafts(), st.query_params.get("draft", "")
+    drafts.pop(name, None)
+    drafts[name] = edited
+    for old in list(drafts)[:-DRAFTS]:
+        del drafts[old]
+
+
+def _take(document: Document) -> None:
+    """Put a document into the page. A new edition of the table forgets what was typed into the old one."""
+    state, rows = st.session_state, document.rows
+    state.document, state.rows = document, rows
     state.edition = state.get("edition", 0) + 1
-    state.refusal, state.verdicts = None, verdicts
-    for name, value in settings.items():
-        state[name] = value
+    state.refusal = None
+    for name, text in document.settings.items():
+        state[name] = text
 
 
-def _take_or_refuse(read: Any) -> None:
+def _take_or_refuse(read: Callable[[], Document]) -> None:
     try:
-        file: SourcesFile = read()
-        sources, settings = [entry.source for entry in file.sources], table.settings_of(file)
-        table.plan_of(sources, settings)
-        verdicts = table.verdicts_of(file)
+        _take(read())
     except (ValueError, OSError) as error:
         st.session_state.refusal = str(error)
-    else:
-        _take(sources, settings, verdicts)
 
 
 def _take_upload() -> None:
@@ -104,12 +147,31 @@ def _take_upload() -> None:
     if upload is None:
         st.session_state.refusal = None
     else:
-        _take_or_refuse(lambda: sources_from_text(upload.getvalue(), upload.name))
+        _take_or_refuse(lambda: read_document(upload.getvalue(), upload.name))
 
 
-def _edited_sources() -> list[Source]:
+def _planned(edited: Document, told: DeltaGenerator) -> tuple[Plan | None, str]:
+    """The plan of what is in the page, or a line on why there is none."""
+    try:
+        with st.spinner("Planning"):
+            return _plan(edited.text, edited.path, edited.opened, edited.stamp)
+    except (ValueError, OSError) as error:
+        with told:
+            _refuse(str(error))
+            if "are not opened here" in str(error) or "n_features must be given" in str(error):
+                st.caption("To plan with the rows of files, start the studio with it: uneven studio sources.toml")
+        return None, ""
+
+
+@st.cache_resource(show_spinner=False, max_entries=20)
+def _plan(text: str, path: str, opened: bool, stamp: tuple[int, ...]) -> tuple[Plan, str]:  # noqa: ARG001 (a key)
+    """Plan of a document; `stamp` is there to plan again when its data changes."""
+    return Document(text, path, opened).plan()
+
+
+def _edited_rows() -> list[dict[str, Any]]:
     st.header("Sources")
-    frame = pd.DataFrame(st.session_state.rows, columns=list(table.COLUMNS)).astype(DTYPES)
+    frame = pd.DataFrame(st.session_state.rows, columns=list(DTYPES)).astype(DTYPES)
     edited = st.data_editor(
         frame,
         key=f"sources-{st.session_state.edition}",
@@ -120,24 +182,22 @@ def _edited_sources() -> list[Source]:
         width="stretch",
         alt="Table of sources",
     )
-    rows = edited.astype(object).where(edited.notna(), None).to_dict("records")
-    sources, refusals = table.sources_of(rows)
-    for refusal in refusals:
-        _refuse(refusal)
     st.caption(
-        "Level: the epsilon of local-privacy, the rate of flipped-labels, the variance of additive noise. "
+        "Level: the epsilon of a privacy, the rate of flipped labels, the variance of additive noise. "
         "Price: of one row, if you may buy more."
     )
-    return sources
+    rows: list[dict[str, Any]] = edited.astype(object).where(edited.notna(), None).to_dict("records")
+    return rows
 
 
 def _column_config() -> dict[str, Any]:
     config = st.column_config
     return {
+        "place": None,
         "name": config.TextColumn("name", width="small"),
         "rows": config.NumberColumn("rows", step=1, format="localized", width="small"),
         "kind": config.SelectboxColumn("kind", options=list(NOISES), default="local-privacy", width="small"),
-        "level": config.NumberColumn("level", help="epsilon, rate or variance", width="small"),
+        "level": config.TextColumn("level", help="epsilon, rate or variance", width="small"),
         "mechanism": config.SelectboxColumn(
             "mechanism", options=list(MECHANISMS), help="of local-privacy; quiet if empty", width="small"
         ),
@@ -145,56 +205,54 @@ def _column_config() -> dict[str, Any]:
     }
 
 
-def _edited_settings() -> dict[str, Any]:
+def _edited_settings() -> dict[str, str]:
     with st.sidebar:
         st.header("Settings")
-        return {
-            "alpha": st.number_input("L2 strength λ (alpha)", key="alpha", format="%g", step=1e-4),
-            "batch_size": st.number_input("Rows per step (batch_size)", key="batch_size", min_value=1, step=1),
-            "n_features": st.number_input("Dimension (n_features)", key="n_features", min_value=1, step=1),
-            "strategy": st.selectbox("Strategy", list(STRATEGIES), key="strategy"),
-            "loss": st.selectbox("Loss", list(LOSSES), key="loss"),
-            "clip": st.number_input(
-                "Clip gradients to", None, key="clip", format="%g", step=0.1, value=None, placeholder="no clip"
-            ),
-            "radius": st.selectbox("Radius", list(RADII), key="radius", help="The ball that the weights stay in."),
-            "moments": st.selectbox(
-                "Moments", ["auto", *MOMENTS], key="moments", help="What stands for the noise of a step."
-            ),
+        typed = {key: st.text_input(LABELS[key], key=key, placeholder="left out") for key in TYPED}
+        chosen = {
+            key: st.selectbox(LABELS[key], ["", *options], key=key, format_func=lambda name: name or "left out")
+            for key, options in CHOICES.items()
         }
+        st.caption("What is left out is chosen by uneven fit.")
+        return typed | chosen
 
 
-def _files(sources: Sequence[Source], settings: Mapping[str, Any]) -> None:
+def _files(edited: Document, planned: Plan | None, note: str, whole: bool) -> None:
     with st.sidebar:
         st.header("File")
         st.file_uploader("Open a sources.toml", type="toml", key="upload", on_change=_take_upload)
         if st.session_state.refusal:
             _refuse(st.session_state.refusal)
         try:
-            text = sources_to_text(sources, **settings)
+            check_sources_text(edited.text.encode(), edited.path)
         except ValueError:  # the page says why
-            text = None
-        st.download_button(
-            "Save as sources.toml",
-            text or "",
-            file_name="sources.toml",
-            mime="application/toml",
-            disabled=text is None,
-            on_click="ignore",
-            width="stretch",
-        )
+            whole = False
+        if whole:
+            _remember(edited)
+        _download("Save as sources.toml", edited.text.encode() if whole else None, "sources.toml", "application/toml")
+        if edited.kept:
+            st.caption(_literal(f"Kept as they are: {', '.join(edited.kept)}; and comments."))
+        report = None if planned is None else plan_report(planned, "uneven plan sources.toml", edited.text, note)
+        _download("Download the report", report, "plan.html", "text/html")
 
 
-def _show_verdicts(verdicts: Sequence[str]) -> None:
-    """What a fit of the file would say of each private source before any ε is spent; nothing without public rows."""
-    if verdicts:
-        st.header("Is private data worth its ε?")
-        st.markdown("\n".join(f"- {_literal(line)}" for line in verdicts))
-        st.caption("Of the file as it was opened, from its rows without privacy; private rows were counted only.")
+def _download(label: str, content: str | bytes | None, name: str, mime: str) -> None:
+    """Button that saves a file; it cannot be pressed where there is nothing to save."""
+    how: Any = {"file_name": name, "mime": mime, "on_click": "ignore", "width": "stretch"}
+    st.download_button(label, content or "", disabled=content is None, **how)
 
 
-def _show_plan(planned: Plan) -> None:
+def _show_worth(planned: Plan) -> None:
+    """Whether each source is worth using: by verdicts where there are public rows, else by information."""
+    st.header("Is each source worth using?")
+    told = tell_worth(planned)
+    _table([told.header, *told.cells], told.caption)
+    st.caption(_literal(f"{told.caption}. {told.why}".strip()))
+
+
+def _show_plan(planned: Plan, note: str) -> None:
     st.header("The plan")
+    st.caption(_literal(f"{note[:1].upper()}{note[1:]}."))
     st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_use(planned)))
     _table(words.source_rows(planned), "The sources in order of use")
     st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_guarantee(planned)))

@@ -1,16 +1,14 @@
-"""The table of sources: its rows as sources, sources as its rows, and what if there were more of one."""
+"""The table of sources: its rows as changes of a file, and what if there were more of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
-from uneven.io import SourcesFile
 from uneven.noise import NOISES, LocalPrivacy
-from uneven.planner import STRATEGIES, Plan, Source, find_rate_intervals, make_plan, plan
-from uneven.training.ahead import plan_ahead
-from uneven.training.planning import problem_ahead
+from uneven.planner import Plan, Source, find_rate_intervals, make_plan
 
 COLUMNS = ("name", "rows", "kind", "level", "mechanism", "price")
 
@@ -25,18 +23,6 @@ HOSPITALS = (
     Source("region", rows=450_000, noise=LocalPrivacy(epsilon=1.0)),
 )
 """Two hospitals, one with a tenth of the rows and ten times the epsilon: what the page starts with."""
-
-SETTINGS: dict[str, Any] = {
-    "n_features": 54,
-    "alpha": 1e-3,
-    "batch_size": 50,
-    "loss": "logistic",
-    "strategy": "precision",
-    "moments": "auto",
-    "radius": "tight",
-    "clip": STRATEGIES["precision"].private_clip,
-}
-"""What the page starts with, by the names of `uneven.plan`."""
 
 MOST_STEPS = 5_000_000
 """Steps of a plan that the page shows."""
@@ -70,80 +56,88 @@ class WhatIf:
         return 100.0 * (self.after / self.before - 1.0)
 
 
-def row_of(source: Source) -> dict[str, Any]:
-    """Row of the table for a source.
+def row_of(source: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
+    """Row of the table for a source as ``sources.toml`` has it; `place` is the source's in the file.
 
-    >>> row_of(HOSPITALS[0])
-    {'name': 'clinic', 'rows': 50000, 'kind': 'local-privacy', 'level': 10.0, 'mechanism': 'quiet', 'price': None}
+    >>> row_of({"name": "crowd", "rows": 50, "noise": {"kind": "additive", "variance": 4.0}}, 0)
+    {'place': 0, 'name': 'crowd', 'rows': 50, 'kind': 'additive', 'level': '4', 'mechanism': None, 'price': None}
     """
-    noise = source.noise.to_dict()
-    if noise["kind"] not in LEVELS:
-        raise ValueError(f"noise of {source.name!r} must be one alone for the studio's table, got {source.noise!r}")
-    level = LEVELS[noise["kind"]]
-    amount = None if level is None else noise[level]
-    values = source.name, source.rows, noise["kind"], amount, noise.get("mechanism"), source.price
-    return dict(zip(COLUMNS, values, strict=True))
+    noise = _single(source)
+    level = noise.get(LEVELS.get(noise.get("kind", "")) or "")
+    values = source["name"], source.get("rows"), noise.get("kind"), _shown(level), noise.get("mechanism")
+    return {"place": place, **dict(zip(COLUMNS, (*values, source.get("price")), strict=True))}
 
 
-def source_of(row: Mapping[str, Any]) -> Source:
-    """Source that a row of the table describes; a level without a noise, or a mechanism without privacy, is ignored.
+def change_of(row: Mapping[str, Any], shown: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the table changes in its source.
 
-    >>> source_of({"name": "crowd", "rows": 900, "kind": "flipped-labels", "level": 0.2})
-    Source(name='crowd', rows=900, noise=FlippedLabels(rate=0.2), price=None)
+    Parameters
+    ----------
+    row, shown : dict
+        The row as it is now, and as it was shown at first; empty for a new source.
+    old : dict
+        The source as ``sources.toml`` has it; empty for a new one.
+
+    Returns
+    -------
+    dict
+        New values of keys of the source; None for one to leave out.
+
+    Examples
+    --------
+    >>> change_of({"name": "crowd", "rows": 900.0, "kind": "flipped-labels", "level": "0.2"}, {}, {})
+    {'name': 'crowd', 'rows': 900, 'noise': {'kind': 'flipped-labels', 'rate': 0.2}}
     """
+    changed = {key: row.get(key) for key in COLUMNS if row.get(key) != shown.get(key)}
+    if "rows" in changed and shown.get("rows") is not None and "rows" not in old:
+        raise ValueError(f"rows of {old['name']!r} are counted in its data, so they cannot be changed here")
+    change: dict[str, Any] = {key: _whole(changed[key]) for key in ("name", "rows", "price") if key in changed}
+    if {"kind", "level", "mechanism"} & set(changed) or not ({"noise", "epsilon", "flip_rate"} & set(old)):
+        change["noise"] = _noise_of(row, _single(old))
+    return change
+
+
+def _noise_of(row: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Noise of a row; what the table does not show stays, and what does not belong to the kind is ignored."""
     kind = row.get("kind") or "exact"
-    noise = {"kind": kind, LEVELS.get(kind): row.get("level")}
+    level = LEVELS.get(kind)
+    noise = dict(old) if old.get("kind") == kind else {"kind": kind}
+    if level is not None:
+        noise[level] = typed(row.get("level"))
     if kind == LocalPrivacy.kind:
         noise["mechanism"] = row.get("mechanism")
-    given = {key: value for key, value in noise.items() if key is not None and value is not None}
-    return Source.from_dict(
-        {"name": row.get("name"), "rows": _whole(row.get("rows")), "noise": given, "price": row.get("price")}
-    )
+    return {key: value for key, value in noise.items() if value is not None}
 
 
-def sources_of(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Source], list[str]]:
-    """Sources of a table, and one line for each row that is none; rows with nothing in them are passed over.
+def typed(text: Any) -> Any:
+    """What was typed into a cell: a number or a list where it is one, else text; None for nothing.
 
-    >>> sources_of([{"name": "clinic", "rows": 0}, {"kind": "exact"}])
-    ([], ["Row 1: rows of source 'clinic' must be a whole number of at least 1, got 0"])
+    >>> typed("0.2"), typed("[0.1, 0.3]"), typed("estimate"), typed(" ")
+    (0.2, [0.1, 0.3], 'estimate', None)
     """
-    sources: list[Source] = []
-    refusals: list[str] = []
-    for number, row in enumerate(rows, start=1):
-        if all(row.get(column) is None for column in ("name", "rows", "level", "price")):
-            continue
-        try:
-            source = source_of(row)
-            if source.name in [other.name for other in sources]:
-                raise ValueError(f"name must differ from those above, got {source.name!r} again")
-            sources.append(source)
-        except ValueError as error:
-            refusals.append(f"Row {number}: {' '.join(str(error).split())}")
-    return sources, refusals
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip() or None
 
 
-def settings_of(file: SourcesFile) -> dict[str, Any]:
-    """What a fit of a ``sources.toml`` would run, as far as known before rows are read, by the names of `SETTINGS`."""
-    problem, _ = problem_ahead(file)
-    return {**problem.to_dict(), "strategy": file.settings.stepping, "moments": file.settings.planned_moments}
+def check(source: Mapping[str, Any], anywhere: bool = False) -> None:
+    """Refuse a source that says something wrong; rows may be missing where it has data, in a file of its own or not."""
+    rows = {"rows": 1} if anywhere or "data" in source else {"rows": None}
+    keys = {key: source[key] for key in ("name", "rows", "noise", "price") if source.get(key) is not None}
+    Source.from_dict({"name": None, "noise": {"kind": "exact"}, **rows, **keys})
 
 
-def verdicts_of(file: SourcesFile) -> list[str]:
-    """Whether each private source is worth its ε, in a sentence each, where rows without privacy can be read."""
-    if all(entry.table is None for entry in file.sources) and file.shared is None:
-        return []
-    return [verdict.describe(name) for name, verdict in plan_ahead(file)[0].verdicts.items()]
+def is_empty(row: Mapping[str, Any]) -> bool:
+    """Whether nothing was typed into a row; its menus may be set."""
+    return row.get("place") is None and all(row.get(column) is None for column in ("name", "rows", "level", "price"))
 
 
-def plan_of(sources: Sequence[Source], settings: Mapping[str, Any]) -> Plan:
-    """Plan for these sources and settings, refused if a page could not show it (at once)."""
-    return _refuse_large(plan(sources, **settings))
-
-
-def _refuse_large(planned: Plan) -> Plan:
-    numbers = [planned.problem.n_features, planned.problem.batch_size, *(source.rows for source in planned.sources)]
-    if max(numbers) > LARGEST:
-        raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {max(numbers):,}")
+def refuse_large(planned: Plan) -> Plan:
+    """The plan, refused if a page could not show it (at once)."""
+    refuse_large_numbers([planned.problem.n_features, planned.problem.batch_size, *(s.rows for s in planned.sources)])
     if planned.steps > MOST_STEPS:
         raise ValueError(
             f"rows must make at most {MOST_STEPS:,} steps to be shown here, got {planned.steps:,}; a larger "
@@ -152,9 +146,16 @@ def _refuse_large(planned: Plan) -> Plan:
     return planned
 
 
+def refuse_large_numbers(numbers: Iterable[int]) -> None:
+    """Refuse a number that a browser would round."""
+    if (largest := max(numbers)) > LARGEST:
+        raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {largest:,}")
+
+
 def what_if(planned: Plan, name: str, more: int) -> WhatIf:
     """Plan again with that many more rows of one source.
 
+    >>> from uneven.planner import plan
     >>> before = plan(HOSPITALS, n_features=54, clip=0.5)
     >>> bought = what_if(before, "clinic", 50_000)
     >>> bought.source.rows, bought.after < bought.before
@@ -162,7 +163,7 @@ def what_if(planned: Plan, name: str, more: int) -> WhatIf:
     """
     sources = [replace(s, rows=s.rows + more) if s.name == name else s for s in planned.sources]
     bought = next(source for source in sources if source.name == name)
-    again = _refuse_large(make_plan(sources, planned.problem, planned.strategy, planned.moments))
+    again = refuse_large(make_plan(sources, planned.problem, planned.strategy, planned.moments))
     cost = None if bought.price is None else bought.price * more
     return WhatIf(bought, planned.bound, again.bound, cost)
 
@@ -170,6 +171,19 @@ def what_if(planned: Plan, name: str, more: int) -> WhatIf:
 def intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     """Where to search for each source's rate, for the sources and the problem of a plan: `uneven.rate_interval`."""
     return find_rate_intervals(planned.sources, planned.problem)
+
+
+def _single(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Noise of a source; the table shows nothing of several at once, and keeps them."""
+    noise = source.get("noise")
+    return noise if isinstance(noise, Mapping) else {}
+
+
+def _shown(level: Any) -> str | None:
+    """Level as text of a cell."""
+    if level is None or isinstance(level, str):
+        return level
+    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else json.dumps(level)
 
 
 def _whole(value: Any) -> Any:

@@ -73,13 +73,22 @@ def theorem_c_bound(precision: float, lam: float, radius: float, offset: float) 
     return ((offset * radius) ** 2 + precision / lam**2) / (offset + precision) ** 2
 
 
-def theorem_c_late_bound(precision: float, lam: float, radius: float, offset: float) -> float:
-    """E‖w̄ - w*‖² ≤ ((16/9)τ₀²R² + (4/3)P/λ²)/(τ₀ + P)² for the average over the last quarter of Theorem C's clock.
+def theorem_c_late_bound(
+    precision: float, lam: float, radius: float, offset: float, start: float, last_share: float
+) -> float:
+    """E‖w̄ - w*‖² for a share a of the last iterate of Theorem C's clock and 1 - a of the average after `start`.
 
-    ‖w̄ - w*‖² is at most the mean of the iterates' ‖w - w*‖², and each of those has a clock τ ≥ ¾P: there Theorem C's
-    bias is at most (4/3)² and its variance 4/3 of what they are at the end.
+    Roots of mean squares obey the triangle inequality, √E‖w̄ - w*‖² ≤ a√B(P) + (1 - a)·mean of √B(τ), where Theorem C
+    says √B(τ) ≤ Rτ₀/s + 1/(λ√s), s = τ₀ + τ. Its mean over s from s₁ = τ₀ + start to S = τ₀ + P is
+    Rτ₀ log(S/s₁)/(S - s₁) + 2/(λ(√S + √s₁)).
 
-    >>> round(theorem_c_late_bound(precision=75.0, lam=0.1, radius=2.0, offset=25.0), 12)
-    1.444444444444
+    >>> round(theorem_c_late_bound(75.0, 0.1, 2.0, 25.0, start=50.0, last_share=2 / 3), 12)
+    1.086497303041
     """
-    return (16.0 / 9.0 * (offset * radius) ** 2 + 4.0 / 3.0 * precision / lam**2) / (offset + precision) ** 2
+    last = theorem_c_bound(precision, lam, radius, offset)
+    first, end = offset + start, offset + precision
+    if first >= end:
+        return last
+    bias = radius * offset * math.log(end / first) / (end - first)
+    spread = 2.0 / (lam * (math.sqrt(end) + math.sqrt(first)))
+    return (last_share * math.sqrt(last) + (1.0 - last_share) * (bias + spread)) ** 2

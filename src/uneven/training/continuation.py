@@ -111,8 +111,10 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
 
 
 def extend_average(state: State, kind: str) -> State:
-    """State whose average goes on growing: one over the late clock stands for all of it, ∫τ dτ = τ²/2."""
-    return replace(state, average_weight=state.clock**2 / 2.0) if kind == "late" else state
+    """State whose average goes on growing: the answer of a late clock stands for all of it, ∫τ dτ = τ²/2."""
+    if kind != "late":
+        return state
+    return replace(state, average=state.answer, average_weight=state.clock**2 / 2.0, last_share=0.0)
 
 
 def continue_training(

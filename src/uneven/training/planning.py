@@ -88,7 +88,7 @@ def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
     private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
-        return file.problem, UNKNOWN
+        return replace(file.problem, clip=choose_clip(settings, private)), UNKNOWN
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, file.described(), file.n_features)

@@ -26,6 +26,9 @@ WIDTH = 1.96
 BINS = 1 << 16
 """Bins that scores are counted in for AUC, so that memory does not grow with the rows."""
 
+PROBABILITY_BINS = 10
+"""Bins of equal width that predicted probabilities are compared in with what came."""
+
 SHARPEST = 1e-15
 """Least probability that log-loss counts with, as scikit-learn did."""
 
@@ -48,13 +51,27 @@ class Scores:
     log_loss: Interval | None
 
 
+class Bin(NamedTuple):
+    """Rows whose predicted probability is about the same: how many, its mean, and the share that turned out so."""
+
+    rows: int
+    predicted: float
+    observed: Interval
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """How a model does beside others, and in words where it does not beat them."""
+    """How a model does beside others, and in words where it does not beat them.
+
+    `confusion` counts rows by true class and by predicted class. `bins` are of the probability of the second class of
+    two, of the predicted class of more; there are none where the loss has no probabilities.
+    """
 
     scores: Scores
     others: tuple[Scores, ...]
     words: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...] = ()
+    bins: tuple[Bin, ...] = ()
 
 
 def wilson_interval(right: float, rows: int) -> Interval:
@@ -94,14 +111,18 @@ class _Tally:
     def __init__(self, classes: int, probabilistic: bool) -> None:
         self.rows, self.right, self.loss, self.square = (np.zeros(classes) for _ in range(4))
         self.bins = np.zeros((2, BINS))
+        self.confusion, self.told = np.zeros((classes, classes), dtype=np.int64), np.zeros((3, PROBABILITY_BINS))
         self.binary, self.probabilistic = classes == 2, probabilistic
 
     def see(self, scores: Array, truth: NDArray[Any], chosen: NDArray[Any]) -> tuple[Array, Array]:
         """Count rows; whether each was classified correctly, and its log-loss."""
         right, count = (chosen == truth).astype(float), len(self.rows)
         loss = np.zeros(len(truth))
+        self.confusion += np.bincount(truth * count + chosen, minlength=count**2).reshape(count, count)
         if self.probabilistic:
-            loss = -np.log(np.maximum(class_probabilities(scores)[np.arange(len(truth)), truth], SHARPEST))
+            shares = class_probabilities(scores)
+            loss = -np.log(np.maximum(shares[np.arange(len(truth)), truth], SHARPEST))
+            self._see_probabilities(*((shares[:, 1], truth) if self.binary else (shares.max(axis=1), right)))
         for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):
             total += np.bincount(truth, values, minlength=count)
         if self.binary:
@@ -109,6 +130,15 @@ class _Tally:
             for one in (0, 1):
                 self.bins[one] += np.bincount(place[truth == one], minlength=BINS)
         return right, loss
+
+    def _see_probabilities(self, told: Array, came: NDArray[Any]) -> None:
+        place = np.minimum((told * PROBABILITY_BINS).astype(np.int64), PROBABILITY_BINS - 1)
+        for total, values in zip(self.told, (None, told, came), strict=True):
+            total += np.bincount(place, values, minlength=PROBABILITY_BINS)
+
+    def reliability(self) -> tuple[Bin, ...]:
+        """Bins that have rows, lowest probability first."""
+        return tuple(Bin(int(n), p / n, wilson_interval(came, int(n))) for n, p, came in self.told.T.tolist() if n)
 
     def scores(self, name: str) -> Scores:
         n = int(self.rows.sum())
@@ -179,7 +209,8 @@ def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[An
     majority, gain = _majority(tallies[""], model)
     rivals = [majority, *(tallies[name].scores(name) for name in others)]
     words = [_words(own, one, g) for one, g in zip(rivals, [gain, *gains.values()], strict=True)]
-    return Comparison(own, tuple(rivals), tuple(word for word in words if word))
+    confusion = tuple(map(tuple, tallies[""].confusion.tolist()))
+    return Comparison(own, tuple(rivals), tuple(filter(None, words)), confusion, tallies[""].reliability())
 
 
 def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:

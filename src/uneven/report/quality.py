@@ -1,0 +1,125 @@
+"""How well a model does where that may be looked at: beside others, its probabilities, the classes it confuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from uneven.planner.text import shorten
+from uneven.report import charts, markup
+from uneven.report.charts import Axis, Series
+
+if TYPE_CHECKING:
+    from uneven.training.files import Measure
+    from uneven.training.quality import Bin
+
+TRAINED = "rows learned from"
+"""How the name of rows begins that a model was learned from."""
+
+
+def measures(found: Sequence[Measure]) -> str:
+    """Accuracy, AUC and objective on rows that may be looked at."""
+    if not found:
+        text = (
+            "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
+        )
+        return markup.section("How well it does", markup.paragraph(text))
+    cells = [
+        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", *("" if x is None else f"{x:.4f}" for x in pair))
+        for one in found
+        for pair in [(one.auc, one.objective)]
+    ]
+    header = ["on", "rows", "accuracy", "AUC", "objective"]
+    figures = markup.table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
+    return markup.section("How well it does", figures, *map(_compare, found))
+
+
+def details(found: Sequence[Measure], classes: Sequence[Any]) -> str:
+    """Calibration and confusion on rows that the model has not seen; empty without any."""
+    return "".join(_calibration(one, classes) + _confusion(one, classes) for one in unseen(found))
+
+
+def unseen(found: Sequence[Measure]) -> list[Measure]:
+    """Measures on rows that the model was not learned from."""
+    return [one for one in found if not one.which.startswith(TRAINED)]
+
+
+def find_gap(bins: Sequence[Bin]) -> float:
+    """Mean distance between predicted and observed shares, over rows: the expected calibration error."""
+    return sum(one.rows * abs(one.predicted - one.observed.value) for one in bins) / sum(one.rows for one in bins)
+
+
+def _calibration(measure: Measure, classes: Sequence[Any]) -> str:
+    bins = measure.compared.bins
+    if not bins:
+        return ""
+    what = f"class {shorten(str(classes[1]), 24)!r}" if len(classes) == 2 else "the predicted class"
+    told = (
+        f"Rows in ten bins by the predicted probability of {what}. On the diagonal it came as often as predicted. "
+        f"Mean distance from it: {100 * find_gap(bins):.1f} points."
+    )
+    series = [
+        Series("this model", [one.predicted for one in bins], [one.observed.value for one in bins]),
+        Series("as predicted", [0.0, 1.0], [0.0, 1.0], 7),
+    ]
+    x, y = Axis("predicted probability", 0.0, 1.0), Axis("observed share", 0.0, 1.0)
+    cells = [
+        (f"{one.predicted:.3f}", f"{one.rows:,}", f"{one.observed.value:.3f}", f"{low:.3f} to {high:.3f}")
+        for one in bins
+        for _, low, high in [one.observed]
+    ]
+    header = ["mean predicted probability", "rows", "observed share", "95% interval"]
+    return markup.section(
+        "Are its probabilities right?",
+        charts.lines("Observed shares by predicted probability", told, series, x, y),
+        markup.table(f"Calibration on {measure.which}", header, cells, {0, 1, 2, 3}),
+    )
+
+
+def _confusion(measure: Measure, classes: Sequence[Any]) -> str:
+    names = [shorten(str(one), 24) for one in classes]
+    cells = [
+        (name, *(f"{count:,}" for count in counts), f"{counts[k] / sum(counts):.1%}" if sum(counts) else "no rows")
+        for k, (name, counts) in enumerate(zip(names, measure.compared.confusion, strict=True))
+    ]
+    header = ["true class", *(f"predicted {name}" for name in names), "classified correctly"]
+    numbers = set(range(1, len(header)))
+    return markup.section(
+        "Which classes does it confuse?", markup.table(f"Confusion on {measure.which}", header, cells, numbers)
+    )
+
+
+def record_measures(found: Sequence[Measure], classes: Sequence[Any]) -> dict[str, list[dict[str, Any]]]:
+    """Everything shown here as records, by the name of the table."""
+    if not found:
+        return {}
+    keys = ("which", "rows", "accuracy", "auc", "objective")
+    tables: dict[str, list[dict[str, Any]]] = {"measures": [{key: getattr(one, key) for key in keys} for one in found]}
+    for one in unseen(found):
+        bins = [
+            {"which": one.which, "rows": b.rows, "predicted": b.predicted, **b.observed._asdict()}
+            for b in one.compared.bins
+        ]
+        tables.setdefault("calibration", []).extend(bins)
+        counts = [
+            {"which": one.which, "true": str(true), "predicted": str(told), "rows": count}
+            for true, row in zip(classes, one.compared.confusion, strict=True)
+            for told, count in zip(classes, row, strict=True)
+        ]
+        tables.setdefault("confusion", []).extend(counts)
+    return {name: records for name, records in tables.items() if records}
+
+
+def _compare(measure: Measure) -> str:
+    """The model beside what else could have been done, on the same rows."""
+    cells = [
+        (
+            one.name,
+            *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
+        )
+        for one in (measure.compared.scores, *measure.compared.others)
+        for shown in [(one.accuracy, one.auc, one.log_loss)]
+    ]
+    header = ["classifier", "accuracy", "AUC", "log-loss"]
+    table = markup.table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
+    return table + (markup.bullets(measure.compared.words) if measure.compared.words else "")
