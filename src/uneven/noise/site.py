@@ -46,7 +46,7 @@ class SitePrivacy(Noise):
     --------
     >>> problem = Problem(n_features=25, alpha=1e-3, batch_size=500, clip=0.5)
     >>> [round(noise.variance_bound(problem), 4) for noise in (SitePrivacy(1.0), LocalPrivacy(1.0))]
-    [0.0031, 0.077]
+    [0.0031, 0.0778]
     """
 
     kind: ClassVar[str] = "site-privacy"
