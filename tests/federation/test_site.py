@@ -1,6 +1,7 @@
 """A site decides: what it refuses and why, and that no row is released twice, whatever is asked or repeated."""
 
 import json
+import sqlite3
 from dataclasses import fields
 
 import numpy as np
@@ -61,6 +62,55 @@ def test_a_replayed_message_releases_nothing(tmp_path, network, restart):
     assert spent(sites) == {EPSILON["east"]}
 
 
+CHANGED = {
+    "nothing": lambda lines: lines,
+    "a row more": lambda lines: [*lines, "0.1,0.1,0.1,0.1,1"],
+    "a row less": lambda lines: lines[:-1],
+    "another order": lambda lines: [lines[0], *sorted(lines[1:])],
+    "another value": lambda lines: [*lines[:-1], "0.1,0.1,0.1,0.1,1"],
+}
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("change", CHANGED)
+def test_batches_go_on_with_the_same_rows_only(tmp_path, network, change, ids):
+    """Batches that were used are passed over by number: of other rows, some would be released twice or uncharged."""
+    network(seed=None).close()
+    file = tmp_path / "east" / "rows.csv"
+    if ids:
+        (tmp_path / "east" / "site.toml").write_text(policy_text("east", id="id"))
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join([f"{lines[0]},id", *(f"{line},{i}" for i, line in enumerate(lines[1:]))]) + "\n")
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **request("open"))
+    assert [sites.ask("east", **step(at=k))["rows"] for k in range(3)] == [20, 20, 20]
+    sites.close()
+    added = ",999" if ids and change == "a row more" else ",259" if ids and change == "another value" else ""
+    lines = CHANGED[change](file.read_text().splitlines())
+    file.write_text("\n".join([*lines[:-1], lines[-1] + added]) + "\n")
+    sites = Network(tmp_path, ["east"])
+    reply = sites.ask("east", **request("open"))
+    if change == "nothing" or (ids and change == "another value"):  # an id's row is the same person, at the same place
+        assert reply == {"rows": ROWS["east"]}
+    else:
+        assert "was begun with other rows" in reply["refused"]
+        assert sites.ask("east", **step(at=3)) == {"closed": "j/0"}
+    assert len(sites.sites["east"].ledger.spent("east")) == ROWS["east"]
+    sites.close()
+
+
+def test_a_release_of_an_older_version_does_not_go_on(tmp_path, network):
+    """Its rows are not on record, so nobody can tell whether they are the same."""
+    sites = network(seed=None)
+    sites.ask("east", **request("open"))
+    sites.close()
+    with sqlite3.connect(tmp_path / "east" / sites.sites["east"].policy.releases) as book:
+        book.execute("ALTER TABLE release DROP COLUMN rows")
+    sites = Network(tmp_path, ["east"])
+    assert "was begun with other rows" in sites.ask("east", **request("open"))["refused"]
+    sites.close()
+
+
 def test_another_request_under_the_same_name_is_refused(network):
     sites = network(seed=None)
     sites.ask("east", **request())
@@ -86,6 +136,7 @@ def test_a_second_pass_is_refused(network, kind, more):
         (uneven.LocalPrivacy(2.5), "epsilon of 'east' must be at most 2 for one release, got 2.5"),
         (uneven.Exact(), "noise of 'east' must be local-privacy, got 'exact'"),
         (uneven.AdditiveNoise(2.0), "noise of 'east' must be local-privacy, got 'additive'"),
+        (uneven.SitePrivacy(2.0), "noise of 'east' must be local-privacy, got 'site-privacy'"),
     ],
 )
 @pytest.mark.parametrize("kind", ["relay", "open"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import uneven
 from uneven.io import delimited, read_sources
@@ -190,6 +191,18 @@ def test_how_rows_are_cut_into_pieces_does_not_matter(tmp_path, monkeypatch, cut
     pieces = scan.scan_rows(FileRows(file))
     assert (pieces.totals, pieces.counts, pieces.longest) == (whole.totals, whole.counts, whole.longest)
     np.testing.assert_array_equal(pieces.held[0], whole.held[0])
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_whether_private_rows_are_held_does_not_depend_on_their_values(private):
+    """Held rows are shuffled all together and streamed ones by blocks: values that are 0 must not decide which."""
+
+    def held(entries):
+        X = sparse.csr_array(np.arange(2_000).reshape(100, 20) < entries, dtype=np.float64)
+        rows = uneven.training.rows.ArrayRows(uneven.training.rows.Piece(X, np.arange(100) % 2))
+        return scan.scan_rows(rows, held_bytes=8_000, private=lambda _: private).held is not None
+
+    assert [held(entries) for entries in (1, 2_000)] == ([False, False] if private else [True, False])
 
 
 def test_a_large_sample_is_thinned_evenly():

@@ -156,18 +156,25 @@ def memory_map_blocks(name: str, source: Arrays, rng: np.random.Generator) -> It
 
 
 def stream_blocks(name: str, stream: Stream, d: int) -> Iterator[Block]:
-    """Blocks of a stream as they come: its pieces, checked, and joined until they have `block_rows` rows."""
-    waiting: list[Block] = []
+    """Rows of a stream as they come, checked, in blocks of exactly `block_rows`; the last has what is left.
+
+    So how a stream is cut into pieces, which may depend on the length of a row's text, does not decide which rows are
+    shuffled together.
+    """
+    waiting: list[Arrays] = []
     count, first = 0, 0
     for piece in _ahead(stream):
-        checked = checked_arrays(name, *piece, d, first + count)
-        waiting.append(Block(checked.X, checked.y, first + count))
-        count += len(checked)
+        waiting.append(checked_arrays(name, *piece, d, first + count))
+        count += len(waiting[-1])
         if count >= stream.block_rows:
-            yield _joined(waiting)
-            waiting, first, count = [], first + count, 0
+            X, y = _joined(waiting)
+            for start in range(0, count - stream.block_rows + 1, stream.block_rows):
+                rows = slice(start, start + stream.block_rows)
+                yield Block(X[rows], y[rows], first + start)
+            left = count % stream.block_rows
+            waiting, first, count = [Arrays(X[len(y) - left :], y[len(y) - left :])], first + count - left, left
     if count:
-        yield _joined(waiting)
+        yield Block(*_joined(waiting), first)
 
 
 def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
@@ -192,11 +199,10 @@ def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
         reader.shutdown(wait=False, cancel_futures=True)  # an error does not wait for a slow producer
 
 
-def _joined(blocks: Sequence[Block]) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]
-    X, y = stacked([block.X for block in blocks]), stacked([block.y for block in blocks])
-    return Block(X, y, blocks[0].first)
+def _joined(parts: Sequence[Arrays]) -> tuple[Any, NDArray[np.float64]]:
+    if len(parts) == 1:
+        return parts[0].X, parts[0].y
+    return stacked([part.X for part in parts]), stacked([part.y for part in parts])
 
 
 def stacked(parts: Sequence[Any]) -> Any:

@@ -4,6 +4,9 @@ A release is entered before its rows are charged and its answer before it is sen
 entry means that nothing was charged; an entry without an answer, that nothing was sent. An answer that was sent is
 kept, and sent again to whoever repeats the request: that is post-processing and costs nothing.
 
+An entry holds a digest of the rows in their order. Batches that were used are passed over by their numbers, so a
+release goes on only with the same rows in the same order.
+
 Entries and the answers of whole segments are on the disk before anything goes on. To wait for the disk at every step
 would take longer than the step: answers to steps reach the operating system, which survives the death of the process
 but not that of the machine. So batches are reserved on the disk, `AHEAD` of them at a time, before they are used. After
@@ -20,7 +23,7 @@ AHEAD = 64
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS release (name TEXT PRIMARY KEY, request TEXT NOT NULL, seed INTEGER NOT NULL, "
-    "reserved INTEGER NOT NULL, skipped INTEGER NOT NULL, boot TEXT NOT NULL)",
+    "reserved INTEGER NOT NULL, skipped INTEGER NOT NULL, boot TEXT NOT NULL, rows TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE IF NOT EXISTS answer (name TEXT, step INTEGER, request TEXT NOT NULL, text TEXT NOT NULL, "
     "PRIMARY KEY (name, step)) WITHOUT ROWID",
 )
@@ -41,21 +44,23 @@ class Releases:
             self._book.execute(f"PRAGMA {setting}")
         for statement in SCHEMA:
             self._durably(statement)
+        if "rows" not in [column[1] for column in self._book.execute("PRAGMA table_info(release)")]:  # an older file
+            self._durably("ALTER TABLE release ADD COLUMN rows TEXT NOT NULL DEFAULT ''")
 
     def _durably(self, statement: str, *values: object) -> None:
         """Execute, and wait for the disk: for this and for all that came before."""
         self._book.execute("PRAGMA synchronous = FULL")
         self._book.execute(statement, values)
 
-    def entry(self, name: str) -> tuple[str, int] | None:
-        """Digest of what was asked and seed of the rows' order, of a release that was entered; None if it was not."""
-        query = "SELECT request, seed FROM release WHERE name = ?"
-        found: tuple[str, int] | None = self._book.execute(query, (name,)).fetchone()
+    def entry(self, name: str) -> tuple[str, str, int] | None:
+        """Digests of what was asked and of the rows, and seed of their order; None if the release was not entered."""
+        query = "SELECT request, rows, seed FROM release WHERE name = ?"
+        found: tuple[str, str, int] | None = self._book.execute(query, (name,)).fetchone()
         return found
 
-    def enter(self, name: str, request: str, seed: int) -> None:
+    def enter(self, name: str, request: str, rows: str, seed: int) -> None:
         """Enter a release, before its rows are charged."""
-        self._durably("INSERT INTO release VALUES (?, ?, ?, 0, 0, ?)", name, request, seed, boot_id())
+        self._durably("INSERT INTO release VALUES (?, ?, ?, 0, 0, ?, ?)", name, request, seed, boot_id(), rows)
 
     def keep(self, name: str, request: str, text: str) -> None:
         """Keep the answer of a whole segment, before it is sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,12 @@ def identify_rows(scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:
         return scan.row_id
     assert scan.content is not None
     return count_copies(key, scan.content)
+
+
+def digest_rows(scan: Scan) -> str:
+    """Digest of how the ledger knows the rows, in their order; empty if no row is private."""
+    known = scan.content if scan.row_id is None else scan.row_id
+    return "" if known is None else hashlib.sha256(known.astype("<i8").tobytes()).hexdigest()
 
 
 def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:

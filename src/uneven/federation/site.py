@@ -37,7 +37,7 @@ from uneven.federation.messages import (
 )
 from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
 from uneven.federation.releases import Releases
-from uneven.federation.rows import identify_rows, open_rows
+from uneven.federation.rows import digest_rows, identify_rows, open_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.ledger import BudgetExceeded, Ledger
@@ -331,14 +331,16 @@ class Site:
 
     def _charge(self, release: str, request: str, source: str, scan: Scan, epsilon: float | None) -> int:
         """Enter a release and charge its rows, if they are private: once; the seed of the release."""
-        policy, entry = self.policy, self.releases.entry(release)
+        policy, entry, rows = self.policy, self.releases.entry(release), digest_rows(scan)
         if entry is None:
             if self.ledger.claimed(release):
                 raise Refused(f"{release!r} was charged, but what was released is not on record")
-            entry = request, secrets.randbits(63) if policy.seed is None else policy.seed
+            entry = request, rows, secrets.randbits(63) if policy.seed is None else policy.seed
             self.releases.enter(release, *entry)
         if entry[0] != request:
             raise Refused(f"{release!r} was begun for another request; each row is released once")
+        if entry[1] != rows:
+            raise Refused(f"{release!r} was begun with other rows; each row is charged before it is released, and once")
         if policy.private:
             assert epsilon is not None
             try:
@@ -350,7 +352,7 @@ class Site:
                     f"rows of {source!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
                     "nothing was charged"
                 ) from None
-        return entry[1]
+        return entry[2]
 
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)

@@ -121,10 +121,11 @@ def scan_rows(
     hashes: list[NDArray[np.int64]] = []
     longest, any_sparse = 0.0, False
     for piece in rows.pieces():
+        hidden = private(piece)
         if classes is None:
-            found.see(piece.y, piece.where, private(piece))
+            found.see(piece.y, piece.where, hidden)
         else:
-            refuse_unknown(piece.y, classes, piece.where, private(piece))
+            refuse_unknown(piece.y, classes, piece.where, hidden)
         own, count = squared_norms(piece.X), len(piece.y)
         name = piece.source if isinstance(piece.source, str) else None
         for column in said.values():
@@ -138,7 +139,7 @@ def scan_rows(
         sample.see(name, piece, open_sources is None or name in open_sources)
         counts[name] = counts.get(name, 0) + count
         any_sparse = any_sparse or is_sparse(piece.X)
-        held.see(piece)
+        held.see(piece, hidden)
         if hasher is not None:
             hashes.append(hasher(piece))
         tick(count)
@@ -187,8 +188,10 @@ class _Held:
     def __init__(self, most: int) -> None:
         self.most, self.parts, self.size = most, list[Piece](), 0
 
-    def see(self, piece: Piece) -> None:
-        self.size += piece.X.data.nbytes if is_sparse(piece.X) else piece.X.nbytes
+    def see(self, piece: Piece, private: bool) -> None:
+        """Hold a piece; private rows count all their cells, for the number of those that are not 0 is theirs."""
+        X = piece.X
+        self.size += X.data.nbytes if is_sparse(X) and not private else X.shape[0] * X.shape[1] * X.dtype.itemsize
         if self.size <= self.most:
             self.parts.append(piece)
         else:
