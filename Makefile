@@ -6,7 +6,7 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-slow lint bench coverage docs fuzz torture wheel-test clean
+.PHONY: demo test test-slow lint bench coverage docs pictures fuzz torture wheel-test clean
 
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
@@ -44,9 +44,15 @@ coverage: $(VENV)/.dev
 	$(TESTS) --cov=uneven --cov-report=html --cov-report=term:skip-covered
 	@echo "Open htmlcov/index.html"
 
+# Every Python block of the README and the docs is run, and what it prints is put below it (docs/executed.py).
 docs: $(VENV)/.docs
+	$(BIN)/python docs/executed.py README.md
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+# The picture of a report in the README, from a browser of the system.
+pictures: $(VENV)/.dev
+	$(BIN)/python docs/report_picture.py
 
 # A wheel, alone in an empty environment, does the main job; from another folder, so that no source is in reach.
 WHEEL := $(CURDIR)/build/wheel
@@ -58,7 +64,7 @@ wheel-test: $(VENV)/.dev
 	cd $(WHEEL) && venv/bin/uneven demo --runs 2 -o demo && test -s demo/report.html
 
 clean:
-	rm -rf $(VENV) docs/_build build demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/_generated build demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "uneven needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'

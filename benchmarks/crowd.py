@@ -13,6 +13,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import uneven
+from uneven.crowd import dawid_skene, features
+from uneven.crowd.answers import read_answers
 
 SPLITS = 6
 Split = tuple[Any, Any, Any, Any, Any]
@@ -64,6 +67,19 @@ def learn_soft(X: Any, posterior: Any) -> Any:
     return LogisticRegression(max_iter=1_000).fit(X[task], label, sample_weight=posterior[task, label])
 
 
+def know_workers(X: Any, said: dict[str, Any], gold: Any) -> Any:
+    """What could be reached at best: every worker's confusions are counted from gold labels, which no crowd has."""
+    answers, crowd = read_answers(said, None), uneven.from_answers(said)
+    k, scaled = len(crowd.classes), features.standardise(X)
+    true = dawid_skene.confusions(answers.incidence @ np.eye(k)[gold], k, kappa=0.0)
+    said_of_tasks = answers.incidence.T @ np.log(np.maximum(true, dawid_skene.LEAST)).reshape(-1, k)
+    posterior = dawid_skene.normalised(said_of_tasks)
+    strength = features.choose_strength(scaled, posterior)
+    for seed in range(3):
+        posterior = dawid_skene.normalised(said_of_tasks + features.held_out(scaled, posterior, strength, seed))
+    return replace(crowd, posterior=posterior).fit(X)
+
+
 def learn(X: Any, answers: Any, gold: Any) -> dict[str, Callable[[], Any]]:
     """Each method: what it takes to get a classifier."""
     said = long_form(answers)
@@ -78,6 +94,7 @@ def learn(X: Any, answers: Any, gold: Any) -> dict[str, Callable[[], Any]]:
         "gold labels, uneven": lambda: uneven.UnevenClassifier().fit(X, gold),
         "answers alone, uneven": lambda: uneven.from_answers(said).fit(X),
         "answers and features, uneven": lambda: uneven.from_answers(said, X).fit(X),
+        "the same if each worker's errors were known": lambda: know_workers(X, said, gold),
     }
 
 

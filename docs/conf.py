@@ -1,12 +1,18 @@
 """Sphinx settings."""
 
+import sys
+from pathlib import Path
+
 import uneven
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "uneven"
 author = "the uneven developers"
 copyright = "2026, the uneven developers"  # noqa: A001 (Sphinx's name)
 release = uneven.__version__
 extensions = [
+    "executed",  # docs/executed.py: runs the blocks of each page
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
@@ -17,7 +23,7 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "uneven"
-exclude_patterns = ["_build", "results"]
+exclude_patterns = ["_build", "_generated", "results"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 default_role = "code"

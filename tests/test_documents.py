@@ -16,14 +16,24 @@ from uneven.noise import NOISES
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("UNEVEN_DATA", ROOT.parent / "shared" / "data"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "gallery").glob("*.md"))]
+LONG = {"when-to-use-something-else.md"}
+"""Pages that fit many classifiers; and so do those of the gallery."""
 
 
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.parent.name == "gallery" or page.name in LONG else [])
+        for page in PAGES
+        if blocks(page)
+    ],
+    ids=lambda page: f"{page.parent.name}/{page.name}",
+)
 def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -67,6 +77,30 @@ def test_promises_are_found():
     assert found == [("a.b", ["x", "y"]), ("round(c)", 61), ("e()", {"k": 1.0})]
     assert matches(0.01829, 0.0183)
     assert not matches(0.0184, 0.0183)
+
+
+def test_the_output_in_the_readme_is_what_its_code_prints(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import executed
+
+    assert executed.rewrite(ROOT / "README.md") == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_output_goes_below_each_block(monkeypatch, tmp_path):
+    """What is printed, values as a notebook shows them, and pictures; what stood there before is replaced."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import executed
+
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 2\nprint('a')\nx + 1\nNone\n```\n\nthen\n\n```python\nx\n```\n", encoding="utf-8")
+    once = executed.rewrite(page)
+    assert "None\n```\n\n```text output\na\n3\n```\n\nthen\n" in once
+    assert once.endswith("```text output\n2\n```\n")
+    page.write_text(once.replace("\n3\n", "\n4\n"), encoding="utf-8")
+    assert executed.rewrite(page) == once
+    ((said, made),) = executed.run_page("```python\nfrom pathlib import Path\nPath('a-b.png').write_bytes(b'x')\n```\n")
+    assert (said, made) == ("1", {"a-b.png": b"x"})
+    assert executed.below("", {"a-b.png": "/p.png"}) == "\n![A b](/p.png)\n"
 
 
 def test_figures_in_the_quickstart(tmp_path, monkeypatch, capsys):

@@ -33,6 +33,17 @@ def test_a_private_score_is_charged_and_an_exact_one_is_not(folder, model, good)
     assert found["accuracy"]["low"] - 0.1 < truth < found["accuracy"]["high"] + 0.1
 
 
+def test_raw_rows_where_columns_are_described(folder, good, uneven_in):
+    """As `predict` takes them: the same accuracy, and nothing but it on either stream."""
+    lines = [f"{i % 7},{'cook' if i % 3 else 'clerk'},{int(i % 3 == 0)}" for i in range(90)]
+    (folder / "raw.csv").write_text("\n".join(["age,job,label", *lines]) + "\n")
+    good("init", "raw.csv", "-o", "raw.toml")
+    good("fit", "raw.toml", "-o", "raw.json")
+    done = uneven_in("evaluate", "raw.json", "raw.csv", "--public", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["accuracy"]["value"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -7,6 +7,9 @@ constants, then `UnevenClassifier`.
 
 import os
 import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +176,28 @@ def test_private_sites_come_to_a_pipeline_made_by_hand(folder, good, read, runs)
         assert max(abs(mine[0]), abs(theirs[0])) < 0.01, (mine, theirs)
     else:
         assert mine[0] > 0, mine
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="no awk")
+def test_a_newcomer_reaches_a_private_model_of_the_bank(folder, good):
+    """What the quickstart says to type, as it stands there: a model, what it cost, and whether it was worth it."""
+    page = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    part = page.split("## A private model of a bank's clients")[1].split("\n## ")[0]
+    typed = re.findall(r"^(?:awk|uneven) .*$", part, flags=re.M)
+    assert [line.split()[0] for line in typed] == ["awk"] * 3 + ["uneven"] * 3
+    shutil.copy(DATA / "bank" / "bank-additional-full.csv", folder)
+    said = []
+    for line in typed:
+        if line.startswith("awk"):
+            subprocess.run(["bash", "-c", line], cwd=folder, check=True)
+        else:
+            said.append(good(*shlex.split(line)[1:]))
+    _, planned, fitted = said
+    assert "'clients': little. Expected excess objective" in planned
+    assert fitted.startswith("Protected: each row of 'clients' at ε = 3. Not protected: 'open'.")
+    assert "Privacy spent: ε = 3 for each row of 'clients', charged in ledger.db" in fitted
+    assert "On test.csv: accuracy 0.9" in fitted
+    assert "Beside it: logistic regression on 1,029 rows without privacy: accuracy 0.9097" in fitted
+    report = (folder / "fit.html").read_text(encoding="utf-8")
+    for question in ("Is each source worth using?", "What does it cost in privacy?", "Are its probabilities right?"):
+        assert question in report

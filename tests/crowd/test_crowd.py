@@ -127,6 +127,29 @@ def test_two_classes_are_the_classifier_with_flip_rates():
     assert saved.alpha_ == 0.01
 
 
+def test_more_classes_are_a_softmax_of_the_posteriors():
+    """At the optimum of (1/n)·Σ q·log p - α‖w‖²/2, its gradient is zero: Σ (p - q)x/n + αw, and Σ (p - q) = 0."""
+    answers, X, _ = crowd_of(classes=4, errors=(0.2, 0.3, 0.4), seed=7)
+    crowd = uneven.from_answers(answers)
+    clf = crowd.fit(3.0 * X + 1.0, alpha=0.02)
+    assert clf.alpha_ == pytest.approx(0.02)
+    assert clf.coef_.shape == (4, 4)
+    kept = np.where(crowd.posterior >= features.LEAST, crowd.posterior, 0.0)
+    odds = (3.0 * X + 1.0) @ clf.coef_.T + clf.intercept_
+    gap = dawid_skene.normalised(odds) * kept.sum(axis=1, keepdims=True) - kept
+    assert np.abs(gap.mean(axis=0)).max() < 1e-5
+    assert np.abs(gap.T @ (3.0 * X + 1.0) / len(X) + 0.02 * clf.coef_).max() < 1e-4
+    with pytest.raises(ValueError, match="alpha and fit_intercept only for more than two classes, got 'loss'"):
+        crowd.fit(X, loss="hinge")
+
+
+def test_a_class_that_nobody_gave_has_no_weights():
+    coef, intercept = features.learn(np.array([[1.0], [-1.0]]), np.array([[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]), 1.0)
+    assert coef[0, 0] == -coef[1, 0] > 0
+    assert coef[2, 0] == 0.0
+    assert intercept[2] < min(intercept[:2])
+
+
 def test_gold_counts_for_its_tasks_and_for_the_workers():
     """Two of three workers are mostly wrong: majority votes, and EM from them, have the classes the wrong way round."""
     answers, _, truth = crowd_of(n=400, errors=(0.1, 0.7, 0.75), seed=6)

@@ -21,15 +21,18 @@ def make_rows(name, rows, seed=0):
     return X, y
 
 
+def write_rows(path, X, y):
+    lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
+    path.write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")
+
+
 def make_folders(root, seed=7, rows=ROWS, top=None, public=(), **more):
     """A folder a site, with its rows and its policy; and sources.toml with and without the data."""
     open_policy = {"private": False, "epsilon": None, "budget": None}
     for name, count in rows.items():
         folder = root / name
         folder.mkdir(exist_ok=True)
-        X, y = make_rows(name, count)
-        lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
-        (folder / "rows.csv").write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")
+        write_rows(folder / "rows.csv", *make_rows(name, count))
         (folder / "site.toml").write_text(
             policy_text(name, seed=seed, **more | (open_policy if name in public else {}))
         )

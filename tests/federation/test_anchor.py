@@ -135,6 +135,19 @@ def test_two_sites_without_privacy_are_not_one_anchor(tmp_path, network):
         federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
 
 
+def test_oracle_mode_has_no_anchor_and_says_so(tmp_path, network):
+    """The site without privacy answers steps like the others; a plan that insists on an anchor is refused."""
+    sites = network(**ALL)
+    found = federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job", mode="oracle")
+    assert found.plan.strategy == "precision"
+    assert found.notes == ("Oracle mode has no anchor: rows without privacy, of 'west', took steps like all others.",)
+    assert not [text for _, text, _ in sites.messages if '"anchor"' in text]
+    text = (tmp_path / "sources.toml").read_text()
+    (tmp_path / "sources.toml").write_text(f'strategy = "anchored"\n{text}')
+    with pytest.raises(ValueError, match="another than 'anchored' for these sites: mode is not relay"):
+        federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "other", mode="oracle")
+
+
 def test_messages_hold_all_of_a_frame():
     placed = {"start", "covariance"}  # of the summary, and the freedom of the first frame with it
     assert set(Coordinates.__dataclass_fields__) == {*VECTORS, *NUMBERS, "transform", "hessian", "freedom"} | placed

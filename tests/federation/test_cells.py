@@ -8,14 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sites import FEATURES, ROWS, make_folders
+from sites import FEATURES, ROWS, make_folders, make_rows, write_rows
 
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
 
+from uneven.cli.app import main
+from uneven.federation import cells
 from uneven.federation.calls import Ask
 from uneven.federation.cells import _cell, open_server
 from uneven.federation.kits import Kit, make_kits
@@ -23,9 +26,14 @@ from uneven.federation.rehearsal import start_site
 from uneven.federation.server import federate
 from uneven.io import read_sources
 from uneven.ledger import Ledger
+from uneven.training import model_file
 from uneven.training.files import train_files
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # warnings of NVFlare
+
+
+KEPT = 400
+"""Rows that each site keeps aside."""
 
 
 class Wire:
@@ -66,7 +74,9 @@ class Federation:
     def __init__(self, root):
         self.root, self.port = root, free_port()
         self.wire = Wire(self.port)
-        make_folders(root, budget=100.0)
+        make_folders(root, budget=100.0, kept="kept.csv")
+        for name in ROWS:
+            write_rows(root / name / "kept.csv", *make_rows(name, KEPT, seed=1))
         make_kits(root, [*ROWS, "south", "valley"], f"127.0.0.1:{self.wire.port}")
         (root / "server" / "address.txt").write_text(f"127.0.0.1:{self.port}\n")
         self.sites = {name: start_site(root / name) for name in ROWS}
@@ -114,6 +124,31 @@ def test_three_processes_equal_the_local_run(federation, call):
     assert b"weights" not in federation.wire.bytes
     assert b"describe" not in federation.wire.bytes
     assert len(federation.wire.bytes) > 10_000
+
+
+def test_the_command_evaluates_across_sites(federation, call, monkeypatch, capsys):
+    """``uneven evaluate --kit``, each site in a process of its own: randomised bits of rows kept aside, charged there.
+
+    Within four standard errors of the model's true accuracy on these rows, √(1/(4n))/(1 - 2σ).
+    """
+    local = train_files(read_sources(federation.root / "local.toml"), seed=7).model
+    model_file.save(local, federation.root / "model.json")
+    monkeypatch.setattr(cells, "open_server", lambda _: nullcontext(call))
+    words = ["evaluate", "model.json", "--kit", "server", "--epsilon", "0.9", "--json"]
+    monkeypatch.chdir(federation.root)
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    kept = [make_rows(name, KEPT, seed=1) for name in ROWS]
+    truth = np.mean(np.concatenate([local.predict(X) == y for X, y in kept]))
+    rate, rows = 1 / (1 + np.exp(0.9)), KEPT * len(ROWS)
+    assert abs(found["accuracy"]["value"] - truth) < 4 * np.sqrt(0.25 / rows) / (1 - 2 * rate)
+    assert found["accuracy"]["rows"] == rows
+    assert set(found["sites"]) == set(ROWS)
+    assert found["left_out"] == {}
+    for name in ROWS:
+        assert Ledger(federation.root / name / "ledger.db").max_spent(f"{name}, kept") == 0.9
 
 
 def test_a_site_that_is_killed_goes_on(federation, call):

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from sites import FEATURES, ROWS, make_rows
+from sites import ROWS, make_rows, write_rows
 
 from uneven.federation.calls import Ask
 from uneven.federation.evaluation import evaluate_sites
@@ -21,9 +21,7 @@ def sites(tmp_path, network):
     """Sites with rows kept aside, and the model they learned."""
     for name, count in ROWS_KEPT.items():
         (tmp_path / name).mkdir()
-        X, y = make_rows(name, count, seed=1)
-        lines = [",".join([*map(repr, x.tolist()), str(label)]) for x, label in zip(X, y, strict=True)]
-        (tmp_path / name / "kept.csv").write_text("\n".join([",".join([*FEATURES, "y"]), *lines]) + "\n")
+        write_rows(tmp_path / name / "kept.csv", *make_rows(name, count, seed=1))
     return network(seed=None, budget=10.0, kept="kept.csv")
 
 

@@ -305,3 +305,23 @@ def test_a_model_file_keeps_what_was_learned_to_convergence(tmp_path):
     clf = uneven.UnevenClassifier(random_state=0).fit(X, y)
     clf.save(tmp_path / "model.json")
     assert uneven.UnevenClassifier.load(tmp_path / "model.json").plan_.converged == clf.plan_.converged != ()
+
+
+def test_many_columns_have_a_diagonal_clock_and_are_not_worse_than_the_public_rows_alone():
+    """2,000 correlated columns: the objective on fresh rows, with the private source used whatever its verdict."""
+    rng, public, private = np.random.default_rng(0), 200, 4_000
+    hidden, learned = rng.normal(size=(public + private + 1_000, 20)), public + private
+    X = hidden @ rng.normal(size=(20, 2_000)) / 4.5 + 0.5 * rng.normal(size=(len(hidden), 2_000))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    y = np.where(hidden[:, 0] > 0.5 * rng.logistic(size=len(hidden)), 1, -1)
+    source, noise = np.where(np.arange(learned) < public, "open", "closed"), {"open": uneven.Exact()}
+    settings = {"alpha": 1e-3, "row_norm": 1.0, "random_state": 0}
+    clf = uneven.UnevenClassifier({**noise, "closed": uneven.LocalPrivacy(16.0)}, use="all", **settings)
+    clf.fit(X[:learned], y[:learned], source=source)
+    assert clf.plan_.strategy == "anchored"
+    alone = uneven.UnevenClassifier(noise, **settings).fit(X[:public], y[:public], source=source[:public])
+    objectives = []
+    for one in (clf, alone):
+        margins = y[learned:] * one.decision_function(X[learned:])
+        objectives.append(np.logaddexp(0, -margins).mean() + 5e-4 * (one.coef_**2).sum())
+    assert objectives[0] <= objectives[1]

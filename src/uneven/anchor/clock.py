@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.diagonals import congruence, diagonal, inverse, times
 from uneven.theory.anchor import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
@@ -22,7 +23,7 @@ class Coordinates:
 
     Attributes
     ----------
-    transform : array of shape (d, d)
+    transform : array of shape (d, d), or (d,) where all matrices are diagonal (`diagonals`)
         T.
     curvature : array of shape (d,)
         h, of the loss with clipped gradients, L2 term included; diagonal in these coordinates.
@@ -65,31 +66,35 @@ class Coordinates:
     @property
     def variance(self) -> Array:
         """v, the diagonal of the start's covariance."""
-        return np.diag(self.covariance).copy()
+        return diagonal(self.covariance)
 
     def gradient_of_penalty(self, u: Array) -> Array:
         """T·diag(ridge)·Tᵀu."""
-        return np.asarray(self.penalty @ u)
+        return times(self.penalty, u)
 
     @property
     def penalty(self) -> Array:
         """T·diag(ridge)·Tᵀ, the matrix of the L2 term."""
+        if self.transform.ndim == 1:
+            return congruence(self.transform, self.ridge)
         return np.asarray((self.transform * self.ridge) @ self.transform.T)
 
     def weights(self, u: Array) -> Array:
         """w = Tᵀu."""
-        return np.asarray(self.transform.T @ u)
+        return times(self.transform.T, u)
 
     def moved(self, weights: Array, covariance: Array) -> Coordinates:
         """The same coordinates with another start, w and the covariance of its error."""
-        back = np.linalg.inv(self.transform)
-        return replace(self, start=back.T @ weights, covariance=back.T @ covariance @ back)
+        back = inverse(self.transform)
+        return replace(self, start=times(back.T, weights), covariance=congruence(back.T, covariance))
 
 
 def error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
     """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     noise = k * (1.0 - k) * coordinates.variance  # k²/(h²τ), without a division by τ = 0
+    if coordinates.covariance.ndim == 1:
+        return np.asarray((1.0 - k) ** 2 * coordinates.covariance + noise)
     return np.asarray(np.outer(1.0 - k, 1.0 - k) * coordinates.covariance + np.diag(noise))
 
 
@@ -98,7 +103,7 @@ def expected_excess(coordinates: Coordinates, clock: float) -> float:
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     bias = k * coordinates.clip_shift / coordinates.curvature
     H = coordinates.hessian
-    return float((np.sum(H * error_covariance(coordinates, clock)) + bias @ H @ bias) / 2.0)
+    return float((np.sum(H * error_covariance(coordinates, clock)) + bias @ times(H, bias)) / 2.0)
 
 
 def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:
@@ -110,7 +115,7 @@ def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> flo
     eta = np.minimum(theorem_d_steps(v, h, precision, t * precision), coordinates.longest_step)
     kept = np.cumprod((1.0 - eta[::-1] * h) ** 2, axis=0)[::-1]  # of an error before step t, after the last
     noise = (eta[:-1] ** 2 * kept[1:]).sum(axis=0) + eta[-1] ** 2
-    return float(np.diag(coordinates.hessian) @ (kept[0] * v + noise / precision) / 2.0)
+    return float(diagonal(coordinates.hessian) @ (kept[0] * v + noise / precision) / 2.0)
 
 
 def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> Coordinates:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from uneven.anchor.clock import Coordinates, expected_excess
+from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
 from uneven.anchor.uncertainty import Anchor
 
 Array = NDArray[np.float64]
@@ -44,8 +45,9 @@ class Shape:
     @classmethod
     def of(cls, matrix: Array, X: Array) -> Shape:
         """Shape of a matrix, with the lengths of these rows themselves."""
-        lengths = np.linalg.norm(X @ matrix.T, axis=1)
-        return cls(matrix, np.asarray(np.linalg.inv(matrix)), float(np.linalg.norm(matrix, 2)), lengths)
+        lengths = np.linalg.norm(turn_rows(X, matrix), axis=1)
+        norm = float(matrix.max() if matrix.ndim == 1 else np.linalg.norm(matrix, 2))
+        return cls(matrix, inverse(matrix), norm, lengths)
 
     def times(self, factor: float) -> Shape:
         """Shape of a multiple of the matrix."""
@@ -75,20 +77,22 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     cap = CLIP / np.maximum(shape.lengths, 1e-300)
     over = slopes >= cap
     if 2 * over.sum() > n:
-        clipped = anchor.curvature(~over) + np.diag(anchor.ridge)
+        clipped = add_diagonal(anchor.curvature(~over), anchor.ridge)
     else:  # few rows are clipped, and theirs is the smaller sum
         clipped = anchor.hessian - anchor.curvature(over)
-    curvature, Q = np.linalg.eigh(shape.matrix @ clipped @ shape.matrix.T)
-    T, back = Q.T @ shape.matrix, shape.inverse @ Q
-    taken = (((slopes - cap) * anchor.y)[over, None] * anchor.X[over]) @ T.T
+    curvature, T, back = congruence(shape.matrix, clipped), shape.matrix, shape.inverse
+    if not anchor.diagonal:
+        curvature, Q = np.linalg.eigh(curvature)
+        T, back = Q.T @ T, back @ Q
+    taken = turn_rows(((slopes - cap) * anchor.y)[over, None] * anchor.X[over], T)
     shift = taken.sum(axis=0) / n
     steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
-        hessian=T @ anchor.hessian @ T.T,
-        start=back.T @ anchor.weights,
-        covariance=back.T @ anchor.covariance @ back,
+        hessian=congruence(T, anchor.hessian),
+        start=times(back.T, anchor.weights),
+        covariance=congruence(back.T, anchor.covariance),
         clip_shift=shift,
         clip_variance=np.maximum((taken**2).sum(axis=0) / n - shift**2, 0.0) / n,
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
@@ -101,7 +105,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
 def plain_coordinates(anchor: Anchor) -> Coordinates:
     """Rows as they are, gradients clipped to ½: a rotation only."""
     found = make_coordinates(anchor, _as_they_are(anchor))
-    squares = (anchor.X @ found.transform.T * anchor.slopes[:, None]) ** 2
+    squares = (turn_rows(anchor.X, found.transform) * anchor.slopes[:, None]) ** 2
     return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
 
 
@@ -128,7 +132,7 @@ def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[f
 
 
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
-    if not anchor.knows_curvature:
+    if anchor.diagonal or not anchor.knows_curvature:
         return
     for shape in (*_shapes(anchor), _as_they_are(anchor)):
         for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
@@ -136,7 +140,8 @@ def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
 
 
 def _as_they_are(anchor: Anchor) -> Shape:
-    return Shape.of(np.eye(anchor.X.shape[1]), anchor.X)
+    d = anchor.X.shape[1]
+    return Shape.of(np.ones(d) if anchor.diagonal else np.eye(d), anchor.X)
 
 
 def _shapes(anchor: Anchor) -> list[Shape]:

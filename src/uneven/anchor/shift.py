@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
+from uneven.anchor.diagonals import add_diagonal
 from uneven.theory.anchor import theorem_d_mismatch
 
 Array = NDArray[np.float64]
@@ -145,13 +146,13 @@ def allow_shift(coordinates: Coordinates, disagreement: Disagreement, clock: flo
         Clock τ that the source's other rows bring.
     """
     d, h = len(coordinates.curvature), coordinates.curvature
-    floor = coordinates.ridge.max() * (coordinates.transform**2).sum(axis=1)
+    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(d, -1).sum(axis=1)
     possible, v = (h, np.sqrt(h * floor)), coordinates.variance + disagreement.variance
 
     def worst(steps: Array) -> float:
         return max(float(true @ theorem_d_mismatch(v, steps, clock, v, true)) for true in possible)
 
-    covariance = coordinates.covariance + disagreement.variance * np.eye(d)
+    covariance = add_diagonal(coordinates.covariance, np.full(d, disagreement.variance))
     return replace(coordinates, covariance=covariance, curvature=min(possible, key=worst))
 
 

@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from uneven.anchor.diagonals import add_diagonal
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import solve
+from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
@@ -50,7 +52,7 @@ class Anchor:
         L2 strength λ₀ ≥ alpha that gave the start.
     weights : array of shape (d,)
         w₀.
-    covariance : array of shape (d, d)
+    covariance : array of shape (d, d), or (d,) for its diagonal alone
         V₀.
     margins : array of shape (n,)
         Leave-one-out margins of the rows.
@@ -80,6 +82,11 @@ class Anchor:
         """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
         return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
 
+    @property
+    def diagonal(self) -> bool:
+        """Whether of all d×d matrices only the diagonals are kept."""
+        return self.covariance.ndim == 1
+
     @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
@@ -92,8 +99,10 @@ class Anchor:
 
     def curvature(self, kept: Any = slice(None)) -> Array:
         """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
-        rows = self.X[kept]
-        return np.asarray((rows.T * self.bends[kept]) @ rows / len(self.y))
+        rows, bends = self.X[kept], self.bends[kept]
+        if self.diagonal:
+            return np.asarray((rows**2).T @ bends / len(self.y))
+        return np.asarray((rows.T * bends) @ rows / len(self.y))
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:
         """The same rows with another start."""
@@ -102,7 +111,7 @@ class Anchor:
     @cached_property
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
-        return self.curvature() + np.diag(self.ridge)
+        return add_diagonal(self.curvature(), self.ridge)
 
 
 def fit_anchor(
@@ -114,6 +123,7 @@ def fit_anchor(
     rates: Array | None = None,
     skews: Array | None = None,
     class_weights: tuple[float, float] = (1.0, 1.0),
+    diagonal: bool = False,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
 
@@ -132,6 +142,8 @@ def fit_anchor(
         Each row's label y is flipped at rates + y·skews; None for exact rows, and for one rate of both labels.
     class_weights : (float, float)
         What rows with label -1 and 1 count.
+    diagonal : bool
+        Keep the diagonals of d×d matrices only: for many columns, and few rows, since n×n ones are made.
 
     Examples
     --------
@@ -150,7 +162,7 @@ def fit_anchor(
     most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
     for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
         weights = _solve(sources, strength, factors, weights, class_weights)
-        margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips)
+        margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
         score = flips.loss(margins) + counted / 2.0 * float(factors @ weights**2)
         if best is not None and score >= best[0]:
             break
@@ -158,7 +170,7 @@ def fit_anchor(
     assert best is not None
     _, strength, weights, margins = best
     size = float(factors @ plain**2 / factors.sum())
-    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips)
+    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts)
@@ -233,18 +245,22 @@ class Flips:
 
 
 def leave_one_out_margins(
-    X: Array, y: Array, weights: Array, strength: Array | float, flips: Flips | None = None
+    X: Array, y: Array, weights: Array, strength: Array | float, flips: Flips | None = None, wide: bool = False
 ) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
     m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - bᵢgᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n; the slope sᵢ = |ℓ'(mᵢ)|, cᵢ = 1 and the bend bᵢ = sᵢ(1-sᵢ) for
-    exact rows.
+    exact rows. `wide` gives the same from n×n matrices.
     """
     margins = y * (X @ weights)
     flips = Flips.none(y) if flips is None else flips
     bends = flips.bends(margins)
-    H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
-    reach = np.einsum("ij,ji->i", X, np.linalg.solve(H, X.T)) / len(y)
+    if wide:
+        solved = solve_rows(X, bends, strength * np.ones(X.shape[1]))
+    else:
+        H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
+        solved = np.asarray(np.linalg.solve(H, X.T), np.float64)
+    reach = np.einsum("ij,ji->i", X, solved) / len(y)
     return np.asarray(margins - flips.weights * flips.slopes(margins) * reach / (1.0 - bends * reach))
 
 
@@ -255,6 +271,7 @@ def sandwich(
     alpha: Array | float,
     size: float,
     flips: Flips | None = None,
+    wide: bool = False,
 ) -> Array:
     """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
 
@@ -266,10 +283,17 @@ def sandwich(
         λ₀ and α, of all weights or of each.
     flips : Flips or None
         For rows with flipped labels: S is that of the surrogate's gradients, by weight.
+    wide : bool
+        Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.sandwich_diagonal`).
     """
     n, d = X.shape
     flips = Flips.none(np.ones(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins)
+    if wide:
+        bends, seen = flips.bends(margins), (n / (n + PSEUDO_ROWS)) ** 0.5
+        pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
+        added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
+        return sandwich_diagonal(X, bends, seen * slopes, strength * every, added, alpha * every)
     S = (X.T * slopes**2) @ X / n
     S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
     inverse = np.linalg.inv((X.T * flips.bends(margins)) @ X / n + strength * np.eye(d))

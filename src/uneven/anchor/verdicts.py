@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
 from uneven.anchor.uncertainty import Anchor
@@ -141,8 +142,7 @@ def expected_accuracy(anchor: Anchor, coordinates: Coordinates, clock: float) ->
     Wilson's for the leave-one-out accuracy, moved by the gain.
     """
     correct, n = float(np.mean(anchor.margins > 0.0)), len(anchor.y)
-    T = coordinates.transform
-    left = T.T @ error_covariance(coordinates, clock) @ T
+    left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
     gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
@@ -157,8 +157,10 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
     """
     answers = anchor.weights[:, None]
     if count:
-        values, vectors = np.linalg.eigh(anchor.covariance - left)
-        draws = np.random.default_rng(SEED).standard_normal((count, len(values)))
-        answers = answers + (vectors * np.sqrt(np.maximum(values, 0.0))) @ draws.T
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * ((anchor.X @ left) * anchor.X).sum(axis=1))
+        values, vectors = anchor.covariance - left, None
+        if not anchor.diagonal:
+            values, vectors = np.linalg.eigh(values)
+        draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
+        answers = answers + (draws if vectors is None else draws @ vectors.T).T
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(anchor.X, left) * anchor.X).sum(axis=1))
     return float(expit(np.abs(anchor.X @ answers) / doubt[:, None]).mean())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uneven.planner import Plan
 
 INTRODUCTION = """\
-Two sites share {rows:,} rows of Covertype: does lodgepole pine grow on a patch of forest?
+Two sites share 50,000 rows of Covertype: does lodgepole pine grow on a patch of forest?
 'station' has a tenth of the rows and allows a privacy loss of ε = 10 a row; 'survey' has the rest and allows ε = 1.
 Which rows first, how far to step, what is a row of each worth?
 """
@@ -39,13 +39,17 @@ def command(
 
     [bold]Example:[/] uneven demo -o demo
     """
-    from uneven.experiments import run_demo, write_files
     from uneven.io import refuse_folder, write_text_atomically
-    from uneven.report import demo_report
 
     refuse_folder(output)
     for path in [output / name for name in WRITTEN] if output.exists() else [output]:
         terminal.refuse_output(path)
+    if not json:
+        terminal.say(INTRODUCTION.splitlines())
+        sys.stdout.flush()
+    from uneven.experiments import run_demo, write_files  # now only: they wait for the compiler
+    from uneven.report import demo_report
+
     demo = run_demo(runs, seed, progress=terminal.bar, planned=None if json else _print_plan)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
@@ -58,11 +62,10 @@ def command(
 
 
 def _print_plan(plan: Plan) -> None:
-    """What there is and what will be done, before the runs, which take a while."""
+    """What will be done, before the runs, which take a while."""
     from uneven.planner.text import screen_width
     from uneven.report import explain
 
-    terminal.say(INTRODUCTION.format(rows=sum(source.rows for source in plan.sources)).splitlines())
     terminal.console().print("\nThe plan", style="bold")
     for line in explain(plan):
         typer.echo(textwrap.fill(line, screen_width(), initial_indent="  ", subsequent_indent="    "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
+    from uneven.columns import Encoder
     from uneven.evaluation import Estimate, Evaluation
     from uneven.io import Table
 
@@ -67,9 +69,11 @@ def command(
     from uneven.ledger import Ledger
     from uneven.training import scoring
 
-    fitted = UnevenClassifier.load(model)
-    table, features = scoring.open_rows(scoring.load_model(model), rows)
-    X, y, ids = _read(table, features, label, id_column)
+    loaded = scoring.load_model(model)
+    fitted = UnevenClassifier.from_model(loaded)
+    table, features = scoring.open_rows(loaded, rows)
+    X, y, ids = _read(table, features, label, id_column, loaded.encoder)
+    warnings.filterwarnings("ignore", "X does not have valid feature names")  # the table has put them in order
     found = evaluate(
         fitted,
         X,
@@ -120,8 +124,10 @@ def _ask_sites(
     typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
 
 
-def _read(table: Table, features: tuple[str, ...], label: str | None, id_column: str | None) -> tuple[Any, Any, Any]:
-    """Rows, labels and ids of a table."""
+def _read(
+    table: Table, features: tuple[str, ...], label: str | None, id_column: str | None, encoder: Encoder | None
+) -> tuple[Any, Any, Any]:
+    """Rows as the model takes them, labels and ids of a table."""
     import numpy as np
 
     left = [name for name in table.columns if name not in features and name != id_column]
@@ -130,7 +136,7 @@ def _read(table: Table, features: tuple[str, ...], label: str | None, id_column:
     if label is None:
         raise ValueError(f"label must be given, got none; {table.path} has {terminal.listed(left) if left else 'none'}")
     columns = [] if id_column is None else [id_column]
-    parts = list(table.read(label, features, columns))
+    parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     return X, y, None if id_column is None else np.concatenate([said[id_column] for _, _, said in parts])
 
@@ -149,4 +155,6 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"
+    from uneven.planner.text import counted
+
+    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({counted(one.rows)})"

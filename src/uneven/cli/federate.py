@@ -139,8 +139,10 @@ def _facts(done: Federated) -> dict[str, Any]:
 
 
 def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
+    from uneven.planner.text import counted
+
     rows = {source.name: source.rows for source in done.plan.sources}
-    said = {name: f"{rows[name]:,} rows of {name!r}" for name in done.used}
+    said = {name: f"{counted(rows[name])} of {name!r}" for name in done.used}
     said |= {name: f"{said[name]} (to convergence, as the anchor)" for name in done.plan.converged}
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]

@@ -69,9 +69,11 @@ def init(
         "modes": ["relay", "oracle"],
     }
     write_text_atomically(file, policy_to_text(values))
+    from uneven.planner.text import counted
+
     site = _open(kit)
     site.close()
-    typer.echo(f"Wrote {file} for {site.scan.rows:,} rows of {name!r}. Read it: whatever a server asks, it decides.")
+    typer.echo(f"Wrote {file} for {counted(site.scan.rows)} of {name!r}. Read it: whatever a server asks, it decides.")
     if long := sum(site.scan.long.values()):
         terminal.note(f"{long:,} rows are longer than row_norm = {values['row_norm']:g} and will be shrunk to it")
     typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")
@@ -91,6 +93,7 @@ def run(kit: KitPath) -> None:
 
     from uneven.federation.cells import open_site
     from uneven.federation.kits import Kit
+    from uneven.planner.text import counted
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     own = Kit(kit)
@@ -98,7 +101,7 @@ def run(kit: KitPath) -> None:
     if own.name != site.policy.name:
         raise ValueError(f"name in {kit / 'site.toml'} must be {own.name!r}, as in the kit; got {site.policy.name!r}")
     with open_site(own, site.answer):
-        typer.echo(f"{own.name!r} answers {own.address} for {site.scan.rows:,} rows. Ctrl-C stops it.")
+        typer.echo(f"{own.name!r} answers {own.address} for {counted(site.scan.rows)}. Ctrl-C stops it.")
         threading.Event().wait()
 
 

@@ -67,14 +67,14 @@ class Crowd:
         return np.asarray(np.minimum(1.0 - self.posterior.max(axis=1), LARGEST))
 
     def fit(self, X: Any, **settings: Any) -> UnevenClassifier:
-        """Learn from the tasks' features: each label at its own flip rate; one problem per class for more than two.
+        """Learn from the tasks' features: each label at its own flip rate; all posteriors for more than two classes.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
             Features of `tasks`, in their order.
         **settings
-            Of `UnevenClassifier`.
+            Of `UnevenClassifier`; for more than two classes `alpha` and `fit_intercept`.
 
         Returns
         -------
@@ -146,16 +146,29 @@ def from_answers(
 def fit_model(
     crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None = None, bar: Bar = no_bar
 ) -> Model:
-    """Model of the tasks' labels, each at its own flip rate; for more than two classes, one problem per class."""
-    models = []
-    for one in [1] if len(crowd.classes) == 2 else range(len(crowd.classes)):
-        likely = crowd.posterior[:, one] > 0.5
-        rate = np.minimum(np.minimum(crowd.posterior[:, one], 1.0 - crowd.posterior[:, one]), LARGEST)
-        rows = ArrayRows(Piece(X, likely, flip_rate=rate))
-        models.append(train(rows, None, settings, feature_names=feature_names, held_bytes=2**62, bar=bar).model)
-        settings = replace(settings, alpha=models[0].alpha)  # chosen once, as for all problems of one fit
-    coef, intercept = (np.concatenate([getattr(one, name) for one in models]) for name in ("coef", "intercept"))
-    return replace(models[0], classes=crowd.classes, coef=coef, intercept=intercept)
+    """Model of the tasks' labels: for two classes each at its own flip rate, for more a softmax of the posteriors."""
+    if len(crowd.classes) > 2:
+        return _fit_together(crowd, X, settings, feature_names)
+    rows = ArrayRows(Piece(X, crowd.labels == crowd.classes[1], flip_rate=crowd.flip_rates))
+    trained = train(rows, None, settings, feature_names=feature_names, held_bytes=2**62, bar=bar)
+    return replace(trained.model, classes=crowd.classes)
+
+
+def _fit_together(crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None) -> Model:
+    """Largest expected log-likelihood of the labels, given the posteriors (the M-step of Raykar et al. 2010)."""
+    from uneven.training.model import Model
+
+    taken = Settings(alpha=settings.alpha, fit_intercept=settings.fit_intercept, random_state=settings.random_state)
+    if changed := [key for key, value in vars(settings).items() if value != getattr(taken, key)]:
+        raise ValueError(f"settings must be alpha and fit_intercept only for more than two classes, got {changed[0]!r}")
+    spread, n = features.find_spread(X), len(crowd.tasks)
+    if settings.alpha == "auto":
+        C = features.choose_strength(features.standardise(X), crowd.posterior)
+    else:
+        C = spread**2 / (settings.alpha * n)
+    coef, intercept = features.learn(X / spread, crowd.posterior, C, settings.fit_intercept, 1e-6)
+    alpha = spread**2 / (C * n)
+    return Model(crowd.classes, coef / spread, intercept, settings, alpha=alpha, feature_names=feature_names)
 
 
 def checked_features(X: Any, n: int) -> Any:

@@ -27,7 +27,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
         sparse.advance(w, average, counters, chunk.arrays, sources, spec)
     elif isinstance(task.schedule, MatrixClock):
         clock = np.array([task.schedule.variance, task.schedule.curvature])
-        penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(task.penalty)
+        penalty = NO_PENALTY if task.penalty is None else np.ascontiguousarray(np.atleast_2d(task.penalty))
         matrix.advance(w, clock, penalty, counters, chunk.arrays, sources, spec, rng)
     else:
         twin = None if twin is None else twin.copy()

@@ -28,7 +28,10 @@ def advance(w: Any, clock: Any, penalty: Any, counters: Any, rows: Any, sources:
         add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
         for j in range(d):
             pull[j] = spec.lam * w[j]
-        if penalty.shape[0] > 0:
+        if penalty.shape[0] == 1:  # a diagonal
+            for j in range(d):
+                pull[j] = penalty[0, j] * w[j]
+        elif penalty.shape[0] > 1:
             for j in range(d):
                 pull[j] = 0.0
                 for i in range(d):

@@ -66,7 +66,7 @@ def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, 
     if not isinstance(task.schedule, MatrixClock):
         return project(w - eta * G, problem.ball)
     if task.penalty is not None:
-        G = G + task.penalty @ w - problem.alpha * w
+        G = G + (task.penalty * w if task.penalty.ndim == 1 else task.penalty @ w) - problem.alpha * w
     return np.asarray(w - task.schedule.steps(moment, clock) * G)
 
 

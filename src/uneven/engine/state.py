@@ -55,7 +55,7 @@ class Task:
     average : Average
     estimate : bool
         Use the running mean of ‖G‖² as γ², starting from `moments`.
-    penalty : array of shape (d, d) or None
+    penalty : array of shape (d, d), or (d,) for a diagonal, or None
         Matrix of the L2 term in the coordinates of a `MatrixClock`; None is αI.
     """
 

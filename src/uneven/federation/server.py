@@ -14,7 +14,7 @@ from uneven import checks
 from uneven.anchor.shift import Disagreement
 from uneven.columns import plain_columns
 from uneven.engine import State, initial_state
-from uneven.federation.anchors import move_summary, start_to_dict, summary_from_dict
+from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
 from uneven.federation.calls import Ask
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
@@ -158,10 +158,16 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     job = Job(file, progress, name, mode)
     public = [one for one, noise in job.noises.items() if not noise.private]
     groups = group_pieces({one: int(progress.sites[one]["rows"]) for one in job.noises}, job.noises)
-    why = refuse_anchor(job.settings, groups, 1, job.problem.n_features, sparse=False)
+    why = refuse_anchor(job.settings, groups, 1, sparse=False)
+    if job.problem.n_features > MOST_FEATURES + 1:
+        why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
     if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
         if job.settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
+        if job.settings.strategy == "auto" and why is None:
+            listed = ", ".join(map(repr, public))
+            told = f"Oracle mode has no anchor: rows without privacy, of {listed}, took steps like all others."
+            return replace(progress, notes=[*progress.notes, told])
         return progress
     if len(public) > 1:
         listed = ", ".join(map(repr, public))

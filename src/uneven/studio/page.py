@@ -91,7 +91,10 @@ def _show(planned: Plan, note: str) -> None:
         _ask_what_if(planned)
         _ask_simulation(planned)
     elif planned.segments:
-        _picture(pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source")
+        with st.columns(2)[0]:
+            _picture(
+                pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source"
+            )
     with st.expander("The plan as plain values (Plan.to_dict)"):
         st.json(planned.to_dict())
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.summary import Summary
@@ -100,11 +101,10 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
 
 def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
     """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
-    Z = chunk.X @ coordinates.transform.T.astype(chunk.X.dtype)
+    Z = turn_rows(chunk.X, coordinates.transform.astype(chunk.X.dtype))
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
 
 
 def covariance_at(coordinates: Coordinates, clock: float) -> Array:
     """Covariance of the weights' error at a clock."""
-    T = coordinates.transform
-    return np.asarray(T.T @ error_covariance(coordinates, clock) @ T)
+    return congruence(coordinates.transform.T, error_covariance(coordinates, clock))

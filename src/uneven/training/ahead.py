@@ -79,7 +79,7 @@ def anchor_ahead(file: SourcesFile) -> tuple[Anchor, Problem] | None:
     from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
 
     job, positives = _public_job(file, counts, tuple(entry.name for entry in readable))
-    if refuse_anchor(job.settings, job.groups, len(positives), job.problem.n_features, job.scan.sparse) is not None:
+    if refuse_anchor(job.settings, job.groups, len(positives), job.scan.sparse) is not None:
         return None
     return fit_public(job, [entry.name for entry in readable], positives[0]), job.problem
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
+from uneven.anchor.diagonals import diagonal
 from uneven.anchor.shape import choose_coordinates, possible_coordinates
 from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
@@ -37,8 +38,9 @@ Array = NDArray[np.float64]
 MOST_ROWS = 20_000
 """Public rows that the uncertainty is computed from; of more, a sample."""
 
-MOST_FEATURES = 1_000
-"""Columns up to which the clock has a matrix."""
+MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
+"""Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
+most so many public rows, and so many values in them."""
 
 STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once a batch."""
@@ -78,15 +80,13 @@ class Anchoring:
     sizes: Mapping[str, int]
 
 
-def refuse_anchor(settings: Settings, groups: Grouped, problems: int, features: int, sparse: bool) -> str | None:
+def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bool) -> str | None:
     """In words why these rows cannot be anchored; None if they can."""
     private = [noise.private for noise in groups.noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, two classes and dense rows"
-    if features > MOST_FEATURES:
-        return f"it needs at most {MOST_FEATURES:,} columns"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
@@ -126,7 +126,9 @@ def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
     sources = public_rows(job, names, positive)
     count = sum(source.count for source in sources)
-    drawn = [source.sample(min(1.0, MOST_ROWS / count)) for source in sources]
+    d = job.problem.n_features
+    most = MOST_ROWS if d <= MOST_FEATURES else min(FEW_ROWS, max(MOST_CELLS // d, 1))
+    drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
@@ -135,10 +137,10 @@ def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
     rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
     factors = np.maximum(intercept_free(job), INTERCEPT)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
-    weights = job.problem.class_weights
-    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates, skews, weights)
+    weights, wide = job.problem.class_weights, d > MOST_FEATURES
+    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates, skews, weights, wide)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
-    if known and count <= MOST_ROWS:
+    if known and count <= most:
         return anchor
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
@@ -161,7 +163,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(np.trace(covariance_at(coordinates, clock)))
+    distance = float(diagonal(covariance_at(coordinates, clock)).sum())
     public = sum(counts[name] * public_worth(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
@@ -230,6 +232,6 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
 
 def state_after(state: State, anchor: Summary) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
-    clock = 1.0 / (anchor.alpha**2 * float(np.trace(anchor.covariance)))
+    clock = 1.0 / (anchor.alpha**2 * float(diagonal(anchor.covariance).sum()))
     w = anchor.weights
     return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)

@@ -79,7 +79,7 @@ def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision
     cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
     if settings.strategy in ("auto", "anchored"):
         sparse = job.scan.sparse and not job.scale.sketch
-        why = anchoring.refuse_anchor(settings, groups, len(positives), job.problem.n_features, sparse)
+        why = anchoring.refuse_anchor(settings, groups, len(positives), sparse)
         if why is None:
             with one_thread():
                 return _decide_anchored(job, positives[0])
