@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import Loss, get_loss
+from uneven.losses import LOGISTIC, Loss, get_loss
+from uneven.softmax import softmax_loss
 
 RADII = ("tight", "paper")
 NORMS = ("largest", "rms")
@@ -38,10 +39,12 @@ def batching(batch_size: int | str, own: bool) -> dict[str, Any]:
 class Problem:
     """Minimise f(w) = (alpha/2)‖w‖² + mean ℓ(y·wᵀx) over a ball, rows of norm at most 1.
 
+    For K > 2 classes the loss is the softmax loss of Wx, and w is W, of shape (K, d), row after row.
+
     Parameters
     ----------
     n_features : int
-        Dimension d of w.
+        Dimension of w: the columns of the rows, times K for K > 2 classes.
     alpha : float
         L2 strength, λ in the paper, and the strong convexity of f.
     batch_size : int
@@ -61,6 +64,8 @@ class Problem:
         What a row with label -1 and one with label 1 count in the mean; the larger is 1, so that all bounds hold.
     own_batches : bool
         Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
+    classes : int
+        K; more than two need the logistic loss.
 
     Examples
     --------
@@ -78,6 +83,7 @@ class Problem:
     eigenvalue: float = 1.0
     own_batches: bool = False
     class_weights: tuple[float, float] = (1.0, 1.0)
+    classes: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
@@ -90,11 +96,26 @@ class Problem:
         object.__setattr__(self, "class_weights", _checked_weights(self.class_weights))
         if self.clip is not None:
             object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
+        object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
+        if self.outputs > 1 and self.loss != LOGISTIC.name:
+            raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
+        if self.n_features % self.outputs:
+            raise ValueError(f"n_features must be a multiple of the {self.classes} classes, got {self.n_features}")
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a row: 1 for two classes, else one per class."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def columns(self) -> int:
+        """Columns of the rows."""
+        return self.n_features // self.outputs
 
     @property
     def loss_function(self) -> Loss:
-        """The loss as an object."""
-        return get_loss(self.loss)
+        """The loss as an object; for more than two classes, only the constants of the softmax loss."""
+        return get_loss(self.loss) if self.outputs == 1 else softmax_loss(self.classes)
 
     def weigh(self, y: Any) -> Any:
         """What rows with labels y, -1 or 1, count."""
@@ -151,7 +172,8 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as keyword arguments of `Problem`; the last four only if not at their defaults."""
-        usual = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "class_weights": (1.0, 1.0)}
+        usual: dict[str, Any] = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "classes": 2}
+        usual["class_weights"] = (1.0, 1.0)
         values = {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOSSES
+from uneven.losses import LOGISTIC, LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
 from uneven.problem import RADII, batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
+
+MULTI_CLASS = ("softmax", "one-vs-rest")
+"""How more than two classes are learned: as one problem, or each against the rest."""
 
 DEFAULT_ALPHA = 1e-3
 """alpha where every row is private."""
@@ -117,6 +120,7 @@ CHECKS: Mapping[str, Check] = {
     "classes": _or(None, "None or a list of labels", _classes),
     "class_weight": _or("balanced", "None, 'balanced' or a dict of classes and weights", _class_weight),
     "threshold": _or(None, "None or a number in (0, 1)", _threshold),
+    "multi_class": _one_of(*MULTI_CLASS),
     "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
     "line_search": _count,
@@ -154,6 +158,7 @@ class Settings:
     classes: Any = None
     class_weight: Any = None
     threshold: float | None = None
+    multi_class: str = "softmax"
     sketch: Any = None
     budget: float | None = None
     line_search: int = 0
@@ -176,6 +181,15 @@ class Settings:
     def batching(self, own: bool) -> dict[str, Any]:
         """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
         return batching(self.batch_size, own)
+
+    @property
+    def stated_classes(self) -> int:
+        """How many classes are stated; two where they are left to the rows."""
+        return 2 if self.classes is None else len(self.classes)
+
+    def joint_classes(self, count: int) -> int:
+        """Classes that one problem tells apart: all of them by softmax, or two."""
+        return count if self.multi_class == "softmax" and self.loss == LOGISTIC.name else 2
 
     @property
     def stepping(self) -> str:

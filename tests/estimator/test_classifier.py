@@ -81,8 +81,11 @@ def test_more_than_two_classes():
     assert clf.coef_.shape == (3, 2)
     assert clf.score(X, names) > 0.95
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
-    with pytest.raises(ValueError, match="labels must be of two classes where a source is private, got 3"):
-        UnevenClassifier(LocalPrivacy(1.0), classes=np.unique(names)).fit(X, names)
+    for settings in ({"multi_class": "one-vs-rest"}, {"loss": "hinge"}):
+        with pytest.raises(
+            ValueError, match="multi_class must be 'softmax', with the logistic loss, for more than two"
+        ):
+            UnevenClassifier(LocalPrivacy(1.0), classes=np.unique(names), **settings).fit(X, names)
 
 
 def test_probabilities_are_for_the_logistic_loss():

@@ -11,7 +11,7 @@ from uneven.training import trainer
 from uneven.training.charging import Account
 from uneven.training.files import train_files
 from uneven.training.grouping import group_pieces
-from uneven.training.label_release import flip, release_labels
+from uneven.training.label_release import move_labels, release_labels
 from uneven.training.rows import ArrayRows, Piece
 
 SEED, EPSILON = 3, 1.5
@@ -151,10 +151,10 @@ def test_partial_fit_randomises_and_charges_each_call():
 
 def test_labels_of_any_kind_are_flipped_to_the_other_class():
     classes = np.array(["no", "perhaps"])
-    assert flip(np.array(["no", "no"]), np.array([True, False]), classes).tolist() == ["perhaps", "no"]
-    assert flip(np.array([True, False]), np.array([True, True]), np.array([False, True])).tolist() == [False, True]
+    assert move_labels(np.array(["no", "no"]), np.array([1, 0]), classes).tolist() == ["perhaps", "no"]
+    assert move_labels(np.array([True, False]), np.array([1, 1]), np.array([False, True])).tolist() == [False, True]
     words = np.array(["no", "perhaps"], dtype=object)
-    assert flip(words, np.array([True, True]), words).tolist() == ["perhaps", "no"]
+    assert move_labels(words, np.array([1, 1]), words).tolist() == ["perhaps", "no"]
 
 
 def test_it_is_far_better_than_hiding_features_too():

@@ -6,12 +6,14 @@ fold's own where alpha is not small; the folds for which it is not close enough 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.objective import TOLERANCE, source_weight
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
@@ -31,17 +33,20 @@ class FoldRows:
     Attributes
     ----------
     X : array of shape (n, d)
-        Rows times their labels.
+        Rows; times their labels for two classes.
     unit, tilt : arrays of shape (n, 1)
-        u and t of each row's surrogate (`rows.correct`): 1 and 0 for exact rows.
+        For two classes: u and t of each row's surrogate (`rows.correct`), 1 and 0 for exact rows.
     share : array of shape (n, folds)
         What each row counts in each fold, 0 where it is held out; each fold's sum is 1.
+    targets : array of shape (n, K) or None
+        For K > 2 classes: what stands for each label (`uneven.softmax`).
     """
 
     X: Array
     unit: Array
     tilt: Array
     share: Array
+    targets: Array | None = None
 
     @classmethod
     def of(
@@ -51,16 +56,25 @@ class FoldRows:
         arrays = [next(iter(source.pieces())) for source in sample]
         if problem.loss != "logistic" or any(is_sparse(X) for X, _ in arrays):
             return None
-        fold, y = np.concatenate(list(numbers)), np.concatenate([y for _, y in arrays])[:, None]
+        fold = np.concatenate(list(numbers))
+        counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
+        share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
+        share /= share.sum(axis=0)
+        X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
+        if problem.outputs > 1:
+            K = problem.classes
+            known = [one.noise.targets(K) for one in sample]
+            rows = [
+                (np.eye(K) if T is None else T)[y.astype(np.int64)] for T, (_, y) in zip(known, arrays, strict=True)
+            ]
+            none = np.zeros((len(X), 1))
+            return cls(X, none, none, share, np.concatenate(rows))
         pairs = [
             correct(one.flip_rate, one.flip_skew, y, problem.class_weights)
             for one, (_, y) in zip(sample, arrays, strict=True)
         ]
         units, tilts = (np.concatenate(part)[:, None] for part in zip(*pairs, strict=True))
-        counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
-        share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
-        X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
-        return cls(y * X, units, tilts, share / share.sum(axis=0))
+        return cls(np.concatenate([y for _, y in arrays])[:, None] * X, units, tilts, share)
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
@@ -69,16 +83,13 @@ class FoldRows:
         """
         W, before, model = start, np.inf, None
         for step in range(MOST_STEPS):
-            margins = self.X @ W
-            slopes = 1.0 / (1.0 + np.exp(margins))
-            gradient = ridge[:, None] * W - self.X.T @ ((self.unit * slopes + self.tilt) * self.share)
+            slopes, losses, curvature = self._look(W) if self.targets is None else self._look_at_classes(W)
+            gradient = ridge[:, None] * W + slopes
             if step == 0:
-                losses = self.unit * np.logaddexp(0.0, -margins) - self.tilt * margins
-                values = (losses * self.share).sum(axis=0) + ridge @ W**2 / 2.0
+                values = losses() + ridge @ W**2 / 2.0
                 aim = AIM * np.maximum(np.abs(values), TOLERANCE)
             if model is None:
-                bends = (self.unit * slopes * (1.0 - slopes) * self.share).mean(axis=1)
-                model, fresh = factorise((self.X.T * bends) @ self.X + np.diag(ridge)), True
+                model, fresh = factorise(curvature() + np.diag(ridge)), True
             move = model(gradient)
             excess = (gradient * move).sum(axis=0) / 2.0
             done, worst = excess <= aim, float((excess / aim).max())
@@ -89,3 +100,34 @@ class FoldRows:
             model, fresh = (None, False) if worst > 0.1 * before and not fresh else (model, False)
             W, before = W - move, worst
         return W, done
+
+    def _look(self, W: Array) -> tuple[Array, Callable[[], Array], Callable[[], Array]]:
+        """Gradient of each fold's loss, and what computes the losses and the mean curvature."""
+        margins = self.X @ W
+        slopes = 1.0 / (1.0 + np.exp(margins))
+        gradient = -self.X.T @ ((self.unit * slopes + self.tilt) * self.share)
+
+        def losses() -> Array:
+            lost = self.unit * np.logaddexp(0.0, -margins) - self.tilt * margins
+            return np.asarray((lost * self.share).sum(axis=0))
+
+        def curvature() -> Array:
+            bends = (self.unit * slopes * (1.0 - slopes) * self.share).mean(axis=1)
+            return np.asarray((self.X.T * bends) @ self.X)
+
+        return gradient, losses, curvature
+
+    def _look_at_classes(self, W: Array) -> tuple[Array, Callable[[], Array], Callable[[], Array]]:
+        """The same for the softmax loss; the curvature is that of the folds' mean probabilities."""
+        assert self.targets is not None
+        (n, K), d, folds = self.targets.shape, self.X.shape[1], W.shape[1]
+        scores = (self.X @ W.reshape(K, d, folds).transpose(1, 0, 2).reshape(d, -1)).reshape(n, K, folds)
+        levels = logsumexp(scores, axis=1)
+        P, T = np.exp(scores - levels[:, None, :]), self.targets[:, :, None]
+        slopes = self.X.T @ ((P - T) * self.share[:, None, :]).reshape(n, -1)
+        gradient = slopes.reshape(d, K, folds).transpose(1, 0, 2).reshape(K * d, folds)
+
+        def losses() -> Array:
+            return np.asarray(((levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
+
+        return gradient, losses, lambda: softmax_hessian(self.X, P.mean(axis=2), self.share.mean(axis=1))

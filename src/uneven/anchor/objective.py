@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
+from uneven.anchor.multinomial import softmax_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -62,6 +63,8 @@ class Objective:
     """Each with the weight c of its rows."""
     parts: tuple[_Part, ...] = ()
     """The same rows, small sources joined: a call for each of 200 workers would take longer than the sums."""
+    classes: int = 2
+    """K; more than two have the softmax loss, and weights W of shape (K, d), row after row."""
     width: float = 0.0
     """Of the parabola in place of the hinge's kink."""
     class_weights: tuple[float, float] = (1.0, 1.0)
@@ -82,8 +85,9 @@ class Objective:
             factors = np.maximum(factors, 1.0)
         _refuse_uneven(rows, problem)
         weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
-        classes = problem.class_weights
-        return cls(loss, problem.alpha * factors, weighted, _join(weighted, loss, classes), class_weights=classes)
+        weights = problem.class_weights
+        parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
+        return cls(loss, problem.alpha * factors, weighted, parts, problem.classes, class_weights=weights)
 
     @property
     def count(self) -> int:
@@ -94,36 +98,47 @@ class Objective:
         """f of a sample of the rows, held in memory."""
         drawn = [(source.sample(share), weight) for source, weight in self.sources]
         kept = tuple((source, weight) for source, weight in drawn if source is not None)
-        return replace(self, sources=kept, parts=_join(kept, self.loss, self.class_weights)) if kept else None
+        parts = (
+            _join(kept, self.loss, self.class_weights)
+            if self.classes == 2
+            else tuple(_class_part(*one) for one in kept)
+        )
+        return replace(self, sources=kept, parts=parts) if kept else None
 
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
         """Read all rows once."""
         d = len(w)
-        value, total, gradient = 0.0, 0.0, np.zeros(d)
-        hessian = None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d)
+        sums = _Sums(np.zeros(d), None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d))
         for part in self.parts:
-            first = 0
-            for X, y in _blocks(part.rows, d):
-                rows = slice(first, first := first + len(y))
-                weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
-                unit = part.unit[rows] + part.unit_skew[rows] * y
-                margins = y * (X @ w)
-                losses, slopes, bends = self.loss.terms(margins, self.width)
-                total += float(weight.sum())
-                if part.joined:
-                    value += float(weight @ (unit * self.loss.value(margins) - tilt * margins))
-                else:
-                    value += float(weight[0] * (self._by_class(losses, unit, margins, y) - tilt @ margins))
-                gradient += X.T @ (weight * y * (unit * slopes - tilt))
-                if hessian is not None:
-                    _add_curvature(hessian, X, weight * unit * bends)
-        pull = self.ridge * w
+            if self.classes == 2:
+                self._add_margins(sums, part, w)
+            else:
+                self._add_classes(sums, part, w, curvature)
+        pull, hessian = self.ridge * w, sums.hessian
         if hessian is not None:
-            hessian /= total
+            hessian /= sums.total
             hessian[np.diag_indices(d) if curvature == "full" else slice(None)] += self.ridge
-        value = value / total + float(pull @ w) / 2.0
+        value = sums.value / sums.total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
-        return Point(w, value, gradient / total + pull, hessian, scale)
+        return Point(w, value, sums.gradient / sums.total + pull, hessian, scale)
+
+    def _add_margins(self, sums: _Sums, part: _Part, w: Array) -> None:
+        """One part's rows of two classes."""
+        first = 0
+        for X, y in _blocks(part.rows, len(w)):
+            rows = slice(first, first := first + len(y))
+            weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
+            unit = part.unit[rows] + part.unit_skew[rows] * y
+            margins = y * (X @ w)
+            losses, slopes, bends = self.loss.terms(margins, self.width)
+            sums.total += float(weight.sum())
+            if part.joined:
+                sums.value += float(weight @ (unit * self.loss.value(margins) - tilt * margins))
+            else:
+                sums.value += float(weight[0] * (self._by_class(losses, unit, margins, y) - tilt @ margins))
+            sums.gradient += X.T @ (weight * y * (unit * slopes - tilt))
+            if sums.hessian is not None:
+                _add_curvature(sums.hessian, X, weight * unit * bends)
 
     def _by_class(self, losses: float, unit: Array, margins: Array, y: Array) -> float:
         """Sum of u times the loss, given that of the loss, for rows of one source: u is the same within a class."""
@@ -132,9 +147,34 @@ class Objective:
         found = ((unit[at][0], self.loss.terms(margins[at], self.width)[0]) for at in (y > 0, y < 0) if at.any())
         return float(sum(one * total for one, total in found))
 
+    def _add_classes(self, sums: _Sums, part: _Part, w: Array, curvature: Curvature) -> None:
+        """One part's rows of more than two classes."""
+        W, weight = w.reshape(self.classes, -1), float(part.weight[0])
+        known = part.rows.noise.targets(self.classes)
+        targets = np.eye(self.classes) if known is None else known
+        for X, y in _blocks(part.rows, W.shape[1], self.classes):
+            losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], curvature)
+            sums.total += weight * len(y)
+            sums.value += weight * losses
+            sums.gradient += weight * slopes
+            if sums.hessian is not None and bends is not None:
+                sums.hessian += weight * bends
+
+
+@dataclass
+class _Sums:
+    """Sums over rows while they are read."""
+
+    gradient: Array
+    hessian: Array | None
+    value: float = 0.0
+    total: float = 0.0
+
 
 def _refuse_uneven(rows: Sequence[PublicRows], problem: Problem) -> None:
     """Refuse class weights so uneven that, with labels flipped, some rows' surrogate is not convex."""
+    if problem.outputs > 1:
+        return
     for a, b in ((one.flip_rate + one.flip_skew, one.flip_rate - one.flip_skew) for one in rows):
         ratio = problem.class_weights[1] / problem.class_weights[0]
         if not a <= ratio * (1.0 - b) or not ratio * b <= 1.0 - a:
@@ -157,6 +197,12 @@ class _Part:
     skew: Array
     """What is added to the tilt t of a positive label, and taken from that of a negative one; `unit_skew` to u."""
     joined: bool = False
+
+
+def _class_part(rows: PublicRows, weight: float) -> _Part:
+    """One source of more than two classes."""
+    none = np.zeros(1)
+    return _Part(rows, np.array([weight]), none, none, none, none)
 
 
 def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, float]) -> tuple[_Part, ...]:
@@ -188,7 +234,7 @@ def _middles(source: PublicRows, loss: Loss, classes: tuple[float, float]) -> li
     return [(u + v) / 2.0, (u - v) / 2.0, factor * (t + s) / 2.0, factor * (t - s) / 2.0]
 
 
-def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
+def _blocks(source: PublicRows, d: int, classes: int = 2) -> Iterator[tuple[Any, Array]]:
     """Rows in blocks of float64 that fit the cache; a dense block is overwritten by the next."""
     step, seen = max(64, BLOCK_BYTES // (8 * d)), 0
     buffer: Array | None = None
@@ -196,8 +242,9 @@ def _blocks(source: PublicRows, d: int) -> Iterator[tuple[Any, Array]]:
         labels = np.asarray(y, dtype=np.float64)
         if X.ndim != 2 or X.shape != (len(labels), d):
             raise ValueError(f"X must have shape ({len(labels)}, {d}), a row for each label, got {X.shape}")
-        if not (np.abs(labels) == 1.0).all():
-            raise ValueError("y must hold the labels -1 and 1 only, got others")
+        if not (np.abs(labels) == 1.0 if classes == 2 else np.isin(labels, np.arange(classes))).all():
+            accepted = "-1 and 1" if classes == 2 else f"0 to {classes - 1}"
+            raise ValueError(f"y must hold the labels {accepted} only, got others")
         seen += len(labels)
         if seen > source.count:
             _refuse_count(seen, source.count)

@@ -121,7 +121,7 @@ def solve(
         curvature = f.at(found.point.weights, _kind(len(w))).hessian if hessian else None
     converged = found.excess <= TOLERANCE * found.point.scale
     return Solution(
-        found.point.weights,
+        _centred(found.point.weights, problem),
         found.point.value,
         float(np.linalg.norm(found.point.gradient)),
         found.excess,
@@ -130,6 +130,14 @@ def solve(
         None if converged else _caveat(problem, found),
         curvature,
     )
+
+
+def _centred(weights: Array, problem: Problem) -> Array:
+    """Weights whose sum over classes is 0, as at the optimum: what is added to all classes alike changes no softmax."""
+    if problem.outputs == 1:
+        return weights
+    rows = weights.reshape(problem.outputs, -1)
+    return np.asarray((rows - rows.mean(axis=0)).ravel())
 
 
 @cache

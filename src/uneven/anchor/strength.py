@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
@@ -17,6 +17,7 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import one_thread, solve
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
+from uneven.softmax import loss_values
 
 Array = NDArray[np.float64]
 
@@ -105,10 +106,11 @@ def _narrowed(
 
     Rows XXᵀ = UΛUᵀ become U√Λ, with the same products; columns whose penalty is not 1 are kept beside them.
     """
-    factors = np.ones(problem.n_features) if penalty is None else np.asarray(penalty, dtype=np.float64)
+    every = np.ones(problem.n_features) if penalty is None else np.asarray(penalty, dtype=np.float64)
+    factors = every[: problem.columns]  # the same for each class
     plain, counts = factors == 1.0, np.cumsum([source.count for source in sample])
     if not counts[-1] < min(plain.sum(), NARROW_ROWS):
-        return problem, sample, factors
+        return problem, sample, every
     arrays = [next(iter(source.pieces())) for source in sample]
     X: Any = (sparse.vstack if is_sparse(arrays[0][0]) else np.concatenate)([X for X, _ in arrays]).astype(np.float64)
     gram, rest = X[:, plain] @ X[:, plain].T, X[:, ~plain]
@@ -118,7 +120,8 @@ def _narrowed(
     rows = [
         PublicRows.from_arrays(Z, y, source.noise) for Z, (_, y), source in zip(narrow, arrays, sample, strict=True)
     ]
-    return replace(problem, n_features=narrow[0].shape[1]), rows, np.append(np.ones(len(values)), factors[~plain])
+    kept = np.tile(np.append(np.ones(len(values)), factors[~plain]), problem.outputs)
+    return replace(problem, n_features=len(kept)), rows, kept
 
 
 def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array]:
@@ -184,11 +187,29 @@ def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: 
     likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
     X, y = next(iter(source.pieces()))
+    if problem.outputs > 1:
+        return _held_out_classes(problem, source, X @ _by_class(W, problem), y.astype(np.int64), fold)
     margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
     if not rate:
         return np.asarray(problem.weigh(y) * problem.loss_function.value(margins))
     margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
     return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)))
+
+
+def _by_class(W: Array, problem: Problem) -> Array:
+    """Weights of each fold, shape (K·d, folds), as columns for each class of each fold, shape (d, K·folds)."""
+    return np.ascontiguousarray(W.reshape(problem.outputs, problem.columns, -1).transpose(1, 0, 2)).reshape(
+        problem.columns, -1
+    )
+
+
+def _held_out_classes(problem: Problem, source: PublicRows, scores: Any, y: Any, fold: NDArray[np.int64]) -> Array:
+    """Minus the log-likelihood of the class as observed, Σ_i p_i·T_iy."""
+    own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
+    noise = source.noise
+    if noise.known_rate == 0.0:
+        return loss_values(own, y)
+    return np.asarray(-np.log((softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)))
 
 
 def _differences(losses: Array) -> tuple[Array, Array, int]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import ClassAnchor, possible_frames
 from uneven.anchor.clock import Coordinates
-from uneven.anchor.shape import possible_coordinates
 from uneven.anchor.uncertainty import Anchor
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Summary:
         return tuple(frame.moved(self.weights, self.covariance) for frame in self.frames)
 
 
-def summarize(anchor: Anchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
-    """Summary of an anchor; `frames` are its `possible_coordinates`, where they are known."""
-    frames = possible_coordinates(anchor) if frames is None else frames
+def summarize(anchor: Anchor | ClassAnchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
+    """Summary of an anchor; `frames` are its `possible_frames`, where they are known."""
+    frames = possible_frames(anchor) if frames is None else frames
     return Summary(anchor.weights, anchor.covariance, anchor.alpha, anchor.knows_curvature, frames)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
-from uneven.anchor.shape import choose_coordinates, possible_coordinates
+from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
@@ -85,23 +86,23 @@ def public_worth(noise: Noise, problem: Problem) -> float:
 
 
 def judge_sources(
-    anchor: Anchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
+    anchor: Anchor | ClassAnchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
 ) -> dict[str, Verdict]:
     """Verdict on each private source, given all others.
 
     Parameters
     ----------
-    anchor : Anchor
+    anchor : Anchor or ClassAnchor
     sources : mapping of names to callables
         Clock τ that a source brings at a given activity: rows·d/energy(activity).
     possible : tuple of Coordinates or None
-        To choose from; None for `possible_coordinates` of the anchor.
+        To choose from; None for `possible_frames` of the anchor.
 
     Returns
     -------
     dict of names to Verdict
     """
-    possible = possible or possible_coordinates(anchor)
+    possible = possible or possible_frames(anchor)
     everything, together = expect(anchor, list(sources.values()), possible)
     verdicts = {}
     for name in sources:
@@ -122,28 +123,32 @@ def word_for(excess: float, without: float) -> str:
 
 
 def expect(
-    anchor: Anchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
+    anchor: Anchor | ClassAnchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
 ) -> tuple[float, Accuracy]:
     """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
 
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    coordinates = choose_coordinates(possible or possible_coordinates(anchor), information)
+    coordinates = choose_coordinates(possible or possible_frames(anchor), information)
     clock = information(coordinates.activity)
     return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
 
 
-def expected_accuracy(anchor: Anchor, coordinates: Coordinates, clock: float) -> Accuracy:
+def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
     """Leave-one-out accuracy of the public rows plus the gain that the model expects of the private ones.
 
     Given the anchor, w* ~ N(w₀, V₀) and the answer ŵ ~ N(w₀, V₀ - Λ⁻¹), w* given ŵ ~ N(ŵ, Λ⁻¹). A row on the side that
     ŵ puts it is correct with probability E σ(|xᵀw*|), about σ(|xᵀŵ|/√(1 + πs²/8)), s² = xᵀΛ⁻¹x. The interval is
     Wilson's for the leave-one-out accuracy, moved by the gain.
     """
-    correct, n = float(np.mean(anchor.margins > 0.0)), len(anchor.y)
-    left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
-    gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
+    n = len(anchor.X)
+    if isinstance(anchor, ClassAnchor):
+        correct, gain = class_accuracy(anchor, coordinates, clock)
+    else:
+        correct = float(np.mean(anchor.margins > 0.0))
+        left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
+        gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)

@@ -42,7 +42,7 @@ SAMPLE, SAMPLE_TEST = "covertype-60000.parquet", 10_000
 Cells = NDArray[np.int16]
 
 
-def load_covertype(data: str | os.PathLike[str] | None = None, seed: int = 0) -> Dataset:
+def load_covertype(data: str | os.PathLike[str] | None = None, seed: int = 0, types: bool = False) -> Dataset:
     """Covertype, type 2 against the rest: 500,000 rows to learn from, drawn at random, and 81,012 to test on.
 
     Parameters
@@ -52,11 +52,14 @@ def load_covertype(data: str | os.PathLike[str] | None = None, seed: int = 0) ->
         which downloads it once.
     seed : int
         Of the draw.
+    types : bool
+        Whether labels are the seven types, numbered from 0, instead of 1 for type 2 and -1 for the rest.
     """
     cells = raw_cells(data_folder(data))
     checked("Covertype", SHA256, cells)
     order = np.random.default_rng(seed).permutation(len(cells))
     X, y = _scaled(cells)
+    y = (cells[:, -1] - 1).astype(np.float64) if types else y
     train, test = order[:TRAIN], order[TRAIN:]
     return Dataset("covertype", X[train], y[train], X[test], y[test])
 

@@ -16,7 +16,7 @@ ROUNDING = 1.0 + 1e-6
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows in the unit ball and labels -1 and 1.
+    """Rows in the unit ball and labels -1 and 1, or numbers of more classes.
 
     Attributes
     ----------

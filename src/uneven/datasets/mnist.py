@@ -19,7 +19,9 @@ TRAIN, PIXELS = 60_000, 784
 Bytes = NDArray[np.uint8]
 
 
-def load_mnist(data: str | os.PathLike[str] | None = None, dimensions: int | None = 25, seed: int = 0) -> Dataset:
+def load_mnist(
+    data: str | os.PathLike[str] | None = None, dimensions: int | None = 25, seed: int = 0, digits: bool = False
+) -> Dataset:
     """MNIST, 1 against the rest: 60,000 rows to learn from and 10,000 to test on.
 
     Pixels are divided by 255, projected by a Gaussian matrix over √d, and divided by the largest row norm. The paper
@@ -34,6 +36,8 @@ def load_mnist(data: str | os.PathLike[str] | None = None, dimensions: int | Non
         None keeps all 784.
     seed : int
         Of the projection.
+    digits : bool
+        Whether labels are the ten digits themselves, instead of 1 for a one and -1 for the rest.
     """
     images, labels = _raw(data_folder(data))
     checked("MNIST", SHA256, images, labels)
@@ -42,7 +46,7 @@ def load_mnist(data: str | os.PathLike[str] | None = None, dimensions: int | Non
         checks.whole("dimensions", dimensions)
         X = X @ (np.random.default_rng(seed).standard_normal((PIXELS, dimensions)) / np.sqrt(dimensions))
     rows = (X / (np.linalg.norm(X, axis=1).max() * ROUNDING)).astype(np.float32)
-    y = np.where(labels == 1, 1.0, -1.0)
+    y = labels.astype(np.float64) if digits else np.where(labels == 1, 1.0, -1.0)
     return Dataset("mnist", rows[:TRAIN], y[:TRAIN], rows[TRAIN:], y[TRAIN:])
 
 

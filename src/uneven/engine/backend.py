@@ -24,7 +24,8 @@ class Backend(Protocol):
     4. *State in, state out.* Nothing is kept between calls and no argument is changed: a chunk cut at a batch boundary
        and given in two calls leads to the same state, to the bit.
     5. *Only the rows it was given*: memory of the chunk is used again for the next one, so no reference to it is kept.
-    6. *Rows were checked.* `advance` and `fit` pass only chunks of `checked_chunk`: labels of -1 or 1, true squared
+    6. *Rows were checked.* `advance` and `fit` pass only chunks of `checked_chunk`: labels of -1 or 1, or 0 to
+       K - 1 for K > 2 classes, true squared
        norms within the task's limit, a source for every row. Privacy rests on it: a backend that gets rows by another
        way must call `advance`. What it cannot compute, it refuses with a `ValueError`.
     """
@@ -71,7 +72,8 @@ def advance(
         got = f"{len(state.weights)} and {len(state.average)}"
         raise ValueError(f"state must have weights and average of {d} features, got {got}")
     numbers, limit = np.arange(len(chunk.y)), limit_of(task.problem)
-    checked = checked_chunk(task.names, chunk.X, chunk.y, numbers, chunk.group, limit)
-    if checked.X.shape[1] != d:
-        raise ValueError(f"rows must have {d} features, got {checked.X.shape[1]}")
+    columns, classes = task.problem.columns, task.problem.classes
+    checked = checked_chunk(task.names, chunk.X, chunk.y, numbers, chunk.group, limit, classes)
+    if checked.X.shape[1] != columns:
+        raise ValueError(f"rows must have {columns} features, got {checked.X.shape[1]}")
     return backend(state, task, checked, rng)

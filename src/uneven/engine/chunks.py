@@ -27,7 +27,7 @@ def chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
 
     A sparse chunk costs a few passes over all coordinates, so it has at least four times as many entries as those.
     """
-    row_bytes = 4.0 * problem.n_features
+    row_bytes = 4.0 * problem.columns
     wanted = float(CHUNK_BYTES)
     if isinstance(source, Arrays) and is_sparse(source.X):
         row_bytes = 12.0 * max(source.X.nnz / max(len(source), 1), 1.0)
@@ -55,13 +55,18 @@ def _parts(
         for name, source in zip(names, rows, strict=True):
             if isinstance(source, Stream) or source.prepare is not None or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
-        held = [checked_arrays(name, s.X, s.y, problem.n_features) for name, s in zip(names, rows, strict=True)]  # type: ignore[union-attr]
+        held = [
+            checked_arrays(name, s.X, s.y, problem.columns, classes=problem.classes)  # type: ignore[union-attr]
+            for name, s in zip(names, rows, strict=True)
+        ]
         return _mixed(held, size, rng)
     source = rows[0]
     if isinstance(source, Stream):
-        return _shuffled(stream_blocks(names[0], source, problem.n_features), size, problem.batch_size, rng)
+        blocks = stream_blocks(names[0], source, problem.columns, problem.classes)
+        return _shuffled(blocks, size, problem.batch_size, rng)
     if source.blockwise:
-        return _shuffled(memory_map_blocks(names[0], source, rng), size, problem.batch_size, rng)
+        blocks = memory_map_blocks(names[0], source, rng, problem.classes)
+        return _shuffled(blocks, size, problem.batch_size, rng)
     return _permuted(source, size, rng)
 
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from uneven.engine.state import Array, State, Task
 from uneven.losses import HINGE, LINEAR, LOGISTIC
-from uneven.noise import Coefficients
+from uneven.noise import Coefficients, Noise
 from uneven.schedules import AVERAGES, Anytime, MatrixClock, Precision, Rate, Schedule
 
 LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
 """Losses that `raw_slope` knows; others run by the reference."""
 LOGISTIC_CODE, HINGE_CODE, LINEAR_CODE = LOSS_CODES.values()
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+"""Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed."""
 RATE_CODE, PRECISION_CODE, AVERAGED_CODE, MATRIX_CODE, ANYTIME_CODE = range(5)
 LAST_CODE, LATE_CODE, GROWING_CODE, STEPS_CODE = range(len(AVERAGES))
 
@@ -21,6 +23,8 @@ LAST_CODE, LATE_CODE, GROWING_CODE, STEPS_CODE = range(len(AVERAGES))
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
 FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW, STRETCH = range(14)
 FIXED, PER_ROW, PER_BATCH = range(14, 17)
+# After those, for K > 2 classes: the K² numbers of T⁻¹ (`Noise.targets`), row after row.
+TARGETS = 17
 # After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
 TALLY = 6
 
@@ -30,6 +34,7 @@ class Spec(NamedTuple):
 
     batch: int
     loss: int
+    outputs: int
     limit: float
     lam: float
     radius: float
@@ -49,6 +54,7 @@ def spec_of(task: Task) -> Spec:
     return Spec(
         problem.batch_size,
         LOSS_CODES[problem.loss],
+        problem.outputs,
         problem.row_limit,
         problem.alpha,
         problem.ball,
@@ -82,8 +88,16 @@ def sources_of(task: Task) -> Array | None:
         coefficients: Coefficients | None = noise.compiled(task.problem)
         if coefficients is None:
             return None
-        rows.append([*coefficients, moment.fixed, moment.per_row, moment.per_batch])
+        rows.append([*coefficients, moment.fixed, moment.per_row, moment.per_batch, *_targets(noise, task)])
     return np.array(rows)
+
+
+def _targets(noise: Noise, task: Task) -> list[float]:
+    """Numbers of T⁻¹; none for two classes."""
+    if task.problem.outputs == 1:
+        return []
+    targets = noise.targets(task.problem.classes)
+    return (np.eye(task.problem.classes) if targets is None else targets).ravel().tolist()
 
 
 def counters_of(state: State, task: Task) -> Array:

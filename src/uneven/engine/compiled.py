@@ -72,6 +72,8 @@ def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
 
 
 def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
+    if task.problem.outputs > 1:
+        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
     for name, noise, row in zip(task.names, task.noises, sources, strict=True):
         if row[[codes.GAMMA, codes.GAUSSIAN, codes.MEAN, codes.BATCH_GAMMA]].any():
             raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from uneven.engine.classes import add_outer, weigh_classes
 from uneven.engine.codes import (
     ANYTIME_CODE,
     BASE,
@@ -22,6 +23,7 @@ from uneven.engine.codes import (
     CLOCK,
     COUNT,
     ETA,
+    FAST,
     FILL,
     FIXED,
     FLIP,
@@ -52,23 +54,20 @@ from uneven.losses import hinge_slope, linear_slope, logistic_slope
 from uneven.noise import directions, grid
 from uneven.noise.directions import SILENT, TINY, UNIFORM
 
-# Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed.
-_FAST = {"reassoc", "contract", "arcp", "nsz"}
-
 # Slopes and mechanisms are written once, in `losses`, `noise.directions` and `noise.grid`, and compiled here.
 for _slope in (logistic_slope, hinge_slope, linear_slope):
-    register_jitable(fastmath=_FAST)(_slope)
+    register_jitable(fastmath=FAST)(_slope)
 for _part in (directions._fill_normal, directions._height, directions._height_in_cap):
-    register_jitable(fastmath=_FAST)(_part)
-choose = njit(cache=True, nogil=True, fastmath=_FAST)(directions.choose)
-walk = njit(cache=True, nogil=True, fastmath=_FAST)(directions.walk)
-add_from_cap = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_from_cap)
-add_uniform = njit(cache=True, nogil=True, fastmath=_FAST)(directions.add_uniform)
+    register_jitable(fastmath=FAST)(_part)
+choose = njit(cache=True, nogil=True, fastmath=FAST)(directions.choose)
+walk = njit(cache=True, nogil=True, fastmath=FAST)(directions.walk)
+add_from_cap = njit(cache=True, nogil=True, fastmath=FAST)(directions.add_from_cap)
+add_uniform = njit(cache=True, nogil=True, fastmath=FAST)(directions.add_uniform)
 width = njit(cache=True, nogil=True)(grid.width)
 round_to_grid = njit(cache=True, nogil=True)(grid.round_to_grid)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def raw_slope(loss: int, margin: float) -> float:
     """ℓ'(margin), never positive."""
     if loss == LOGISTIC_CODE:
@@ -78,7 +77,7 @@ def raw_slope(loss: int, margin: float) -> float:
     return linear_slope(margin)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def capped_slope(loss: int, margin: float, square: float, limit: float, weight: float) -> float:
     """c·ℓ'(margin), no steeper than limit/‖x‖ for a row of that squared norm (its root is taken only if need be)."""
     slope = weight * raw_slope(loss, margin)
@@ -87,7 +86,7 @@ def capped_slope(loss: int, margin: float, square: float, limit: float, weight: 
     return -limit / np.sqrt(square)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def slope_of(spec: Any, score: float, y: float, flip: float, skew: float, square: float) -> float:
     """Slope at a score, with the label y as observed: capped, and for flipped labels the surrogate's."""
     own, others = (spec.positive, spec.negative) if y > 0.0 else (spec.negative, spec.positive)
@@ -98,7 +97,7 @@ def slope_of(spec: Any, score: float, y: float, flip: float, skew: float, square
     return ((1.0 - flip + skew) * kept + (flip + skew) * other) / (1.0 - 2.0 * flip)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
     """η_t, as `uneven.schedules` has it."""
     if spec.schedule == RATE_CODE:
@@ -110,13 +109,13 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
     return spec.scale / moment
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def moment_at(source: Any, m: int) -> float:
     """γ² of m rows of one source, as `noise.Moment` has it."""
     return source[FIXED] + (source[PER_ROW] + source[PER_BATCH] / m) / m
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
     """γ² of the mini-batch of rows start to stop.
 
@@ -142,13 +141,13 @@ def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, 
     return (full + counters[TOTAL]) / (1.0 + counters[COUNT]) * stated / full
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def as_full(spec: Any, sources: Any, m: int) -> float:
     """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
     return moment_at(sources[0], spec.batch) / moment_at(sources[0], m)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
     """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
     if group.shape[0] == 0:
@@ -170,7 +169,7 @@ def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any)
     return variance
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def squares_of(X: Any) -> Any:
     """Squared norm of each row; not finite if an entry is not."""
     squares = np.empty(X.shape[0])
@@ -183,9 +182,12 @@ def squares_of(X: Any) -> Any:
     return squares
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, spec: Any) -> None:
     """What each row of the batch is multiplied by in its gradient: scores first, then slopes, a loop each."""
+    if spec.outputs > 1:
+        weigh_classes(weights, w, rows, start, stop, sources, spec)
+        return
     X, y, group, squares = rows
     for i in range(start, stop):
         score = 0.0
@@ -198,11 +200,15 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, 
         weights[i - start] = y[i] * slope
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def add_up(total: Any, weights: Any, X: Any, start: int, stop: int) -> None:
+@njit(cache=True, nogil=True, fastmath=FAST)
+def add_up(total: Any, weights: Any, X: Any, start: int, stop: int, outputs: int) -> None:
     """Sum of the batch's row gradients, two rows at once: half the traffic to and from `total`."""
-    d = total.shape[0]
+    d = X.shape[1]
     total[:] = 0.0
+    if outputs > 1:
+        for i in range(start, stop):
+            add_outer(total, weights[(i - start) * outputs : (i - start + 1) * outputs], X[i])
+        return
     for i in range(start, stop - 1, 2):
         one, two = weights[i - start], weights[i - start + 1]
         for j in range(d):
@@ -212,7 +218,7 @@ def add_up(total: Any, weights: Any, X: Any, start: int, stop: int) -> None:
             total[j] += weights[stop - 1 - start] * X[stop - 1, j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def release(
     total: Any,
     weights: Any,
@@ -228,30 +234,35 @@ def release(
     """Sum of the batch's row gradients; of rows released by direction, their releases (see `noise.directions`)."""
     X, _, group, squares = rows
     total[:] = 0.0
-    radius = 0.0
+    radius, K = 0.0, spec.outputs
+    gradient = np.empty(total.shape[0] if K > 1 else 0)
     for i in range(start, stop):
         k = group[i] if group.shape[0] > 0 else 0
-        weight = weights[i - start]
+        factors = weights[(i - start) * K : (i - start + 1) * K]
         if sources[k, MEAN] == 0.0:
-            for j in range(total.shape[0]):
-                total[j] += weight * X[i, j]
+            add_outer(total, factors, X[i])
             continue
         # So short a row has no direction that floats can hold.
         length, bound = np.sqrt(squares[i]), spec.limit * sources[k, STRETCH]
-        step, norm = bound / sources[k, MEAN], min(abs(weight) * length / bound, 1.0) if length > TINY else 0.0
+        long = np.sqrt(np.dot(factors, factors)) * length if K > 1 else abs(factors[0]) * length
+        step, norm = bound / sources[k, MEAN], min(long / bound, 1.0) if (long if K > 1 else length) > TINY else 0.0
         way = choose(norm, sources[k, BASE], sources[k, OWN], sources[k, FILL], rng)
         counters[TALLY + sources.shape[0] + k] += 1.0
         if way == SILENT:
             counters[TALLY + k] += 1.0
         elif way == UNIFORM:
             radius = walk(total.shape[0], radius, step, rng)
+        elif K > 1:
+            gradient[:] = 0.0
+            add_outer(gradient, factors, X[i])
+            add_from_cap(total, gradient, 1.0 / long, step, sources[k, HEIGHT], sources[k, SHARE], scratch, rng)
         else:
-            unit = (1.0 if weight >= 0.0 else -1.0) / length
+            unit = (1.0 if factors[0] >= 0.0 else -1.0) / length
             add_from_cap(total, X[i], unit, step, sources[k, HEIGHT], sources[k, SHARE], scratch, rng)
     add_uniform(total, radius, scratch, rng)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def add_noisy(
     total: Any,
     weights: Any,
@@ -272,7 +283,7 @@ def add_noisy(
     if sources[:, MEAN].max() > 0.0:
         release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
     else:
-        add_up(total, weights, X, start, stop)
+        add_up(total, weights, X, start, stop, spec.outputs)
     variance = spread_of(group, sources, start, stop, d, rng)
     if variance > 0.0:
         scale = np.sqrt(variance)
@@ -282,7 +293,7 @@ def add_noisy(
         round_to_grid(total, width(coarsest, stop - start) + sources[:, BATCH_GRID].sum(), rng)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
     """w ← Π(w - η(λw + total/m)); returns ‖λw + total/m‖²."""
     energy, square = 0.0, 0.0
@@ -296,7 +307,7 @@ def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
     return energy
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def average_in(average: Any, counters: Any, w: Any, weight: float) -> None:
     """Weighted mean of iterates, one more in."""
     if weight == 0.0:
@@ -307,12 +318,12 @@ def average_in(average: Any, counters: Any, w: Any, weight: float) -> None:
         average[j] += share * (w[j] - average[j])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """One step for each mini-batch of rows (X, y, group, squares), in place."""
     X, y, group, _ = rows
     d = w.shape[0]
-    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]) * spec.outputs)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
         moment = step_moment(spec, counters, group, sources, start, stop)
@@ -328,7 +339,7 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
             counters[COUNT] += 1.0
         if twin.shape[0] > 0:
             weigh(weights, twin, rows, start, stop, sources, spec)
-            add_up(total, weights, X, start, stop)
+            add_up(total, weights, X, start, stop, spec.outputs)
             descend(twin, total, stop - start, eta, spec)
         if spec.average == LATE_CODE and counters[CLOCK] > spec.after:
             average_in(average, counters, w, 1.0 / moment)

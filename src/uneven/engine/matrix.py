@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from uneven.engine.codes import CLOCK, ETA, STEP
-from uneven.engine.kernels import _FAST, add_noisy, step_moment
+from uneven.engine.codes import CLOCK, ETA, FAST, STEP
+from uneven.engine.kernels import add_noisy, step_moment
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def advance(w: Any, clock: Any, penalty: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> None:
     """One step of Theorem D for each mini-batch, in place; `clock` has the rows v and h (`MatrixClock`).
 
     With h = 0 nothing moves: then `measure` is what is wanted.
     """
     y, group, d = rows[1], rows[2], w.shape[0]
-    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]) * spec.outputs)
     pull = np.empty(d)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
@@ -45,11 +45,11 @@ def advance(w: Any, clock: Any, penalty: Any, counters: Any, rows: Any, sources:
         counters[ETA] = mean
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def measure(w: Any, counters: Any, rows: Any, sources: Any, spec: Any, rng: Any) -> Any:
     """Sum of all rows' gradients at w as the noises release it, mini-batch by mini-batch; w stays."""
     y, d = rows[1], w.shape[0]
-    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]))
+    total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]) * spec.outputs)
     found = np.zeros(d)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from uneven import softmax
 from uneven.engine.rows import checked_arrays
 from uneven.engine.state import Array
 from uneven.noise import FlippedLabels
@@ -64,12 +65,14 @@ def surrogate_objective(
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
     """f(w) = (λ/2)‖w‖² + mean c_y·ℓ(y·wᵀx) of the plain (uncapped) loss, for weights of shape (..., d).
 
+    For K > 2 classes the loss is the softmax loss (`uneven.softmax`).
+
     Parameters
     ----------
     problem : Problem
     weights : array of shape (..., d)
     X : array or CSR matrix of shape (n, d)
-    y : array of shape (n,), labels -1 and 1
+    y : array of shape (n,), labels -1 and 1; numbers of classes for more than two
 
     Returns
     -------
@@ -83,12 +86,18 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
     [0.6931, 0.6931, 0.6931]
     """
     W = np.asarray(weights, dtype=np.float64)
-    flat, checked = W.reshape(-1, W.shape[-1]), checked_arrays("rows", X, y, problem.n_features)
+    flat = W.reshape(-1, W.shape[-1])
+    checked = checked_arrays("rows", X, y, problem.columns, classes=problem.classes)
     if len(checked) == 0:
         raise ValueError("X must have at least one row, got none")
     labels, loss = np.asarray(checked.y, dtype=np.float64), problem.loss_function
 
     def summed(rows: slice) -> Array:
+        if problem.outputs > 1:
+            scores = np.asarray(checked.X[rows] @ flat.reshape(-1, problem.columns).T, dtype=np.float64)
+            scores = scores.reshape(-1, len(flat), problem.outputs)
+            numbers = np.broadcast_to(labels[rows, None].astype(np.int64), scores.shape[:2])
+            return np.asarray(softmax.loss_values(scores, numbers).sum(axis=0))
         margins = np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         margins *= labels[rows, None]
         if problem.class_weights == (1.0, 1.0):
@@ -96,7 +105,7 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
         parts = [(weight, labels[rows] == sign) for sign, weight in zip((-1, 1), problem.class_weights, strict=True)]
         return sum((weight * loss.summed(margins[at]) for weight, at in parts if at.any()), np.zeros(len(flat)))
 
-    step = max(1, _BLOCK_BYTES // (8 * (len(flat) + problem.n_features)))
+    step = max(1, _BLOCK_BYTES // (8 * (len(flat) * problem.outputs + problem.n_features)))
     blocks = [slice(start, start + step) for start in range(0, len(labels), step)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         total = sum(pool.map(summed, blocks))

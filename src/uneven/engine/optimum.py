@@ -40,14 +40,17 @@ def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     return loss.minimise(loss, rows, labels, cap, problem.alpha)
 
 
-def accuracy(weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
+def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Array:
     """Share of rows classified correctly; a row with wᵀx = 0 is classified as -1.
+
+    For K > 2 classes, weights are those of each class, one after the other.
 
     Parameters
     ----------
     weights : array of shape (..., d)
     X : array of shape (n, d)
-    y : array of shape (n,), labels -1 and 1
+    y : array of shape (n,), labels -1 and 1; numbers of classes for more than two
+    classes : int
 
     Returns
     -------
@@ -63,6 +66,11 @@ def accuracy(weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
     correct = np.zeros(len(flat), dtype=np.int64)
     for start in range(0, len(labels), 8192):
         rows = slice(start, start + 8192)
+        if classes > 2:
+            scores = np.asarray(X[rows], dtype=np.float32) @ flat.reshape(-1, W.shape[-1] // classes).T
+            chosen = scores.reshape(-1, len(flat), classes).argmax(axis=2)
+            correct += (chosen == labels[rows, None]).sum(axis=0)
+            continue
         correct += ((np.asarray(X[rows], dtype=np.float32) @ flat.T > 0) == (labels[rows, None] > 0)).sum(axis=0)
     return np.asarray(correct.reshape(W.shape[:-1]) / len(labels))
 

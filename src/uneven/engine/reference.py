@@ -74,7 +74,7 @@ def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.in
     """Gradient of each row's loss, as its own source has it. Shape (m, d)."""
     if not task.mixed:
         return task.noises[0].row_gradients(task.problem, w, X, y)
-    rows = np.empty_like(X)
+    rows = np.empty((len(X), task.problem.n_features))
     for k, noise in enumerate(task.noises):
         mine = group == k
         rows[mine] = noise.row_gradients(task.problem, w, X[mine], y[mine])

@@ -27,7 +27,7 @@ NO_GROUP = np.zeros(0, dtype=np.int64)
 
 
 class Chunk(NamedTuple):
-    """Checked rows: features, labels (-1 or 1), the source of each, and their squared norms.
+    """Checked rows: features, labels (-1 or 1, or numbers of classes), the source of each, and their squared norms.
 
     `group` is empty if all rows are of one source. `checked_chunk` makes one.
     """
@@ -73,7 +73,7 @@ def limit_of(problem: Problem) -> float:
 
 
 def checked_chunk(
-    names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any = None, limit: float = ROW_LIMIT
+    names: Sequence[str], X: Any, y: Any, numbers: Any, group: Any = None, limit: float = ROW_LIMIT, classes: int = 2
 ) -> Chunk:
     """Check rows, wherever they come from, and make a chunk of them; a row that is refused is named by its number.
 
@@ -82,13 +82,14 @@ def checked_chunk(
     names : sequence of str
         The task's sources.
     X : array or CSR matrix of shape (n, d)
-    y : array of shape (n,), labels -1 and 1
+    y : array of shape (n,), labels -1 and 1, or 0 to K - 1 for K > 2 classes
     numbers : array of shape (n,)
         The rows' numbers, for messages.
     group : array of shape (n,), only if there are several sources
         Which of them each row is of.
     limit : float
         Squared norm from which a row is refused (`limit_of`).
+    classes : int
 
     Returns
     -------
@@ -101,7 +102,7 @@ def checked_chunk(
     """
     if isinstance(names, str) or np.ndim(X) != 2 or np.ndim(y) != 1:
         raise ValueError(f"names must be a list and X, y of two and one dimensions, got {checks.shown(names)}")
-    rows = checked_arrays(names[0], X, y, X.shape[1])
+    rows = checked_arrays(names[0], X, y, X.shape[1], classes=classes)
     of = NO_GROUP if group is None else np.asarray(group)
     if len(names) == 1 and len(of):
         raise ValueError("group must be left out for one source, got one")
@@ -133,7 +134,9 @@ def _refuse_row(name: str, square: float, number: int) -> None:
     raise ValueError(f"rows of source {name!r} must lie in the unit ball, got norm {norm:.6g} in row {number}")
 
 
-def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0, by_block: bool = False) -> Arrays:
+def checked_arrays(
+    name: str, X: Any, y: Any, n_features: int, first: int = 0, by_block: bool = False, classes: int = 2
+) -> Arrays:
     """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit.
 
     With `by_block` a memory map stays as it is: it may not fit memory, and its blocks come here one by one.
@@ -151,7 +154,7 @@ def checked_arrays(name: str, X: Any, y: Any, n_features: int, first: int = 0, b
     if by_block and isinstance(X, np.memmap):
         return Arrays(X, y if isinstance(y, np.ndarray) else np.asarray(y))
     labels = plain_numbers(f"labels of source {name!r}", y)
-    refuse_labels(name, labels, first)
+    refuse_labels(name, labels, first, classes)
     return Arrays(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), labels)
 
 
@@ -180,9 +183,9 @@ def sound_csr(X: Any, name: str) -> Any:
     return csr if csr.dtype in (np.float32, np.float64) else csr.astype(np.float64)
 
 
-def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0) -> None:
-    """Refuse labels other than -1 and 1."""
-    wrong = np.flatnonzero(np.abs(y) != 1.0)
-    if len(wrong):
-        i = int(wrong[0])
-        raise ValueError(f"labels of source {name!r} must be -1 or 1, got {y[i]:g} in row {first + i}")
+def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0, classes: int = 2) -> None:
+    """Refuse labels other than -1 and 1; for K > 2 classes, other than 0 to K - 1."""
+    known = np.abs(y) == 1.0 if classes == 2 else (y >= 0) & (y < classes) & (y == np.floor(y))
+    if len(wrong := np.flatnonzero(~known)):
+        i, accepted = int(wrong[0]), "-1 or 1" if classes == 2 else f"whole numbers from 0 to {classes - 1}"
+        raise ValueError(f"labels of source {name!r} must be {accepted}, got {y[i]:g} in row {first + i}")

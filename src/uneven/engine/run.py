@@ -79,7 +79,8 @@ def fit(
     data : dict
         For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
         with rows in the unit ball (or, where the problem's norms are "rms", of a mean square of at most 1, which is
-        yours to see to) and y of -1 and 1; or a `Stream`. Labels of a source of `LabelPrivacy` are randomised here.
+        yours to see to) and y of -1 and 1, of 0 to K - 1 for K > 2 classes; or a `Stream`. Labels of a
+        source of `LabelPrivacy` are randomised here.
     seed : int or None
         None draws from the operating system's entropy and cannot be repeated; a seed is for simulations.
     average : {"auto", "last", "late", "growing", "steps"}
@@ -122,7 +123,7 @@ def fit(
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
     (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
-    activity = state.find_activity({source.name: source.noise for source in plan.sources})
+    activity = state.find_activity({s.name: s.noise.observed_among(plan.problem.classes) for s in plan.sources})
     return Fit(state, recorder.path() if recorder else None, activity)
 
 
@@ -180,7 +181,7 @@ def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> di
     for name in names:
         if name not in data:
             raise ValueError(f"data must have rows for every source of the plan; {name!r} is missing")
-        rows = checked[name] = checked_rows(name, data[name], plan.problem.n_features)
+        rows = checked[name] = checked_rows(name, data[name], plan.problem.columns, plan.problem.classes)
         if isinstance(rows, Arrays) and passes * len(rows) != stated[name]:
             got = f"{len(rows):,}" if passes == 1 else f"{passes} passes of {len(rows):,}"
             raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {got}")

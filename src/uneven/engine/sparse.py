@@ -17,6 +17,7 @@ from uneven.engine.codes import (
     CLOCK,
     COUNT,
     ETA,
+    FAST,
     FLIP,
     GROWING_CODE,
     LATE_CODE,
@@ -26,10 +27,10 @@ from uneven.engine.codes import (
     TOTAL,
     WEIGHT,
 )
-from uneven.engine.kernels import _FAST, as_full, slope_of, step_moment, step_size
+from uneven.engine.kernels import as_full, slope_of, step_moment, step_size
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def squares_of(data: Any, indptr: Any) -> Any:
     """Squared norm of each row; not finite if an entry is not."""
     squares = np.empty(indptr.shape[0] - 1)
@@ -42,7 +43,7 @@ def squares_of(data: Any, indptr: Any) -> Any:
     return squares
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def accumulate(
     total: Any,
     touched: Any,
@@ -78,7 +79,7 @@ def accumulate(
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any) -> None:
     """One step for each mini-batch of rows ((data, indices, indptr), y, group, squares), in place."""
     (data, _, _), y, group, _ = rows

@@ -66,27 +66,27 @@ class Selected:
 Rows = Arrays | Stream
 
 
-def checked_rows(name: str, data: Any, n_features: int) -> Rows:
+def checked_rows(name: str, data: Any, n_features: int, classes: int = 2) -> Rows:
     """Check the rows of a source: a pair (X, y), `Selected` rows or a `Stream`."""
     if isinstance(data, Stream):
         return data
     if isinstance(data, Selected):
-        return _checked_selected(name, data, n_features)
+        return _checked_selected(name, data, n_features, classes)
     try:
         X, y = data
     except (TypeError, ValueError):
         raise ValueError(f"rows of source {name!r} must be (X, y) or a Stream, got {type(data).__name__}") from None
-    return checked_arrays(name, X, y, n_features, by_block=True)
+    return checked_arrays(name, X, y, n_features, by_block=True, classes=classes)
 
 
-def _checked_selected(name: str, data: Selected, n_features: int) -> Arrays:
+def _checked_selected(name: str, data: Selected, n_features: int, classes: int) -> Arrays:
     """The same for selected rows; what `prepare` gives is checked for norms and finite values chunk by chunk."""
     checked_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
     count = len(data.X) if data.numbers is None else len(data.numbers)
     if np.shape(data.y) != (count,):
         raise ValueError(f"y of source {name!r} must have shape ({count},) like its rows, got {np.shape(data.y)}")
     labels = plain_numbers(f"labels of source {name!r}", data.y)
-    refuse_labels(name, labels)
+    refuse_labels(name, labels, classes=classes)
     return Arrays(data.X, labels, data.numbers, data.prepare)
 
 
@@ -147,15 +147,16 @@ class Block(NamedTuple):
     first: int
 
 
-def memory_map_blocks(name: str, source: Arrays, rng: np.random.Generator) -> Iterator[Block]:
+def memory_map_blocks(name: str, source: Arrays, rng: np.random.Generator, classes: int = 2) -> Iterator[Block]:
     """Blocks of a memory map in random order, each copied to memory and checked."""
     for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
         rows = slice(start, min(start + BLOCK_ROWS, len(source)))
-        block = checked_arrays(name, np.array(source.X[rows]), np.array(source.y[rows]), source.X.shape[1], int(start))
+        X, y = np.array(source.X[rows]), np.array(source.y[rows])
+        block = checked_arrays(name, X, y, X.shape[1], int(start), classes=classes)
         yield Block(block.X, block.y, int(start))
 
 
-def stream_blocks(name: str, stream: Stream, d: int) -> Iterator[Block]:
+def stream_blocks(name: str, stream: Stream, d: int, classes: int = 2) -> Iterator[Block]:
     """Rows of a stream as they come, checked, in blocks of exactly `block_rows`; the last has what is left.
 
     So how a stream is cut into pieces, which may depend on the length of a row's text, does not decide which rows are
@@ -164,7 +165,7 @@ def stream_blocks(name: str, stream: Stream, d: int) -> Iterator[Block]:
     waiting: list[Arrays] = []
     count, first = 0, 0
     for piece in _ahead(stream):
-        waiting.append(checked_arrays(name, *piece, d, first + count))
+        waiting.append(checked_arrays(name, *piece, d, first + count, classes=classes))
         count += len(waiting[-1])
         if count >= stream.block_rows:
             X, y = _joined(waiting)

@@ -138,7 +138,7 @@ def _all_rows(plans: Sequence[PlanLike], data: Mapping[str, Any]) -> dict[str, R
     rows: dict[str, Rows] = {}
     known: set[Any] = set()
     for plan in plans:
-        if plan.problem.n_features != plans[0].problem.n_features:
+        if plan.problem.n_features != plans[0].problem.n_features or plan.problem.classes != plans[0].problem.classes:
             raise ValueError("plans must have one number of features, got several")
         used = {name for segment in plan.segments for name in segment.sources}
         key = tuple((s.name, s.rows) for s in plan.sources if s.name in used)

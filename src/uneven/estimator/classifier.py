@@ -84,6 +84,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     threshold : None or float
         Probability of the second of two classes from which `predict` says it; None is one half. It must not be chosen
         on private rows.
+    multi_class : {"softmax", "one-vs-rest"}
+        How more than two classes are learned: as one problem, each row's gradient for all classes released at once; or
+        each class against the rest, which is refused where a source is private and is how other losses than the
+        logistic do it.
     sketch : None, "auto" or int
         Columns that private rows are projected to before anything is released, by a public random projection: noise
         grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
@@ -169,6 +173,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         classes: Any = None,
         class_weight: Any = None,
         threshold: float | None = None,
+        multi_class: str = "softmax",
         sketch: Any = None,
         budget: float | None = None,
         ledger: Ledger | None = None,
@@ -194,6 +199,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.class_weight = class_weight
         self.threshold = threshold
+        self.multi_class = multi_class
         self.sketch = sketch
         self.budget = budget
         self.ledger = ledger
@@ -281,8 +287,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         )
         warn_long(too_long, groups, progress.scale.row_norm)
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
-        coefs, intercepts = zip(*(progress.scale.coefficients(one.answer) for one in progress.states), strict=True)
-        self.coef_, self.intercept_ = np.array(coefs), np.array(intercepts)
+        answers = [one.answer for one in progress.states]
+        self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
         self.privacy_spent_ = account.spent
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         return self

@@ -10,6 +10,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven.losses import LOSSES
+from uneven.settings import Settings
+from uneven.training.labels import uses_softmax
 from uneven.training.model import choose_classes, class_probabilities, linear_scores
 
 Array = NDArray[np.float64]
@@ -28,6 +30,8 @@ class LinearPrediction:
     coef_: Array
     intercept_: Array
     threshold: float | None
+    loss: str
+    multi_class: str
 
     def decision_function(self, X: Any) -> Array:
         """Signed distance to the hyperplane, in units of the margin; long rows are shrunk as in training."""
@@ -42,5 +46,6 @@ class LinearPrediction:
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class; for more than two, one-vs-rest ones scaled to sum to 1."""
-        return class_probabilities(self.decision_function(X))
+        """Probability of each class; for more than two by softmax, or one-vs-rest ones scaled to sum to 1."""
+        settings = Settings(loss=self.loss, multi_class=self.multi_class)
+        return class_probabilities(self.decision_function(X), uses_softmax(settings, len(self.classes_)))

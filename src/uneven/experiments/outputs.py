@@ -90,6 +90,8 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     excess = {method: np.broadcast_to(results.excess(method)[1], len(xs)) for method in results.methods}
     if results.panel.startswith("ablation"):
         return ["", *(f"ε_N = {x:g}" for x in xs)], [[m, *(f"{v:.4f}" for v in excess[m])] for m in excess]
+    if results.panel.startswith("classes"):
+        return _tabulate_accuracy(results, xs)
     ours = SITE if results.panel.startswith("site") else "uneven"
     accuracy = results.of(ours, "accuracy")[1].mean(axis=1)
     baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
@@ -104,3 +106,11 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
         for i, x in enumerate(xs)
     ]
     return head, rows
+
+
+def _tabulate_accuracy(results: Results, xs: Sequence[float]) -> tuple[list[str], list[list[str]]]:
+    """Test accuracy of every method at each x, and the excess objective of ours."""
+    found = {m: np.broadcast_to(results.of(m, "accuracy")[1].mean(axis=1), len(xs)) for m in results.methods}
+    excess = results.excess("uneven")[1]
+    rows = [[f"{x:g}", *(f"{one[i]:.2%}" for one in found.values()), f"{excess[i]:.4f}"] for i, x in enumerate(xs)]
+    return [results.settings["varies"], *found, "excess objective of uneven"], rows

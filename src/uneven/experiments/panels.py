@@ -14,6 +14,7 @@ sources     more and more sources, each noisier than the one before
 harder      both sources far noisier than in the paper
 wide        MNIST without projection
 site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
+classes     more than two classes: one release of the softmax gradient, beside one-vs-rest at a share of ε each
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ SITE = "site privacy"
 SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
 """ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
 
+CLASSES = {"mnist-digits": 10, "covertype-types": 7}
+"""Number of classes of the data sets of the classes panel."""
+
+ONE_VS_REST, NO_NOISE = "one-vs-rest, ε/K each", "no noise"
+CLASS_EPSILONS = (1.0, 3.0, 10.0)
+
 Counts = Callable[[Mapping[str, float]], Mapping[str, int]]
 """From shares to rows of each source."""
 
@@ -104,6 +111,8 @@ class Case:
         Which iterates the answer is made of, as `uneven.fit` has it.
     estimate : bool
         Whether moments are estimated during the run.
+    one_vs_rest : bool
+        Whether the plan is that of each class against the rest, in a panel of more than two classes.
     """
 
     method: str
@@ -111,6 +120,7 @@ class Case:
     plan: Plan
     average: str = "auto"
     estimate: bool = False
+    one_vs_rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -272,6 +282,26 @@ def build_site(dataset: str, counts: Counts, n_features: int) -> Panel:
         cases.append(Case(SITE, x, plan(sites, n_features, **how)))
         cases.append(Case(f"{SITE}, b = {BATCH_SIZE}", x, plan(sites, n_features, batch_size=BATCH_SIZE, **how)))
     return Panel(f"site-{dataset}", dataset, "ε_C and ε_N", tuple(cases))
+
+
+def build_classes(dataset: str, counts: Counts, n_features: int) -> Panel:
+    """One source of one ε and more than two classes: softmax, one-vs-rest, site privacy, and one pass without noise."""
+    K, source = CLASSES[dataset], "all"
+    (rows,), cases = counts({source: 1.0}).values(), []
+    together: dict[str, Any] = {"n_features": n_features, "alpha": ALPHA, "classes": K}
+
+    def release(noise: Noise, **how: Any) -> Plan:
+        return plan([Source(source, rows, noise)], clip=OURS["clip"], **how)
+
+    for epsilon in CLASS_EPSILONS:
+        apart = release(LocalPrivacy(epsilon / K), n_features=n_features, alpha=ALPHA)
+        cases += [
+            Case("uneven", epsilon, release(LocalPrivacy(epsilon), **together)),
+            Case(SITE, epsilon, release(SitePrivacy(epsilon), **together)),
+            Case(ONE_VS_REST, epsilon, apart, one_vs_rest=True),
+        ]
+    cases.append(Case(NO_NOISE, math.nan, plan([Source(source, rows, Exact())], **together)))
+    return Panel(f"classes-{dataset.split('-')[0]}", dataset, "ε", tuple(cases), shares={source: 1.0})
 
 
 def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:

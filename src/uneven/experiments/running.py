@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
@@ -23,6 +25,9 @@ Array = NDArray[np.float64]
 
 TOGETHER = 10
 """Runs written at a time: the most that an interruption loses."""
+
+APART = 1_000_003
+"""Between the seeds of the problems of one-vs-rest, whose noises are independent."""
 
 FORMAT = 1
 """Version of the files, raised when the same settings would give other numbers."""
@@ -54,30 +59,41 @@ def _run_cases(
     panel: Panel, sources: Mapping[str, Any], first: int, count: int, seed: int, tick: Callable[[float], None]
 ) -> tuple[Array, Array | None]:
     """Weights of every case and run, and of their twins: one sweep for all cases with the same averaging."""
-    weights = np.empty((len(panel.cases), count, panel.cases[0].plan.problem.n_features))
+    problem = panel.cases[0].plan.problem
+    weights = np.empty((len(panel.cases), count, problem.n_features))
     twins = weights.copy() if panel.twin else None
-    alike: dict[tuple[str, bool], list[int]] = {}
+    alike: dict[tuple[str, bool, bool], list[int]] = {}
     for i, case in enumerate(panel.cases):
-        alike.setdefault((case.average, case.estimate), []).append(i)
-    for (average, estimate), members in alike.items():
+        alike.setdefault((case.average, case.estimate, case.one_vs_rest), []).append(i)
+    for (average, estimate, apart), members in alike.items():
         plans, share = [panel.cases[i].plan for i in members], len(members) / len(panel.cases)
-        swept = sweep(
-            plans,
-            {name: rows for name, rows in sources.items() if any(name in plan.order for plan in plans)},
-            runs=count,
-            first_run=first,
-            seed=seed,
-            average=average,
-            estimate=estimate,
-            twin=panel.twin,
-            progress=lambda part, share=share: tick(part * share),  # type: ignore[misc]
-        )
-        if swept.interrupted:
-            raise KeyboardInterrupt
-        weights[members] = swept.weights
-        if twins is not None:
-            twins[members] = swept.twins
+        used = {name: rows for name, rows in sources.items() if any(name in plan.order for plan in plans)}
+        problems = [_against_rest(used, k) for k in range(problem.classes)] if apart else [used]
+        each = share / len(problems)
+        for k, rows in enumerate(problems):
+            swept = sweep(
+                plans,
+                rows,
+                runs=count,
+                first_run=first,
+                seed=seed + k * APART,
+                average=average,
+                estimate=estimate,
+                twin=panel.twin,
+                progress=lambda part, share=each: tick(part * share),  # type: ignore[misc]
+            )
+            if swept.interrupted:
+                raise KeyboardInterrupt
+            width = swept.weights.shape[-1]
+            weights[members, :, k * width : (k + 1) * width] = swept.weights
+            if twins is not None:
+                twins[members] = swept.twins
     return weights, twins
+
+
+def _against_rest(sources: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The same rows with 1 for one class and -1 for the others."""
+    return {name: (X, np.where(y == number, 1.0, -1.0)) for name, (X, y) in sources.items()}
 
 
 def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
@@ -85,7 +101,7 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
     problem = panel.cases[0].plan.problem
     values = {
         "objective": objective(problem, weights, data.X, data.y),
-        "accuracy": accuracy(weights, data.X_test, data.y_test),
+        "accuracy": accuracy(weights, data.X_test, data.y_test, problem.classes),
     }
     if twins is not None:
         values["twin_objective"] = objective(problem, twins, data.X, data.y)
@@ -94,13 +110,17 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
 
 def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
     """Objective, accuracy and AUC at the minimum of f, objective of weights zero, accuracy of the majority class."""
-    w = optimum(replace(problem, clip=None), data.X, data.y)
+    plain = replace(problem, clip=None)
+    if problem.outputs == 1:
+        w = optimum(plain, data.X, data.y)
+    else:
+        w = solve(plain, [PublicRows.from_arrays(data.X, data.y)]).weights
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
-        "accuracy": float(accuracy(w, data.X_test, data.y_test)),
-        "auc": float(auc(w, data.X_test, data.y_test)),
+        "accuracy": float(accuracy(w, data.X_test, data.y_test, problem.classes)),
+        **({"auc": float(auc(w, data.X_test, data.y_test))} if problem.outputs == 1 else {}),
         "nothing": problem.loss_function.value_at_zero,
-        "majority": float(max(np.mean(data.y_test == sign) for sign in (-1.0, 1.0))),
+        "majority": float(np.unique(data.y_test, return_counts=True)[1].max() / len(data.y_test)),
     }
 
 

@@ -30,10 +30,24 @@ Bar = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 LOADERS: dict[str, Callable[..., Dataset]] = {
     **datasets.LOADERS,
     "mnist-784": partial(datasets.load_mnist, dimensions=None),
+    "mnist-digits": partial(datasets.load_mnist, digits=True),
+    "covertype-types": partial(datasets.load_covertype, types=True),
 }
-FEATURES = {"mnist": 25, "covertype": 54, "mnist-784": 784}
-FULL_ROWS = {"mnist": 60_000, "covertype": 500_000, "mnist-784": 60_000}
-QUICK_ROWS = {"mnist": 30_000, "covertype": 40_000, "mnist-784": 6_000}
+FEATURES = {"mnist": 25, "covertype": 54, "mnist-784": 784, "mnist-digits": 25, "covertype-types": 54}
+FULL_ROWS = {
+    "mnist": 60_000,
+    "covertype": 500_000,
+    "mnist-784": 60_000,
+    "mnist-digits": 60_000,
+    "covertype-types": 500_000,
+}
+QUICK_ROWS = {
+    "mnist": 30_000,
+    "covertype": 40_000,
+    "mnist-784": 6_000,
+    "mnist-digits": 30_000,
+    "covertype-types": 40_000,
+}
 """Training rows, in a full and in a quick run."""
 
 QUICK_RUNS, FULL_RUNS = 16, 100
@@ -63,11 +77,13 @@ BEYOND = {
     "harder-mnist": Spec("mnist", build.build_harder, 0.3),
     "wide-mnist": Spec("mnist-784", build.build_wide, 10.0),
     "site-mnist": Spec("mnist", build.build_site, 0.3),
+    "classes-mnist": Spec("mnist-digits", build.build_classes, 5.0),
     "beyond-covertype": Spec("covertype", build.build_beyond, 50.0),
     "ablation-covertype": Spec("covertype", build.build_ablation, 50.0),
     "sources-covertype": Spec("covertype", build.build_sources, 10.0),
     "harder-covertype": Spec("covertype", build.build_harder, 5.0),
     "site-covertype": Spec("covertype", build.build_site, 5.0),
+    "classes-covertype": Spec("covertype-types", build.build_classes, 60.0),
 }
 
 

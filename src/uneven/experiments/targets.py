@@ -7,8 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.experiments.claims import CONFIDENT, FAILS, HOLDS, Array, Claim, Judgements, compare, jackknife
-from uneven.experiments.panels import SITE, SITE_EPSILONS
+from uneven.experiments.claims import (
+    CONFIDENT,
+    FAILS,
+    HOLDS,
+    Array,
+    Claim,
+    Judgements,
+    compare,
+    decide_everywhere,
+    jackknife,
+)
+from uneven.experiments.panels import ONE_VS_REST, SITE, SITE_EPSILONS
 from uneven.experiments.results import Results, estimate_mean
 
 HIGH_NOISE = 3.0
@@ -22,6 +32,9 @@ class Target(NamedTuple):
     at_high_noise: float
     points: float
 
+
+CLASS_TARGETS = {"mnist": (0.40, 0.60, 0.65)}
+"""Test accuracy that is asked for with more than two classes, at each of `CLASS_EPSILONS`."""
 
 SITE_TARGETS = {"mnist": (0.0060, 0.0090, 0.045), "covertype": (0.0018, 0.0025, 0.020)}
 """Excess objective that is asked for with site privacy, at each of `SITE_EPSILONS`."""
@@ -133,11 +146,46 @@ def judge_site(results: Results) -> Claim:
     )
 
 
+def judge_class_accuracy(results: Results) -> Claim:
+    """More than two classes: test accuracy at each ε."""
+    x, runs = results.of("uneven", "accuracy")
+    mean, error = estimate_mean(runs)
+    target = CLASS_TARGETS.get(results.panel.rsplit("-", 1)[-1])
+    majority, best = results.settings["optimum"]["majority"], results.settings["optimum"]["accuracy"]
+    named = ", ".join(f"{one:g}" for one in x)
+    asked = np.full(len(x), majority) if target is None else np.array(target)
+    shown = "that of the majority class" if target is None else ", ".join(f"{one:.0%}" for one in target)
+    return Claim(
+        results.panel,
+        f"test accuracy at least {shown} at ε = {named}",
+        HOLDS if (mean >= asked).all() else FAILS,
+        f"{', '.join(f'{m:.2%} ± {e:.2%}' for m, e in zip(mean, error, strict=True))}; the majority class "
+        f"{majority:.2%}, the optimum without privacy {best:.2%}",
+        {"epsilon": x, "accuracy": mean, "standard error": error, "target": asked, "optimum": best},
+    )
+
+
+def judge_one_vs_rest(results: Results) -> Claim:
+    """More than two classes: one release of the softmax gradient beats K of one-vs-rest at ε/K."""
+    x, ours = results.of("uneven", "accuracy")
+    mean, error = compare(ours, results.of(ONE_VS_REST, "accuracy")[1])
+    better, worse = mean > CONFIDENT * error, mean < -CONFIDENT * error
+    return Claim(
+        results.panel,
+        "test accuracy above that of one-vs-rest at ε/K each",
+        decide_everywhere(better, worse),
+        f"by {', '.join(f'{100 * m:.1f} ± {100 * e:.1f}' for m, e in zip(mean, error, strict=True))} points at "
+        f"ε = {', '.join(f'{one:g}' for one in x)}",
+        {"epsilon": x, "difference": mean, "standard error": error},
+    )
+
+
 TARGETS_BY_PANEL: Judgements = {
     "beyond": (judge_excess, judge_accuracy, judge_noisy_source, judge_silence),
     "harder": (judge_noisy_source,),
     "wide": (judge_noisy_source,),
     "sources": (judge_more_sources,),
     "site": (judge_site,),
+    "classes": (judge_class_accuracy, judge_one_vs_rest),
 }
 """What is asked for, by kind of panel."""

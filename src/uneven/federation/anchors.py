@@ -22,7 +22,7 @@ from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
-from uneven.training.labels import positive_classes
+from uneven.training.labels import learning_targets
 from uneven.training.rows import Rows
 from uneven.training.running import choose_alpha, decide
 from uneven.training.scaling import Scale
@@ -42,10 +42,10 @@ def answer_as_anchor(rows: Rows, scan: Scan, scale: Scale, name: str, settings: 
     counts = {name: scan.rows, **{one.name: one.rows for one in described if one.name != name}}
     noises = {one.name: one.noise for one in described}
     groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
-    positives = positive_classes(scan.classes)
     asked = replace(Settings(**settings), strategy="anchored")
-    job = choose_alpha(Job(rows, asked, scan, groups, scale), positives)
-    decided = decide(job, positives, None)
+    targets = learning_targets(scan.classes, asked)
+    job = choose_alpha(Job(rows, asked, scan, groups, scale), targets)
+    decided = decide(job, targets, None)
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None
     return {

@@ -85,7 +85,8 @@ class SourcesFile:
         clip = None if isinstance(s.clip, str) else s.clip
         own = any(entry.noise is not None and entry.noise.once_a_batch for entry in self.sources)
         how = {"loss": s.loss, "radius": s.radius, "clip": clip, **s.batching(own)}
-        return Problem(self.n_features, s.stated_alpha, **how)
+        classes = s.joint_classes(s.stated_classes)
+        return Problem(self.n_features * (classes if classes > 2 else 1), s.stated_alpha, **how, classes=classes)
 
     def described(self) -> list[Source]:
         """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uneven import checks
+from uneven import checks, softmax
 from uneven.losses import Loss
 from uneven.problem import Problem
 
@@ -157,6 +157,10 @@ class Noise(ABC):
         """Noise of rows as the learner gets them: itself, unless labels are randomised before anything is learned."""
         return self
 
+    def observed_among(self, classes: int) -> Noise:
+        """The same for so many classes, where that makes a difference."""
+        return self.observed
+
     @property
     def protection(self) -> Noise:
         """The part of it that acts on rows as they are released: itself, unless labels are flipped before."""
@@ -176,10 +180,13 @@ class Noise(ABC):
         """Half the difference of two flip rates: labels y are flipped at `known_rate` + y·skew."""
         return 0.0
 
-    @property
-    def amplification(self) -> float:
-        """How much longer than the clip a gradient may be, because labels are corrected for flips."""
+    def amplification(self, classes: int = 2) -> float:
+        """How much longer than the clip a gradient may be, because labels of so many classes are corrected."""
         return 1.0
+
+    def confusion_of(self, classes: int) -> Array:
+        """T over so many classes, T_ij the probability that class i is observed as j."""
+        return np.eye(classes)
 
     def corrected_activity(self, share: float) -> float:
         """Mean length of a gradient to release over its largest, at most, where the loss's own is `share`.
@@ -298,19 +305,30 @@ class Noise(ABC):
         """What noise that is drawn once a batch adds to it."""
         return 0.0
 
+    def targets(self, classes: int) -> Array | None:
+        """T⁻¹ of a confusion matrix T over more than two classes (`uneven.softmax`); None for labels as they are."""
+        return None
+
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Labels (-1 or 1) with this noise applied: for simulations only."""
         return np.asarray(y, dtype=np.float64)
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
-        """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d)."""
+        """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d).
+
+        For K > 2 classes y has their numbers, and the gradient of the softmax loss is shrunk to that norm.
+        """
+        if problem.outputs > 1:
+            targets = self.targets(problem.classes)
+            rows = (np.eye(problem.classes) if targets is None else targets)[y.astype(np.int64)]
+            return softmax.row_gradients(w, X, rows, problem.row_limit)
         cap, weights = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300), problem.weigh(y)
         slopes = weights * self.slope(problem.loss_function, y * (X @ w), cap / weights)
         return np.asarray((slopes * y)[:, None] * X)
 
     def bound(self, problem: Problem) -> float:
         """Norm that a gradient has at most when it is released."""
-        return problem.gradient_norm * self.amplification
+        return problem.gradient_norm * self.amplification(problem.classes)
 
     def gradient(self, problem: Problem, w: Array, X: Array, y: Array, rng: np.random.Generator) -> Array:
         """Noisy gradient of f at w from one mini-batch: λw + (sum of released row gradients)/m.

@@ -87,10 +87,26 @@ class Composed(Noise):
         """Half the difference of two flip rates."""
         return self.flips.skew
 
-    @property
-    def amplification(self) -> float:
+    def observed_among(self, classes: int) -> Noise:
+        """The same for so many classes: of private labels, the confusion of both."""
+        if not isinstance(self.then, LabelPrivacy):
+            return Composed(self.labels, self.then.observed_among(classes))
+        if classes == 2:
+            return self.flips
+        both = self.labels.confusion_of(classes) @ self.then.observed_among(classes).confusion_of(classes)
+        return FlippedLabels(tuple(map(tuple, both.tolist())))
+
+    def amplification(self, classes: int = 2) -> float:
         """A."""
-        return self.flips.amplification
+        return self.flips.amplification(classes)
+
+    def confusion_of(self, classes: int) -> Array:
+        """That of the flips."""
+        return self.flips.confusion_of(classes)
+
+    def targets(self, classes: int) -> Array | None:
+        """Those of the flips."""
+        return self.flips.targets(classes)
 
     @property
     def epsilon_per_row(self) -> float | None:
@@ -116,26 +132,27 @@ class Composed(Noise):
         """Both in words."""
         return f"{self.then.describe()}, and {self.labels.describe()}"
 
-    def _stretch(self, energy: float) -> float:
+    def _stretch(self, energy: float, problem: Problem) -> float:
         """Energy of the second noise where gradients are A times as long."""
         fixed = self._released.fixed_energy
-        return self.amplification**2 * (energy - fixed) + fixed
+        return self.amplification(problem.classes) ** 2 * (energy - fixed) + fixed
 
     def row_energy(self, problem: Problem) -> float:
         """A² times that of the second noise, less what does not depend on the bound."""
-        return self._stretch(self._released.row_energy(problem))
+        return self._stretch(self._released.row_energy(problem), problem)
 
     def planned_energy(self, problem: Problem) -> float:
         """The same; the activity is that of corrected gradients, in units of A·C."""
-        return self._stretch(self._released.planned_energy(problem))
+        return self._stretch(self._released.planned_energy(problem), problem)
 
     def added_energy(self, problem: Problem) -> float:
         """The same."""
-        return self._stretch(self._released.added_energy(problem)) if self._released.added_energy(problem) else 0.0
+        added = self._released.added_energy(problem)
+        return self._stretch(added, problem) if added else 0.0
 
     def batch_energy(self, problem: Problem) -> float:
         """The same."""
-        return self.amplification**2 * self._released.batch_energy(problem)
+        return self.amplification(problem.classes) ** 2 * self._released.batch_energy(problem)
 
     def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf, label: ArrayLike = 1.0) -> Array:
         """Slope of the surrogate of the flips."""
@@ -172,7 +189,7 @@ class Composed(Noise):
 
     def coefficients(self, problem: Problem) -> Coefficients | None:
         """Those of both: what grows with the bound is A or A² times as large."""
-        found, flips, factor = self._released.compiled(problem), self.flips, self.amplification
+        found, flips, factor = self._released.compiled(problem), self.flips, self.amplification(problem.classes)
         if found is None:
             return None
         scaled = {name: factor * getattr(found, name) for name in ("grid", "batch_grid")}

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.losses import Loss
 from uneven.noise.base import Array, Coefficients, Noise
 from uneven.problem import Problem
 
+NESTED = (tuple, list, np.ndarray)
 KINDS = ("positive", "negative")
 BOTH = ("estimate", "estimate")
+
+SINGULAR = 1e9
+"""Condition number from which a confusion matrix counts as singular."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +35,22 @@ class FlippedLabels(Noise):
     With two rates, a + b < 1, the surrogate is ℓ̃(y) = ((1-ρ₋y)ℓ(y) - ρyℓ(-y))/(1-a-b), ρ₊ = a and ρ₋ = b, and 1/(1-2σ)
     above becomes (1+|a-b|)/(1-a-b).
 
+    Of K > 2 classes, one rate replaces a label by each other class with probability σ/(K-1). A matrix of K rows states
+    any confusion: row i has the probability that class i is observed as each class, classes in order. The surrogate is
+    that of `uneven.softmax`, and 1/(1-2σ) becomes the largest sum of a row of |T⁻¹|.
+
     >>> FlippedLabels(rate=0.25).second_moment(Problem(25, 1e-3, batch_size=1, radius="paper"))
     (0.0, 7.0)
     """
 
     kind: ClassVar[str] = "flipped-labels"
     level: ClassVar[str | None] = "rate"
-    rate: float | str | tuple[float, float] | tuple[str, str]
+    rate: float | str | tuple[float, float] | tuple[str, str] | tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.rate, tuple | list):
+        if isinstance(self.rate, tuple | list | np.ndarray) and any(isinstance(one, NESTED) for one in self.rate):
+            object.__setattr__(self, "rate", _checked_confusion(self.rate))
+        elif isinstance(self.rate, tuple | list):
             object.__setattr__(self, "rate", BOTH if tuple(self.rate) == BOTH else _checked_pair(self.rate))
         elif self.rate != "estimate":
             object.__setattr__(self, "rate", checks.within("rate", self.rate, 0.0, 0.5))
@@ -48,21 +58,58 @@ class FlippedLabels(Noise):
 
     @property
     def known_rate(self) -> float:
-        """σ, or the mean of the two rates; an error if it is still to be estimated."""
+        """σ, or the mean of the classes' rates; an error if it is still to be estimated."""
+        if self.confusion is not None:
+            return float(1.0 - np.diag(self.confusion).mean())
         if self.unknown:
             got = checks.shown(self.rate)
             raise ValueError(f"rate must be a number here, got {got}: UnevenClassifier estimates it, a plan cannot")
         return float(np.mean(self.rate))  # type: ignore[arg-type]
 
     @property
-    def skew(self) -> float:
-        """(a-b)/2: labels y are flipped at σ + y·skew; 0 for one rate."""
-        return 0.0 if self.unknown or not self.two_rates else (self.rate[0] - self.rate[1]) / 2.0  # type: ignore
+    def confusion(self) -> Array | None:
+        """T, where it is stated as a matrix."""
+        stated = isinstance(self.rate, tuple) and isinstance(self.rate[0], tuple)
+        return np.array(self.rate) if stated else None
 
     @property
-    def amplification(self) -> float:
-        """1/(1-2σ), or (1+|a-b|)/(1-a-b): how much longer the surrogate's gradient can be."""
-        return (1.0 + 2.0 * abs(self.skew)) / (1.0 - 2.0 * self.known_rate)
+    def skew(self) -> float:
+        """(a-b)/2: labels y are flipped at σ + y·skew; 0 for one rate."""
+        if self.confusion is not None or self.unknown or not isinstance(self.rate, tuple):
+            return 0.0
+        return (self.rate[0] - self.rate[1]) / 2.0  # type: ignore[operator]
+
+    def refuse_classes(self, classes: int) -> None:
+        """Refuse a rate that is not for so many classes."""
+        rows = len(self.rate) if isinstance(self.rate, tuple) else classes
+        if rows != classes:
+            what = "two rates" if self.confusion is None else f"a matrix for {rows} classes"
+            raise ValueError(f"rate must be one number or a matrix for {classes} classes, got {what}")
+
+    def confusion_of(self, classes: int) -> Array:
+        """T over so many classes, T_ij the probability that class i is observed as j."""
+        self.refuse_classes(classes)
+        if self.confusion is not None:
+            return self.confusion
+        if isinstance(self.rate, tuple):
+            a, b = self.rate
+            return np.array([[1.0 - b, b], [a, 1.0 - a]])  # type: ignore[operator]
+        each = self.known_rate / (classes - 1)
+        return np.full((classes, classes), each) + np.diag(np.full(classes, 1.0 - classes * each))
+
+    def targets(self, classes: int) -> Array | None:
+        """T⁻¹."""
+        return np.asarray(np.linalg.inv(self.confusion_of(classes))) if self.known_rate > 0.0 else None
+
+    def amplification(self, classes: int = 2) -> float:
+        """How much longer the surrogate's gradient can be: the largest sum of a row of |T⁻¹|.
+
+        1/(1-2σ) for one rate and two classes, (1+|a-b|)/(1-a-b) for two rates.
+        """
+        if classes == 2:
+            self.refuse_classes(classes)
+            return (1.0 + 2.0 * abs(self.skew)) / (1.0 - 2.0 * self.known_rate)
+        return float(np.abs(np.linalg.inv(self.confusion_of(classes))).sum(axis=1).max())
 
     @property
     def unknown(self) -> bool:
@@ -89,13 +136,15 @@ class FlippedLabels(Noise):
         """Flip rate in percent."""
         if self.unknown:
             return f"labels flipped, {'two rates' if self.two_rates else 'rate'} to be estimated"
+        if self.confusion is not None:
+            return f"{100 * self.known_rate:.3g}% of labels wrong, by a stated matrix"
         if isinstance(self.rate, tuple):
             return f"{100 * self.rate[0]:.3g}% of positive and {100 * self.rate[1]:.3g}% of negative labels flipped"
         return f"{100 * self.rate:.3g}% of labels flipped"
 
     def row_energy(self, problem: Problem) -> float:
-        """C²/(1-2σ)²; C²((1+|a-b|)/(1-a-b))² for two rates."""
-        return (problem.gradient_norm * self.amplification) ** 2
+        """C²/(1-2σ)²; C² times the square of the amplification."""
+        return (problem.gradient_norm * self.amplification(problem.classes)) ** 2
 
     def slope(
         self,
@@ -118,6 +167,8 @@ class FlippedLabels(Noise):
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
         """Gradient of each row's surrogate, with the label as observed. Shape (m, d)."""
+        if problem.outputs > 1:
+            return super().row_gradients(problem, w, X, y)
         cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
         weights = problem.weigh(y), problem.weigh(-y)
         return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y, weights) * y)[:, None] * X)
@@ -139,6 +190,30 @@ class FlippedLabels(Noise):
         """Flip each label with its probability."""
         labels = np.asarray(y, dtype=np.float64)
         return np.where(rng.random(labels.shape) < self.known_rate + self.skew * labels, -labels, labels)
+
+    def corrupt_classes(self, y: ArrayLike, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Numbers of classes as observed through the confusion matrix: for simulations."""
+        numbers = np.asarray(y, dtype=np.int64)
+        below = np.cumsum(self.confusion_of(classes), axis=1)[numbers, :-1]
+        return np.asarray((rng.random(len(numbers))[:, None] >= below).sum(axis=1), dtype=np.int64)
+
+
+def _checked_confusion(rows: Any) -> tuple[Any, ...]:
+    """Confusion matrix as tuples; of two classes, as the two rates (a, b)."""
+    shape = "rate must be a number, two, or a square matrix of probabilities whose rows sum to 1"
+    try:
+        matrix = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{shape}, got {checks.shown(rows)}") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2 or not np.isfinite(matrix).all():
+        raise ValueError(f"{shape}, got shape {matrix.shape}")
+    if (matrix < 0.0).any() or (np.abs(matrix.sum(axis=1) - 1.0) > 1e-9).any():
+        raise ValueError(f"{shape}, got {checks.shown(matrix.tolist())}")
+    if len(matrix) == 2:
+        return _checked_pair((float(matrix[1, 0]), float(matrix[0, 1])))
+    if np.linalg.cond(matrix) > SINGULAR:
+        raise ValueError("rate must be a matrix with an inverse, or labels tell nothing; got a singular one")
+    return tuple(map(tuple, matrix.tolist()))
 
 
 def _checked_pair(rates: Sequence[Any]) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -54,7 +54,8 @@ class LocalPrivacy(Noise):
         For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
         private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
         decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
-        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit.
+        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit. Where K > 2 classes are learned, the default
+        stands for √(2 - 2/K)/2: gradients of zero weights are longer in that proportion.
 
     Notes
     -----
@@ -105,6 +106,12 @@ class LocalPrivacy(Noise):
         """From whom a row is protected."""
         return "Local privacy protects a row from everyone, also from the machine that runs its steps."
 
+    def observed_among(self, classes: int) -> LocalPrivacy:
+        """The same with the activity that is planned for so many classes; a stated one stays."""
+        if classes == 2 or self.mechanism != "quiet" or self.activity != LocalPrivacy.activity:
+            return self
+        return replace(self, activity=min(1.0, self.activity * math.sqrt(2.0 - 2.0 / classes)))
+
     @property
     def by_direction(self) -> bool:
         """Whether a row is released as a direction, or not at all; else noise is added to it."""
@@ -114,20 +121,22 @@ class LocalPrivacy(Noise):
         """Energy of a row of full length: no row has more."""
         d, square = problem.n_features, problem.gradient_norm**2
         if self.by_direction:
-            return square * self.calibration(d).energy(1.0)
+            return square * self.observed_among(problem.classes).calibration(d).energy(1.0)
         return square * (1.0 + laplace_energy(d, self.epsilon))
 
     def planned_energy(self, problem: Problem) -> float:
         """Energy of rows of the planned activity; at least that of the same rows without privacy as planned, C²."""
         if self.by_direction:
-            return problem.gradient_norm**2 * max(1.0, self.calibration(problem.n_features).energy(self.activity))
+            planned = self.observed_among(problem.classes)
+            energy = planned.calibration(problem.n_features).energy(planned.activity)
+            return problem.gradient_norm**2 * max(1.0, energy)
         return self.row_energy(problem)
 
     def added_energy(self, problem: Problem) -> float:
         """Least energy beyond the row's own: that of a row of full length or of no length (it is concave between)."""
         d, square = problem.n_features, problem.gradient_norm**2
         if self.by_direction:
-            how = self.calibration(d)
+            how = self.observed_among(problem.classes).calibration(d)
             return square * min(how.energy(1.0) - 1.0, how.energy(0.0))
         return square * laplace_energy(d, self.epsilon)
 
@@ -216,6 +225,8 @@ class LocalPrivacy(Noise):
 
     def coefficients(self, problem: Problem) -> Coefficients:
         """The calibration, or 8C²/ε² for l2-laplace; and the grid."""
+        if (planned := self.observed_among(problem.classes)) != self:
+            return planned.coefficients(problem)
         d, bound = problem.n_features, problem.gradient_norm
         if self.by_direction:
             return Coefficients(0.0, 0.0, 0.0, *self.calibration(d), self.grid(d, bound))

@@ -93,7 +93,7 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
     """What the bound assumes of rows, where a noise's variance rests on how long gradients are on average."""
     planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
     if moments == "variance" and planned:
-        name, activity = planned[0].name, getattr(planned[0].noise, "activity", 1.0)
+        name, activity = planned[0].name, getattr(planned[0].noise.observed_among(problem.classes), "activity", 1.0)
         yield (
             f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest "
             "norm long, at each step (its activity); with an activity of 1 it would assume nothing."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from uneven import checks
 from uneven.planner.planning import Plan, make_plan
 from uneven.planner.source import Source, checked_sources
 from uneven.problem import Problem, batching
@@ -21,6 +22,7 @@ def plan(
     clip: float | None = None,
     norms: str = "largest",
     eigenvalue: float = 1.0,
+    classes: int = 2,
 ) -> Plan:
     """Plan a run: in which order to use the sources, how far to step on each, and what that guarantees.
 
@@ -51,6 +53,9 @@ def plan(
         Which norm of each source's rows is at most 1. ``"rms"`` lets single rows be longer; no source may be private.
     eigenvalue : float
         Bound on the largest eigenvalue of the rows' mean outer product, if a better one than 1 is known.
+    classes : int
+        More than two are learned as one problem, by softmax: each row releases one gradient, of `n_features` times as
+        many dimensions.
 
     Returns
     -------
@@ -70,5 +75,7 @@ def plan(
     how = {"loss": loss, "radius": radius, "clip": clip, "norms": norms, "eigenvalue": eigenvalue}
     described = checked_sources(sources)
     own = any(source.noise.once_a_batch for source in described)
-    problem = Problem(n_features, alpha, **batching(batch_size, own), **how)  # type: ignore[arg-type]
+    outputs = 1 if classes == 2 else checks.whole("classes", classes, least=2)
+    dimension = checks.whole("n_features", n_features) * outputs
+    problem = Problem(dimension, alpha, **batching(batch_size, own), **how, classes=classes)  # type: ignore[arg-type]
     return make_plan(described, problem, strategy, moments)

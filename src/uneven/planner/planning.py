@@ -54,6 +54,9 @@ FORMAT = 1
 """Version of `Plan.to_dict`."""
 
 
+CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then those of no convex loss."
+
+
 @dataclass(frozen=True)
 class Plan:
     """In which order to use the sources, how far to step on each, and what that guarantees. Made by `uneven.plan`.
@@ -337,7 +340,9 @@ def make_plan(
     which = chosen.resolve_moments(moments, problem)
     own = choose_sizes(described, problem, chosen, which) if sizes is None else sizes
     draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which, own))
-    return finish_plan(described, problem, chosen, which, draft, own)
+    made = finish_plan(described, problem, chosen, which, draft, own)
+    clipped = problem.outputs > 1 and problem.gradient_norm < problem.loss_function.lipschitz
+    return void_bound(made, CLIPPED_CLASSES) if clipped else made
 
 
 def finish_plan(

@@ -76,7 +76,7 @@ def list_levels(noise: Noise) -> Iterator[tuple[str, Any, Any, Noise]]:
             yield level, stated, actual, Composed(noise.labels, other)
         for level, stated, actual, labels in list_levels(noise.labels):
             yield level, stated, actual, Composed(labels, noise.then)  # type: ignore[arg-type]
-    elif noise.level is not None and not getattr(noise, "unknown", False):
+    elif noise.level is not None and not getattr(noise, "unknown", False) and getattr(noise, "confusion", None) is None:
         stated = getattr(noise, noise.level)
         for actual in noise.interval or _either_way(noise.level, stated):
             if actual != stated:

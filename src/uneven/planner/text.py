@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,9 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
-    parts = [wrap([_headline(plan)]), sources, to_do, guaranteed, wrap(describe_changes(plan))]
-    return "\n\n".join([*filter(None, parts), _describe_others(plan, others)])
+    compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
+    changes = wrap(describe_changes(plan))
+    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
 
 
 def wrap(lines: Sequence[str]) -> str:
@@ -71,7 +73,8 @@ def describe_problem(problem: Problem) -> str:
     >>> describe_problem(Problem(25, 1e-3, 50))
     'logistic loss, alpha = 0.001, 25 features'
     """
-    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.n_features} features"
+    classes = "" if problem.outputs == 1 else f", {problem.classes} classes by softmax ({problem.n_features:,} weights)"
+    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.columns} features{classes}"
 
 
 def source_rows(plan: Plan) -> list[tuple[str, ...]]:

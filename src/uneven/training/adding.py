@@ -14,7 +14,17 @@ from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
 from uneven.anchor.summary import Summary
 from uneven.anchor.verdicts import information_of, release_energy
-from uneven.engine import State, Task, checked_chunk, checked_rows, generator, iterate_chunks, measure_gradient
+from uneven.engine import (
+    NO_GROUP,
+    Chunk,
+    State,
+    Task,
+    checked_chunk,
+    checked_rows,
+    generator,
+    iterate_chunks,
+    measure_gradient,
+)
 from uneven.engine import compiled_advance as advance
 from uneven.noise import Noise
 from uneven.problem import Problem
@@ -55,12 +65,12 @@ class PrivateSource:
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
         first = max(1, int(wanted) // problem.batch_size)
-        rows = checked_rows(self.name, data, problem.n_features)
+        rows = checked_rows(self.name, data, problem.columns, problem.classes)
         coming = iterate_chunks((self.name,), [rows], problem, order, first)
         coordinates = anchor.plain
         total, measured, state = np.zeros(problem.n_features), 0, replace(state, weights=coordinates.start)
         for chunk in coming:
-            found, state = measure_gradient(state, self._task(coordinates), _turned(chunk, coordinates, self.name), rng)
+            found, state = self._measure(state, self._task(coordinates), chunk, coordinates, rng)
             total, measured = total + found, measured + len(chunk.y)
             if measured >= wanted:
                 break
@@ -75,12 +85,47 @@ class PrivateSource:
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
-            state = advance(state, task, _turned(chunk, coordinates, self.name), rng)
+            state = self._advance(state, task, chunk, coordinates, rng)
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
         if disagreement.matters:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
+
+    def _measure(
+        self, state: State, task: Task, chunk: Chunk, coordinates: Coordinates, rng: np.random.Generator
+    ) -> tuple[Array, State]:
+        """Sum of the rows' gradients as released, in the coordinates; the state's weights stay.
+
+        Of more than two classes rows stay as they are, but for their length; what was released is turned: noise is
+        isotropic, so it is that of the coordinates.
+        """
+        if self.problem.outputs == 1:
+            return measure_gradient(state, task, _turned(chunk, coordinates.transform, self.name), rng)
+        factor = float(np.linalg.norm(coordinates.transform[0]))
+        there = replace(state, weights=coordinates.weights(state.weights) / factor)
+        rows = _turned(chunk, factor * np.eye(chunk.X.shape[1]), self.name, self.problem.classes)
+        found, after = measure_gradient(there, task, rows, rng)
+        return coordinates.transform @ found / factor, replace(after, weights=state.weights)
+
+    def _advance(
+        self, state: State, task: Task, chunk: Chunk, coordinates: Coordinates, rng: np.random.Generator
+    ) -> State:
+        """Steps of Theorem D through the chunk's rows."""
+        if self.problem.outputs == 1:
+            return advance(state, task, _turned(chunk, coordinates.transform, self.name), rng)
+        size, schedule = self.problem.batch_size, task.schedule
+        assert isinstance(schedule, MatrixClock)
+        for start in range(0, len(chunk.y), size):
+            rows = slice(start, start + size)
+            batch = Chunk(chunk.X[rows], chunk.y[rows], NO_GROUP, chunk.squares[rows])
+            found, state = self._measure(state, task, batch, coordinates, rng)
+            moment, u = task.moments[0].at(len(batch.y)), state.weights
+            clock = state.clock + 1.0 / moment
+            gradient = found / len(batch.y) + coordinates.gradient_of_penalty(u)
+            moved = u - schedule.steps(moment, clock) * gradient
+            state = replace(state, weights=moved, clock=clock, step=state.step + 1)
+        return state
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.problem, clip=coordinates.clip)
@@ -99,10 +144,11 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
     return after.moved(kept * before.weights + share * after.weights, covariance)
 
 
-def _turned(chunk: Any, coordinates: Coordinates, name: str) -> Any:
+def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:
     """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
-    Z = turn_rows(chunk.X, coordinates.transform.astype(chunk.X.dtype))
-    return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=float(np.finfo(np.float64).max))
+    Z = turn_rows(chunk.X, transform.astype(chunk.X.dtype))
+    longest = float(np.finfo(np.float64).max)
+    return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
 
 
 def covariance_at(coordinates: Coordinates, clock: float) -> Array:

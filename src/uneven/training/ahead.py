@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.uncertainty import Anchor
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
@@ -49,17 +50,17 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """
     with located(str(file.path)):
         if _needs_public_rows(file):
-            job, positives = _public_job(file, {source.name: source.rows for source in file.described()})
+            job, targets = _public_job(file, {source.name: source.rows for source in file.described()})
             from uneven.training.running import decide  # now only: it needs a compiler
 
-            return decide(job, positives, None).plan, PUBLIC
+            return decide(job, targets, None).plan, PUBLIC
         problem, note = problem_ahead(file)
         if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
         return plan_fit(file.described(), problem, file.settings), note
 
 
-def anchor_ahead(file: SourcesFile) -> tuple[Anchor, Problem] | None:
+def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:
     """What the owned rows without privacy say to a valuation, and the problem; None where nothing can be anchored.
 
     Parameters
@@ -78,10 +79,10 @@ def anchor_ahead(file: SourcesFile) -> tuple[Anchor, Problem] | None:
     counts = {entry.name: entry.source.rows if entry in owned else 1 for entry in file.sources}
     from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
 
-    job, positives = _public_job(file, counts, tuple(entry.name for entry in readable))
-    if refuse_anchor(job.settings, job.groups, len(positives), job.scan.sparse) is not None:
+    job, targets = _public_job(file, counts, tuple(entry.name for entry in readable))
+    if refuse_anchor(job.settings, job.groups, len(targets), job.scan.sparse) is not None:
         return None
-    return fit_public(job, [entry.name for entry in readable], positives[0]), job.problem
+    return fit_public(job, [entry.name for entry in readable], targets[0]), job.problem
 
 
 def _has_public(file: SourcesFile) -> bool:
@@ -106,7 +107,7 @@ def _public_job(file: SourcesFile, counts: Mapping[str, int], names: tuple[str, 
     """
     from uneven.training.files import FileRows, declared_noises
     from uneven.training.grouping import group_pieces
-    from uneven.training.labels import positive_classes
+    from uneven.training.labels import learning_targets
     from uneven.training.running import choose_alpha
     from uneven.training.scan import scan_rows
     from uneven.training.trainer import begin  # now only: it needs a compiler
@@ -118,8 +119,8 @@ def _public_job(file: SourcesFile, counts: Mapping[str, int], names: tuple[str, 
     scan = scan_rows(rows)
     known = {name: scan.counts.get(name, 0) if name in public else counts[name] for name in order}
     job = begin(rows, scan, group_pieces(known, noises), file.settings)
-    positives = positive_classes(scan.classes)
-    return choose_alpha(job, positives), positives
+    targets = learning_targets(scan.classes, file.settings)
+    return choose_alpha(job, targets), targets
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import MOST_ROWS as MOST_CLASS_ROWS
+from uneven.anchor.classes import ClassAnchor, fit_class_anchor, possible_frames
 from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
 from uneven.anchor.diagonals import diagonal
-from uneven.anchor.shape import choose_coordinates, possible_coordinates
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import Disagreement
 from uneven.anchor.solver import solve
 from uneven.anchor.summary import Summary, summarize
@@ -56,7 +59,7 @@ class Anchoring:
 
     Attributes
     ----------
-    anchor : Anchor
+    anchor : Anchor or ClassAnchor
     possible : tuple of Coordinates
         That private rows may be released in, those of rows as they are first.
     converged : tuple of str
@@ -71,7 +74,7 @@ class Anchoring:
         Batch sizes of sources whose noise is drawn once a batch.
     """
 
-    anchor: Anchor
+    anchor: Anchor | ClassAnchor
     possible: tuple[Coordinates, ...]
     converged: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
@@ -86,18 +89,18 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
-        return "it needs the logistic loss, two classes and dense rows"
+        return "it needs the logistic loss, one problem for all classes and dense rows"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
 
 
-def prepare(job: Job, positive: Any) -> Anchoring:
+def prepare(job: Job, target: Any) -> Anchoring:
     """Learn the anchor and judge the private sources, before anything is charged."""
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
-    anchor = fit_public(job, converged, positive)
-    possible = possible_coordinates(anchor)
+    anchor = fit_public(job, converged, target)
+    possible = possible_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
     sizes = {name: _choose_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
@@ -122,31 +125,45 @@ def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows:
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
-def fit_public(job: Job, names: Sequence[str], positive: Any) -> Anchor:
+def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
-    sources = public_rows(job, names, positive)
+    sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
     d = job.problem.n_features
     most = MOST_ROWS if d <= MOST_FEATURES else min(FEW_ROWS, max(MOST_CELLS // d, 1))
+    if job.problem.outputs > 1:
+        if d > MOST_FEATURES:
+            raise ValueError(
+                f"sketch must bring columns times classes to at most {MOST_FEATURES:,} for private rows beside public "
+                f"ones of more than two classes, or strategy be 'precision'; got {d:,}"
+            )
+        most = MOST_CLASS_ROWS
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
-    pieces = [next(iter(source.pieces())) for source in kept]
-    X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
-    y = np.concatenate([y for _, y in pieces])
-    counts = [source.count for source in kept]
-    rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
     factors = np.maximum(intercept_free(job), INTERCEPT)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
-    weights, wide = job.problem.class_weights, d > MOST_FEATURES
-    anchor = fit_anchor(X, y, job.problem.alpha, factors, chosen, rates, skews, weights, wide)
+    anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if known and count <= most:
         return anchor
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
     worth = sum(source.count * public_worth(source.noise, job.problem) for source in sources)
-    covariance = anchor.covariance * (len(y) / (count if known else worth))
+    covariance = anchor.covariance * (len(anchor.X) / (count if known else worth))
     return anchor.moved(solve(replace(job.problem, clip=None), sources, factors).weights, covariance)
+
+
+def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: float | None) -> Anchor | ClassAnchor:
+    """Anchor of rows in memory."""
+    if problem.outputs > 1:
+        return fit_class_anchor(problem, kept, factors, chosen)
+    pieces = [next(iter(source.pieces())) for source in kept]
+    X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
+    y = np.concatenate([y for _, y in pieces])
+    counts = [source.count for source in kept]
+    rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
+    flipped = {"rates": rates, "skews": skews, "class_weights": problem.class_weights}
+    return fit_anchor(X, y, problem.alpha, factors, chosen, **flipped, diagonal=problem.n_features > MOST_FEATURES)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
@@ -213,7 +230,7 @@ class Added:
     state: State
 
 
-def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
+def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
     """Use the private sources one after the other, each row once."""
     summary, found = summarize(anchoring.anchor, anchoring.possible), {}
     excess = expected_excess(summary.plain, 0.0)
@@ -221,7 +238,7 @@ def add_private(job: Job, anchoring: Anchoring, positive: Any) -> Added:
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
-        data = job.data(positive, [name], in_memory=False)[name]
+        data = job.data(target, [name], in_memory=False)[name]
         share = counts[name] / (before + counts[name])
         problem = replace(job.problem, batch_size=anchoring.sizes[name])
         source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from uneven.settings import Settings, name_class
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
-from uneven.training.labels import as_signs
+from uneven.training.labels import as_numbers
 
 EVERYONE_PRIVATE = (
     "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
@@ -73,7 +73,7 @@ def describe_weights(job: Job) -> tuple[str, ...]:
 def _count_positive(job: Job, name: str, positive: Any) -> tuple[int, int]:
     """Rows of a source, and how many of them have the second label."""
     if job.scan.held is not None:
-        signs = [as_signs(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], positive)]
+        signs = [as_numbers(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], positive)]
     else:
         signs = [y for _, y in job.readings(positive, [name])[name]()]
     return sum(len(y) for y in signs), int(sum(np.count_nonzero(y > 0) for y in signs))

@@ -24,7 +24,7 @@ from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_
 from uneven.training.class_weights import stated_weights
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
-from uneven.training.labels import ClassFinder, as_signs, classes_of, positive_classes
+from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import ArrayRows
@@ -32,7 +32,10 @@ from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
 from uneven.training.trainer import Trained, refuse_unfit
 
-KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm", "class_weight")
+KEPT = (
+    *("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm"),
+    *("class_weight", "multi_class"),
+)
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
 UNKNOWN_ROWS = "the best one depends on how many rows are to come"
@@ -47,7 +50,7 @@ class Progress:
     classes : array
     scale : Scale
     states : tuple of State
-        One for two classes, else one per class.
+        One, but for one-vs-rest one per class.
     problem : Problem
     schedule : Schedule
         The clock, its offset that of the cleanest source that may come.
@@ -158,13 +161,13 @@ def continue_training(
     stated = settings.classes if classes is None else classes
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
-    refuse_unfit(groups, len(positive_classes(found)), sparse)
+    refuse_unfit(groups, settings, len(found), sparse)
     hasher = make_hasher(account, noise, feature_names)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups.any_private, piece.row_id)
-    learned = observed(groups)
+    learned = observed(groups, len(found))
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
@@ -177,7 +180,7 @@ def continue_training(
     bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
     account.charge(bill)
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
-    signs = [as_signs(piece.y, positive) for positive in positive_classes(found)]
+    signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
 
@@ -198,11 +201,11 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     scale = choose_scale(scan, groups, settings, private)
     if settings.class_weight == "balanced":
         raise ValueError("class_weight must be None or a dict to begin with partial_fit, got 'balanced'")
-    weights = stated_weights(settings, found)
-    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), weights)
+    counted = len(found), stated_weights(settings, found)
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), *counted)
     if problem.own_batches:
         raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
-    states = tuple(initial_state(problem.n_features) for _ in positive_classes(found))
+    states = tuple(initial_state(problem.n_features) for _ in learning_targets(found, settings))
     return _progress(found, scale, states, problem, noises, settings, noise, {})
 
 
@@ -284,6 +287,8 @@ def _advance(
         task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
-            chunk = checked_chunk((name,), unit[rows], sign[rows], rows, limit=limit_of(problem))
+            chunk = checked_chunk(
+                (name,), unit[rows], sign[rows], rows, limit=limit_of(problem), classes=problem.classes
+            )
             state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))
     return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ class Converged:
     Attributes
     ----------
     weights : list of arrays of shape (d,)
-        One for two classes, else one per class, for rows as scaled.
+        One for each target, for rows as scaled.
     readings : int
         How often the rows were read for the first of them.
     caveats : tuple of str
@@ -53,18 +53,18 @@ def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     return cells <= MOST_CELLS and not (flipped and settings.loss == "hinge")
 
 
-def public_rows(job: Job, names: Collection[str], positive: Any) -> list[PublicRows]:
-    """Rows of these sources as the solver reads them, with labels 1 for the positive class."""
+def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
+    """Rows of these sources as the solver reads them, with labels as numbers for the target."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    data = job.readings(positive, names)
+    data = job.readings(target, names)
     return [PublicRows(data[name], counts[name], job.groups.noises[name]) for name in names]
 
 
-def with_chosen_alpha(job: Job, names: Collection[str], positive: Any) -> Job:
+def with_chosen_alpha(job: Job, names: Collection[str], target: Any) -> Job:
     """The job with alpha chosen by cross-validation on the rows of these sources, if it was left to them."""
     if not isinstance(job.settings.alpha, str):
         return job
-    chosen = choose_alpha(job.problem, public_rows(job, names, positive), intercept_free(job))
+    chosen = choose_alpha(job.problem, public_rows(job, names, target), intercept_free(job))
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem))
 
@@ -81,16 +81,16 @@ def carried_share(groups: Grouped, problem: Problem) -> float:
 
 def intercept_free(job: Job) -> Array:
     """Factors of the L2 term: none for the intercept's feature, as scikit-learn has it."""
-    factors = np.ones(job.problem.n_features)
+    factors = np.ones(job.problem.columns)
     if job.scale.intercept:
         factors[-1] = 0.0
-    return factors
+    return np.tile(factors, job.problem.outputs)
 
 
-def converge(job: Job, positives: NDArray[Any]) -> Converged:
-    """Minimise the weighted objective of all sources, once for two classes, once per class for more."""
+def converge(job: Job, targets: Sequence[Any]) -> Converged:
+    """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
-    found = [solve(job.problem, public_rows(job, names, one), intercept_free(job)) for one in positives]
+    found = [solve(job.problem, public_rows(job, names, one), intercept_free(job)) for one in targets]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)
     return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
 

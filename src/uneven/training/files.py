@@ -22,7 +22,7 @@ from uneven.noise import Noise
 from uneven.planner import Plan
 from uneven.redaction import owner_only, redacted
 from uneven.training.charging import Account, Hasher
-from uneven.training.labels import as_signs, positive_classes
+from uneven.training.labels import as_numbers, learning_targets
 from uneven.training.model import Model
 from uneven.training.quality import Comparison, compare, public_rivals
 from uneven.training.rows import Piece
@@ -316,17 +316,18 @@ def measure(
 
 
 def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:
-    """Number of rows, and the objective on them for two classes."""
+    """Number of rows, and the objective on them, where there is one problem."""
     model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
-    positives, count, total = positive_classes(model.classes), 0, 0.0
-    weights = np.append(model.coef[0], model.intercept[0] / (scale.constant or 1.0)) * scale.factor
-    weights = weights if scale.intercept else weights[:-1]
+    targets, count, total = learning_targets(model.classes, model.settings), 0, 0.0
+    rows = np.column_stack([model.coef, model.intercept / (scale.constant or 1.0)]) * scale.factor
+    rows = rows if scale.intercept else rows[:, :-1]
+    weights = rows.ravel() if len(targets) == 1 else rows[0]
     problem = replace(trained.plan.problem, n_features=len(weights))
     # Learned to convergence, the intercept has no L2 term, or next to none.
-    free = weights[-1] if scale.intercept and trained.plan.converged else 0.0
+    free = float(np.linalg.norm(rows[:, -1])) if scale.intercept and trained.plan.converged else 0.0
     for X, y in pieces:
         count += len(y)
-        if len(positives) == 1:
+        if len(targets) == 1:
             unit = scale.rows(shorten_rows(X, scale.bound))
-            total += len(y) * float(objective(problem, weights, unit, as_signs(y, positives[0])))
-    return count, total / count - problem.alpha / 2.0 * free**2 if len(positives) == 1 else None
+            total += len(y) * float(objective(problem, weights, unit, as_numbers(y, targets[0])))
+    return count, total / count - problem.alpha / 2.0 * free**2 if len(targets) == 1 else None

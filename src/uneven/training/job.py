@@ -14,7 +14,7 @@ from uneven.matrices import is_sparse
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
-from uneven.training.labels import as_signs
+from uneven.training.labels import as_numbers
 from uneven.training.planning import scaled_problem
 from uneven.training.rows import Rows, join_rows
 from uneven.training.scaling import Scale, shorten_rows, too_long
@@ -47,8 +47,9 @@ class Job:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
         noises = self.groups.noises.values()
-        private, weights = self.groups.any_private, self.class_weights
-        return scaled_problem(settings, self.scale, self.scan.n_features, private, noises, weights)
+        private, classes = self.groups.any_private, len(self.scan.classes)
+        columns, weights = self.scan.n_features, self.class_weights
+        return scaled_problem(settings, self.scale, columns, private, noises, classes, weights)
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
@@ -78,35 +79,35 @@ class Job:
             self.units[name] = self.unit_rows(X[mine]), y[mine]
         return self.units[name]
 
-    def _held_data(self, name: str, positive: Any, ready: bool) -> Any:
+    def _held_data(self, name: str, target: Any, ready: bool) -> Any:
         """Rows in memory of one source: scaled and kept, or scaled chunk by chunk as they are used."""
         if ready:
             unit, labels = self._held_unit(name)
-            return unit, as_signs(labels, positive)
+            return unit, as_numbers(labels, target)
         assert self.scan.held is not None
         X, y = self.scan.held
         mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
-        signs = as_signs(y[mine], positive)
+        signs = as_numbers(y[mine], target)
         if isinstance(mine, slice):
             return Selected(X[mine], signs, self._unit_rows_at)
         return Selected(X, signs, self._unit_rows_at, mine)
 
-    def data(self, positive: Any, names: Collection[str], in_memory: bool) -> Data:
-        """Rows of these sources for the engine, with labels 1 for the positive class."""
+    def data(self, target: Any, names: Collection[str], in_memory: bool) -> Data:
+        """Rows of these sources for the engine, with labels as numbers for the target."""
         if self.scan.held is not None:
             ready = in_memory or not _is_plain(self.scan.held[0])
-            return {name: self._held_data(name, positive, ready or name in self.units) for name in names}
-        streams = {name: _SourceStream(self, name, positive) for name in names}
+            return {name: self._held_data(name, target, ready or name in self.units) for name in names}
+        streams = {name: _SourceStream(self, name, target) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
         return {name: Stream(stream, fresh=True) for name, stream in streams.items()}
 
-    def readings(self, positive: Any, names: Collection[str]) -> dict[str, Callable[[], Iterable[tuple[Any, Array]]]]:
-        """For each of these sources, a function that reads its rows again, scaled and labelled -1 and 1."""
+    def readings(self, target: Any, names: Collection[str]) -> dict[str, Callable[[], Iterable[tuple[Any, Array]]]]:
+        """For each of these sources, a function that reads its rows again, scaled, with labels as numbers."""
         if self.scan.held is not None:
-            held = {name: [pair] for name, pair in self.data(positive, names, in_memory=True).items()}
+            held = {name: [pair] for name, pair in self.data(target, names, in_memory=True).items()}
             return {name: lambda pairs=pairs: pairs for name, pairs in held.items()}  # type: ignore[misc]
-        return {name: lambda name=name: _SourceStream(self, name, positive) for name in names}  # type: ignore[misc]
+        return {name: lambda name=name: _SourceStream(self, name, target) for name in names}  # type: ignore[misc]
 
     def sample(self, names: Collection[str]) -> XY | None:
         """Some rows of these sources; all of them where they are in memory and rows name their own sources."""
@@ -135,11 +136,11 @@ def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
 
 @dataclass(frozen=True)
 class _SourceStream:
-    """Rows of one source read again from where they came, scaled and labelled -1 and 1."""
+    """Rows of one source read again from where they came, scaled, with labels as numbers."""
 
     job: Job
     name: str
-    positive: Any
+    target: Any
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
         job, first = self.job, 0
@@ -152,6 +153,6 @@ class _SourceStream:
                 mine = np.flatnonzero(job.groups.index[first : first + count] == place)
                 first += count
                 if len(mine):
-                    yield job.unit_rows(piece.X[mine]), as_signs(piece.y[mine], self.positive)
+                    yield job.unit_rows(piece.X[mine]), as_numbers(piece.y[mine], self.target)
             elif piece.source in (self.name, None):
-                yield job.unit_rows(piece.X), as_signs(piece.y, self.positive)
+                yield job.unit_rows(piece.X), as_numbers(piece.y, self.target)

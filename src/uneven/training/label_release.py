@@ -24,7 +24,7 @@ class ReleasedRows:
     rows : Rows
     groups : Grouped
         With the noises as declared.
-    classes : array of shape (2,)
+    classes : array of shape (k,)
     draws : dict
         For each source of `LabelPrivacy`, a function whose generators all give the same numbers.
     """
@@ -44,13 +44,13 @@ class ReleasedRows:
         rngs, first = {name: draw() for name, draw in self.draws.items()}, 0
         # Rows known by their place among all rows are always all read: `first` must count them.
         for piece in self.rows.pieces(checked, only if self.groups.index is None else None):
-            flipped = np.zeros(len(piece.y), dtype=bool)
+            moves = np.zeros(len(piece.y), dtype=np.int64)
             for name, rng in rngs.items():
                 mine, noise = self._rows_of(name, piece, first), self.groups.noises[name].protection
                 assert isinstance(noise, LabelPrivacy)
-                flipped[mine] = noise.draw_flips(len(mine), rng)
+                moves[mine] = noise.draw_flips(len(mine), rng, len(self.classes))
             first += len(piece.y)
-            yield replace(piece, y=flip(piece.y, flipped, self.classes))
+            yield replace(piece, y=move_labels(piece.y, moves, self.classes))
 
     def _rows_of(self, name: str, piece: Piece, first: int) -> NDArray[np.int64]:
         """Numbers of the piece's rows that are of this source."""
@@ -71,16 +71,16 @@ def private_labels(groups: Grouped) -> list[str]:
     return [name for name, noise in groups.noises.items() if isinstance(noise.protection, LabelPrivacy)]
 
 
-def observed(groups: Grouped) -> Grouped:
-    """The same rows with the noise that the learner gets them with."""
-    return groups.with_noises({name: noise.observed for name, noise in groups.noises.items()})
+def observed(groups: Grouped, classes: int) -> Grouped:
+    """The same rows with the noise that the learner of so many classes gets them with."""
+    return groups.with_noises({name: noise.observed_among(classes) for name, noise in groups.noises.items()})
 
 
-def flip(y: NDArray[Any], flipped: NDArray[np.bool_], classes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of two classes with those that `flipped` marks turned into the other class.
+def move_labels(y: NDArray[Any], moves: NDArray[np.int64], classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels with each class moved on by so many places, modulo their number; 0 keeps a label.
 
-    >>> flip(np.array(["no", "yes"]), np.array([False, True]), np.array(["no", "yes"])).tolist()
+    >>> move_labels(np.array(["no", "yes"]), np.array([0, 1]), np.array(["no", "yes"])).tolist()
     ['no', 'no']
     """
-    other = np.where(np.asarray(y == classes[1], dtype=bool), classes[0], classes[1])
-    return np.asarray(np.where(flipped, other, y))
+    moved = classes[(np.searchsorted(classes, y) + moves) % len(classes)]
+    return np.asarray(np.where(moves > 0, moved, y))

@@ -1,4 +1,4 @@
-"""Labels of any kind as -1 and 1: once for two classes, once per class for more."""
+"""Labels of any kind as numbers: -1 and 1 for two classes; for more their places, or -1 and 1 once per class."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.redaction import owner_only
+from uneven.settings import Settings
 
 MOST_CLASSES = 1000
 """More different labels than this are not classes."""
@@ -126,15 +127,29 @@ def refuse_unknown(y: Any, classes: NDArray[Any], where: str = "y", private: boo
         raise ValueError(f"{held} {checks.shown(classes.tolist())}, got {got}")
 
 
-def positive_classes(classes: NDArray[Any]) -> NDArray[Any]:
-    """Classes to tell from the rest, one problem each: the second of two, each of more."""
-    return classes[1:] if len(classes) == 2 else classes
+Target = Any
+"""What a problem tells apart: one class from the rest, or all classes, as an array of them."""
 
 
-def as_signs(y: Any, positive: Any) -> NDArray[np.float64]:
-    """1 for rows of the positive class, -1 for the others.
+def learning_targets(classes: NDArray[Any], settings: Settings) -> list[Target]:
+    """What to tell apart, one problem each: the second of two classes; of more, all at once or each from the rest."""
+    if len(classes) == 2:
+        return [classes[1]]
+    return [classes] if uses_softmax(settings, len(classes)) else list(classes)
 
-    >>> as_signs(np.array(["b", "a"]), "b").tolist()
-    [1.0, -1.0]
+
+def uses_softmax(settings: Settings, classes: int) -> bool:
+    """Whether so many classes are learned as one problem."""
+    return settings.joint_classes(classes) > 2
+
+
+def as_numbers(y: Any, target: Target) -> NDArray[np.float64]:
+    """1 for rows of the target class, -1 for the others; of all classes, the place of each row's class among them.
+
+    >>> y = np.array(["c", "a"])
+    >>> as_numbers(y, "c").tolist(), as_numbers(y, np.array(["a", "b", "c"])).tolist()
+    ([1.0, -1.0], [2.0, 0.0])
     """
-    return np.where(np.asarray(y == positive, dtype=bool), 1.0, -1.0)
+    if isinstance(target, np.ndarray):
+        return np.searchsorted(target, np.asarray(y)).astype(np.float64)
+    return np.where(np.asarray(y == target, dtype=bool), 1.0, -1.0)

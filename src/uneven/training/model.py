@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from uneven.columns import Column, Encoder
 from uneven.planner import Plan
 from uneven.settings import Settings
+from uneven.training.labels import uses_softmax
 from uneven.training.scaling import Scale, shorten_rows
 
 Array = NDArray[np.float64]
@@ -72,13 +73,18 @@ class Model:
         """Number of columns that rows must have."""
         return int(self.coef.shape[1])
 
+    @property
+    def together(self) -> bool:
+        """Whether more than two classes were learned as one problem: probabilities are then by softmax."""
+        return uses_softmax(self.settings, len(self.classes))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row, or by the threshold of the settings."""
         return choose_classes(self.scores(X), self.classes, self.settings.threshold)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class of each row."""
-        return class_probabilities(self.scores(X))
+        return class_probabilities(self.scores(X), self.together)
 
     def scores(self, X: Any) -> Array:
         """Signed distance of rows to each hyperplane; rows beyond the bound are shrunk to it, as in training."""
@@ -106,8 +112,10 @@ def choose_classes(scores: Array, classes: NDArray[Any], threshold: float | None
     return np.asarray(classes[places])
 
 
-def class_probabilities(scores: Array) -> Array:
-    """Probability of each class from scores; for more than two, one-vs-rest ones scaled to sum to 1."""
+def class_probabilities(scores: Array, together: bool = False) -> Array:
+    """Probability of each class from scores: for more than two, by softmax, or one-vs-rest ones scaled to sum to 1."""
+    if together:
+        return np.asarray(softmax(scores, axis=1))
     positive = expit(scores)
     if positive.ndim == 1:
         return np.column_stack([1.0 - positive, positive])

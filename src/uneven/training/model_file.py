@@ -178,6 +178,8 @@ def _expect_keys(what: str, values: Any, keys: tuple[str, ...]) -> None:
 
 
 def _settings(values: Any) -> tuple[Settings, Any]:
+    if isinstance(values, Mapping):  # files from before there was a choice
+        values = {"multi_class": "one-vs-rest", **values}
     _expect_keys("settings", values, ("noise", *SAVED))
     noise = _noise(values["noise"])
     with located("settings"):
@@ -254,7 +256,7 @@ def _plan(values: Any, searched: Any) -> Plan:
 
 
 def _flip_rates(values: Any) -> dict[str, Any]:
-    """Flip rate of each source: a number, or one for positive and one for negative labels."""
+    """Flip rate of each source: a number, one for positive and one for negative labels, or a confusion matrix."""
     pairs = {name: one for name, one in values.items() if isinstance(one, list)} if isinstance(values, Mapping) else {}
     plain = {name: one for name, one in values.items() if name not in pairs} if pairs else values
     return _numbers("flip_rates", plain, 0.5) | {name: FlippedLabels(tuple(pair)).rate for name, pair in pairs.items()}

@@ -108,11 +108,12 @@ def area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | 
 class _Tally:
     """Sums over rows of one classifier, by true class; scores in bins."""
 
-    def __init__(self, classes: int, probabilistic: bool) -> None:
+    def __init__(self, model: Model) -> None:
+        classes, self.together = len(model.classes), model.together
         self.rows, self.right, self.loss, self.square = (np.zeros(classes) for _ in range(4))
         self.bins = np.zeros((2, BINS))
         self.confusion, self.told = np.zeros((classes, classes), dtype=np.int64), np.zeros((3, PROBABILITY_BINS))
-        self.binary, self.probabilistic = classes == 2, probabilistic
+        self.binary, self.probabilistic = classes == 2, get_loss(model.settings.loss).probabilistic
 
     def see(self, scores: Array, truth: NDArray[Any], chosen: NDArray[Any]) -> tuple[Array, Array]:
         """Count rows; whether each was classified correctly, and its log-loss."""
@@ -120,7 +121,7 @@ class _Tally:
         loss = np.zeros(len(truth))
         self.confusion += np.bincount(truth * count + chosen, minlength=count**2).reshape(count, count)
         if self.probabilistic:
-            shares = class_probabilities(scores)
+            shares = class_probabilities(scores, self.together)
             loss = -np.log(np.maximum(shares[np.arange(len(truth)), truth], SHARPEST))
             self._see_probabilities(*((shares[:, 1], truth) if self.binary else (shares.max(axis=1), right)))
         for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):
@@ -191,9 +192,7 @@ def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[An
     pieces : iterable of (X, y)
     """
     models = {"": model, **others}
-    tallies = {
-        name: _Tally(len(model.classes), get_loss(one.settings.loss).probabilistic) for name, one in models.items()
-    }
+    tallies = {name: _Tally(one) for name, one in models.items()}
     gains = {name: np.zeros((2, 3)) for name in others}
     for X, y in pieces:
         truth = np.searchsorted(model.classes, y)

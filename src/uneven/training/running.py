@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from uneven.settings import Settings
 from uneven.training import anchoring, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
-from uneven.training.labels import as_signs
+from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, name_trusted, plan_fit
 from uneven.training.scan import XY
 
@@ -66,30 +66,30 @@ class Result:
     notes: tuple[str, ...] = ()
 
 
-def choose_alpha(job: Job, positives: NDArray[Any]) -> Job:
+def choose_alpha(job: Job, targets: Sequence[Any]) -> Job:
     """The job with alpha chosen on rows without privacy, where there are such rows and it was left to them."""
     open_names = [name for name, noise in job.groups.noises.items() if not noise.private]
     chosen = isinstance(job.settings.alpha, str) and job.settings.strategy in ("auto", "anchored") and open_names
-    return convergence.with_chosen_alpha(job, open_names, positives[0]) if chosen else job
+    return convergence.with_chosen_alpha(job, open_names, targets[0]) if chosen else job
 
 
-def decide(job: Job, positives: NDArray[Any], validation: XY | None) -> Decision:
+def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     """Choose the way to learn; what no run could do is refused, before any charge."""
     settings, groups = job.settings, job.groups
     cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
     if settings.strategy in ("auto", "anchored"):
         sparse = job.scan.sparse and not job.scale.sketch
-        why = anchoring.refuse_anchor(settings, groups, len(positives), sparse)
+        why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
             with one_thread():
-                return _decide_anchored(job, positives[0])
+                return _decide_anchored(job, targets[0])
         if settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     sources = describe_sources(groups.noises, groups.counts, settings.pass_count)
     plan = plan_fit(sources, job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
-    plans = _compared_plans(job, plan, validation, len(positives))
+    plans = _compared_plans(job, plan, validation, len(targets))
     if why := find_void(plan, settings):
         plans = [void_bound(one, why) for one in plans]
     tasks_of(plan, settings.average, settings.estimate)
@@ -107,8 +107,8 @@ def find_void(plan: Plan, settings: Settings) -> str:
     return ""
 
 
-def _decide_anchored(job: Job, positive: Any) -> Decision:
-    prepared = anchoring.prepare(job, positive)
+def _decide_anchored(job: Job, target: Any) -> Decision:
+    prepared = anchoring.prepare(job, target)
     coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
@@ -142,7 +142,7 @@ def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) 
 def run(
     job: Job,
     decided: Decision,
-    positives: NDArray[Any],
+    targets: Sequence[Any],
     validation: XY | None,
     record: int,
     evaluate: Callable[[Array], float] | None,
@@ -150,41 +150,41 @@ def run(
     """Learn as decided: one problem for two classes, one per class for more."""
     if decided.anchoring is not None:
         with one_thread():
-            added = anchoring.add_private(job, decided.anchoring, positives[0])
+            added = anchoring.add_private(job, decided.anchoring, targets[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
         trusted = name_trusted(decided.plan)
         return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
     if decided.converges:
-        found = convergence.converge(job, positives)
+        found = convergence.converge(job, targets)
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
-    plan, fits = _run_steps(job, decided.plans, positives, validation, record, evaluate)
+    plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 
 
 def _run_steps(
-    job: Job, plans: tuple[Plan, ...], positives: NDArray[Any], validation: XY | None, record: int, evaluate: Any
+    job: Job, plans: tuple[Plan, ...], targets: Sequence[Any], validation: XY | None, record: int, evaluate: Any
 ) -> tuple[Plan, list[Fit]]:
     """One run for two classes, one per class for more; of a line search's runs, the best."""
     if len(plans) == 1:
-        return plans[0], [_run(job, plans[0], positive, record, evaluate) for positive in positives]
-    fits = [_run(job, one, positives[0], record, evaluate) for one in plans]
+        return plans[0], [_run(job, plans[0], target, record, evaluate) for target in targets]
+    fits = [_run(job, one, targets[0], record, evaluate) for one in plans]
     noise = Exact()
     if validation is None:
         name = line_search.comparable(job.groups.noises)[0]
         validation, noise = job.sample([name]), job.groups.noises[name]  # type: ignore[assignment]
     assert validation is not None
-    compared = job.scale.rows(validation[0]), as_signs(validation[1], positives[0])
+    compared = job.scale.rows(validation[0]), as_numbers(validation[1], targets[0])
     best = line_search.best(plans[0], [one.weights for one in fits], *compared, noise)
     return plans[best], [fits[best]]
 
 
-def _run(job: Job, plan: Plan, positive: Any, record: int, evaluate: Any) -> Fit:
+def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Fit:
     settings = job.settings
-    data = job.data(positive, plan.order, in_memory=plan.shuffled)
+    data = job.data(target, plan.order, in_memory=plan.shuffled)
     return fit(
         plan,
         data,

@@ -11,6 +11,7 @@ weights are larger by the factor that rows were divided by, and alpha is smaller
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,11 @@ class Scale:
     def bound(self) -> float | None:
         """Norm that longer rows are shrunk to, to learn from and to predict; None if there is no bound."""
         return self.row_norm if self.norms == "largest" else None
+
+    def read_back(self, problems: Iterable[Array], outputs: int) -> tuple[Array, Array]:
+        """Coefficients and intercepts of all problems' weights, each of so many outputs, for the rows as given."""
+        found = [self.coefficients(part) for weights in problems for part in weights.reshape(outputs, -1)]
+        return np.array([coef for coef, _ in found]), np.array([intercept for _, intercept in found])
 
     def coefficients(self, weights: Array) -> tuple[Array, float]:
         """Coefficients and intercept for the rows as given, from weights for the rows as scaled."""

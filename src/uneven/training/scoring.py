@@ -111,7 +111,7 @@ def _checked_threshold(model: Model, threshold: float) -> float:
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
     if get_loss(model.settings.loss).probabilistic:
-        probabilities = class_probabilities(scores)
+        probabilities = class_probabilities(scores, model.together)
         return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes.tolist())}
     if scores.ndim == 1:
         return {"score": scores}

@@ -64,7 +64,7 @@ def expect_excess(sources: Iterable[Source], problem: Problem, n_features: int) 
     d = problem.n_features
     precision = sum(source.rows / _row_energy(source, problem) for source in sources)
     noise = 0.5 / precision / (problem.loss_function.curvature / d + problem.alpha)
-    return noise + LOST * max(0.0, 1.0 / d - 1.0 / n_features)
+    return noise + LOST * max(0.0, 1.0 / problem.columns - 1.0 / n_features)
 
 
 def _row_energy(source: Source, problem: Problem) -> float:
@@ -90,8 +90,8 @@ def choose_width(
     widths = [NARROWEST << i for i in range(30) if NARROWEST << i < n_features]
     if not widths:
         return n_features if sparse else 0
-    extra = problem.n_features - n_features  # the intercept's feature
-    excess = {k: expect_excess(described, replace(problem, n_features=k + extra), n_features) for k in widths}
+    extra, times = problem.columns - n_features, problem.outputs  # the intercept's feature, and one weight per class
+    excess = {k: expect_excess(described, replace(problem, n_features=(k + extra) * times), n_features) for k in widths}
     if not sparse:
         excess[0] = expect_excess(described, problem, n_features)
     return min((value, k) for k, value in excess.items())[1]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
+from uneven.io.refusals import located
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
@@ -26,7 +27,7 @@ from uneven.training.class_weights import describe_weights, find_weights, refuse
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.label_release import observed, private_labels, release_labels
-from uneven.training.labels import as_signs, positive_classes, public_classes
+from uneven.training.labels import as_numbers, learning_targets, public_classes, uses_softmax
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
 from uneven.training.rows import Rows, find_private
@@ -51,7 +52,7 @@ class Trained:
     ----------
     model : Model
     states : tuple of State
-        Where the run of each problem ended: one for two classes, else one per class.
+        Where the run of each problem ended: one, but for one-vs-rest one per class.
     groups : Grouped
     path : Path or None
         Record of the first problem's run, if one was asked for.
@@ -150,8 +151,8 @@ def train(
     if compare is not None and hasher is not None and scan.content is not None:
         compare(scan.content, hasher)
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
-    positives, groups = positive_classes(scan.classes), observed(declared)
-    refuse_unfit(declared, len(positives), scan.sparse and settings.sketch is None)
+    targets, groups = learning_targets(scan.classes, settings), observed(declared, len(scan.classes))
+    refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
     if labels := private_labels(declared):
@@ -162,16 +163,16 @@ def train(
     job = begin(rows, scan, groups, settings)
     too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
     _refuse_long(too_long, scan, settings)
-    job = choose_alpha(job, positives)
-    decided = decide(job, positives, validation)
+    job = choose_alpha(job, targets)
+    decided = decide(job, targets, validation)
     bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
     account.charge(bill)
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
-    with bar("Learning", scan.rows * len(positives) * len(decided.plans)) as tick:
+    with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
         job = replace(job, tick=tick)
-        evaluate = _objective_on(job, own if followed is None else followed, positives[0]) if record else None
-        result = run(job, decided, positives, validation, record, evaluate)
+        evaluate = _objective_on(job, own if followed is None else followed, targets[0]) if record else None
+        result = run(job, decided, targets, validation, record, evaluate)
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
@@ -189,11 +190,11 @@ def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
 
 def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
     """The job of rows as scanned: what cannot be done is refused, the scale chosen, unknown flip rates estimated."""
-    positives = positive_classes(scan.classes)
+    targets = learning_targets(scan.classes, settings)
     flips.refuse_unanchored(groups.noises, settings.loss)
-    refuse_unfit(groups, len(positives), scan.sparse and settings.sketch is None)
+    refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     scale = choose_scale(scan, groups, settings, groups.any_private)
-    job = _with_known_rates(Job(rows, settings, scan, groups, scale), positives)
+    job = _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
     return replace(job, class_weights=find_weights(job))
 
 
@@ -207,20 +208,24 @@ def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
     return group_rows(scan.rows, noise, source, *levels, mechanism=settings.mechanism)
 
 
-def refuse_unfit(groups: Grouped, problems: int, sparse: bool) -> None:
+def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool) -> None:
     """Refuse what cannot be done with these rows, before anything is charged."""
-    if problems > 1 and groups.any_private:
+    one_by_one = classes > 2 and not uses_softmax(settings, classes)
+    if one_by_one and groups.any_private:
+        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
         raise ValueError(
-            f"labels must be of two classes where a source is private, got {problems}: one-vs-rest would release "
-            "every row once per class"
+            "multi_class must be 'softmax', with the logistic loss, for more than two classes where a source is "
+            f"private: one-vs-rest would release every row once per class; got {got}"
         )
-    if problems > 1 and flips.unknown(groups.noises):
-        raise ValueError(f"labels must be of two classes to estimate flip rates, got {problems}")
-    if problems > 1 and any(one.skew for one in groups.noises.values()):
-        raise ValueError(
-            f"labels must be of two classes where positives and negatives are flipped at rates of their "
-            f"own, got {problems}"
-        )
+    if classes > 2 and flips.unknown(groups.noises):
+        raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
+    for name, one in groups.noises.items():
+        labels = getattr(one, "labels", one)
+        if isinstance(labels, FlippedLabels) and not labels.unknown:
+            with located(f"source {name!r}"):
+                labels.refuse_classes(classes)
+            if one_by_one and labels.confusion is not None:
+                raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 
@@ -233,13 +238,13 @@ def _refuse_long(too_long: Mapping[str, int], scan: Scan, settings: Settings) ->
         raise ValueError(f"row_norm must be at least {least} with long_rows='refuse'; got {bound:.6g}{many}")
 
 
-def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
+def _with_known_rates(job: Job, targets: Sequence[Any]) -> Job:
     """The job with flip rates estimated where that was asked for."""
     if not flips.unknown(job.groups.noises):
         return job
     rows = {name: job.sample([name]) for name, noise in job.groups.noises.items() if not noise.private}
     data = {
-        name: (job.unit_rows(found[0]), as_signs(found[1], positives[0]))
+        name: (job.unit_rows(found[0]), as_numbers(found[1], targets[0]))
         for name, found in rows.items()
         if found is not None
     }
@@ -247,23 +252,23 @@ def _with_known_rates(job: Job, positives: NDArray[Any]) -> Job:
     return replace(job, groups=job.groups.with_noises(noises))
 
 
-def _objective_on(job: Job, sample: XY | None, positive: Any) -> Callable[[Array], float] | None:
+def _objective_on(job: Job, sample: XY | None, target: Any) -> Callable[[Array], float] | None:
     """Objective of weights on some rows, for the record of a run."""
     if sample is None:
         return None
-    unit, signs = job.unit_rows(sample[0]), as_signs(sample[1], positive)
+    unit, signs = job.unit_rows(sample[0]), as_numbers(sample[1], target)
     return lambda w: float(objective(job.problem, w, unit, signs))
 
 
 def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_names: tuple[str, ...] | None) -> Model:
     """The model for rows as given."""
-    coefs, intercepts = zip(*(job.scale.coefficients(w) for w in result.weights), strict=True)
+    coef, intercept = job.scale.read_back(result.weights, job.problem.outputs)
     labels = {name: getattr(one, "flips", one) for name, one in job.groups.noises.items()}
     rates = {name: one.rate for name, one in labels.items() if isinstance(one, FlippedLabels)}
     return Model(
         classes=job.scan.classes,
-        coef=np.array(coefs),
-        intercept=np.array(intercepts),
+        coef=coef,
+        intercept=intercept,
         settings=job.settings,
         noise=noise,
         scale=job.scale,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from uneven.anchor.classes import ClassAnchor, possible_frames
 from uneven.anchor.clock import Coordinates, expected_excess
-from uneven.anchor.shape import possible_coordinates
 from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import LITTLE, information_of, public_worth
 from uneven.planner import Source, make_plan
@@ -62,12 +62,12 @@ class Expected:
     """
 
     problem: Problem
-    anchor: Anchor
+    anchor: Anchor | ClassAnchor
     owned: tuple[Source, ...]
 
     @cached_property
     def _possible(self) -> tuple[Coordinates, ...]:
-        return possible_coordinates(self.anchor)
+        return possible_frames(self.anchor)
 
     @cached_property
     def _public(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.shape import CLIP
 from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.planner import Plan, Source, checked_sources, make_plan
@@ -153,7 +154,7 @@ def value_sources(
     prices: Mapping[str, Prices] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     more: int = 1_000,
-    anchor: Anchor | None = None,
+    anchor: Anchor | ClassAnchor | None = None,
 ) -> Valuation:
     """What data is worth for a problem; `value` with keywords is the same.
 

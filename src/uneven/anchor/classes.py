@@ -1,0 +1,265 @@
+"""The anchor of more than two classes: what public rows say of the softmax weights W, as one vector of K·d numbers.
+
+Everything is as for two classes (`uncertainty`, `shape`), with matrices of dK dimensions: V₀ = H₀⁻¹(S/n +
+(λ₀-α)²s²I)H₀⁻¹ at leave-one-out scores. Private gradients are released as they are or longer by a public factor f, and
+turned to where the curvature of the clipped gradients is diagonal: noise is isotropic, so it stays what it is. Of a row
+whose gradient a is clipped, the part s(B - ½(ââᵀB + Bââᵀ)) is left of its curvature B = diag(p) - ppᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from uneven.anchor.clock import Coordinates, error_covariance
+from uneven.anchor.multinomial import softmax_hessian
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.shape import CLIP, QUANTILES, possible_coordinates
+from uneven.anchor.solver import solve
+from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
+from uneven.problem import Problem
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 5_000
+"""Public rows that the uncertainty is computed from: their K·d·K·d matrices take longer than those of two classes."""
+
+DRAWS, DRAWN_ROWS = 40, 2_000
+"""Answers that are drawn for the expected accuracy, and rows that it is an average over."""
+
+
+@dataclass(frozen=True)
+class ClassAnchor:
+    """What rows without privacy say of more than two classes; see `uncertainty.Anchor`.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    labels : array of shape (n,)
+        Numbers of classes; of flipped ones, drawn given what was observed.
+    alpha, strength : float
+    weights, covariance : arrays of shape (K·d,) and (K·d, K·d)
+    scores : array of shape (n, K)
+        Leave-one-out scores of the rows.
+    ridge : array of shape (K·d,)
+        L2 strength of each weight.
+    """
+
+    X: Array
+    labels: NDArray[np.int64]
+    alpha: float
+    strength: float
+    weights: Array
+    covariance: Array
+    scores: Array
+    ridge: Array
+
+    @property
+    def knows_curvature(self) -> bool:
+        """Whether the rows are enough to build on their curvature: a row speaks for all classes at once."""
+        return bool(len(self.X) >= ROWS_PER_FEATURE * self.X.shape[1] * (self.scores.shape[1] - 1))
+
+    @cached_property
+    def slopes(self) -> Array:
+        """a = p - e_y at the leave-one-out scores, shape (n, K)."""
+        return np.asarray(softmax(self.scores, axis=1) - np.eye(self.scores.shape[1])[self.labels])
+
+    @cached_property
+    def lengths(self) -> Array:
+        """‖a‖‖x‖, the length of each row's gradient."""
+        return np.asarray(np.linalg.norm(self.slopes, axis=1) * np.linalg.norm(self.X, axis=1))
+
+    @cached_property
+    def hessian(self) -> Array:
+        """H, the L2 term included."""
+        return softmax_hessian(self.X, softmax(self.scores, axis=1)) / len(self.X) + np.diag(self.ridge)
+
+    def moved(self, weights: Array, covariance: Array) -> ClassAnchor:
+        """The same rows with another start."""
+        return replace(self, weights=weights, covariance=covariance)
+
+
+def fit_class_anchor(
+    problem: Problem, sources: Sequence[PublicRows], factors: Array, chosen: float | None
+) -> ClassAnchor:
+    """Learn from rows in memory without privacy and estimate how far off the answer is.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of more than two classes; its alpha is the objective's.
+    sources : sequence of PublicRows
+    factors : array of shape (K·d,)
+        Factors of alpha, one a weight.
+    chosen : float or None
+        L2 strength that cross-validation chose for these rows alone; None if alpha was stated.
+    """
+    rows = _Rows.of(problem.classes, sources)
+    flipped = any(source.flip_rate > 0.0 for source in sources)
+    factors = np.maximum(factors, 1.0) if flipped else factors
+    alpha = problem.alpha
+    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
+    best: tuple[float, float, Array, Array] | None = None
+    weights, plain = None, None
+    for strength in alpha * STEP ** (2.0 * np.arange(1 + int(2.0 * np.log10(most / alpha) + 1e-9))):
+        weights = solve(replace(problem, alpha=float(strength), clip=None), sources, factors, weights).weights
+        plain = weights if plain is None else plain
+        scores = rows.leave_one_out(weights, strength * factors)
+        score = rows.loss(scores) + counted / 2.0 * float(factors @ weights**2)
+        if best is not None and score >= best[0]:
+            break
+        best = score, float(strength), weights, scores
+    assert best is not None
+    assert plain is not None
+    _, strength, weights, scores = best
+    size = float(factors @ plain**2 / factors.sum())
+    covariance = rows.sandwich(scores, strength * factors, alpha * factors, size)
+    labels = rows.draw_labels(scores)
+    return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Public rows: what stands for each label, how likely each is observed given each class, and what a row counts."""
+
+    X: Array
+    targets: Array
+    likelihoods: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, classes: int, sources: Sequence[PublicRows]) -> _Rows:
+        X, targets, likelihoods, weights = [], [], [], []
+        for source in sources:
+            noise = source.noise
+            T, gain = noise.confusion_of(classes), noise.amplification(classes)
+            for rows, y in source.pieces():
+                numbers = np.asarray(y).astype(np.int64)
+                X.append(np.asarray(rows, dtype=np.float64))
+                targets.append(np.linalg.inv(T)[numbers])
+                likelihoods.append(T.T[numbers])
+                weights.append(np.full(len(numbers), gain**-2.0))
+        counted = np.concatenate(weights)
+        return cls(np.concatenate(X), np.concatenate(targets), np.concatenate(likelihoods), counted / counted.mean())
+
+    def loss(self, scores: Array) -> float:
+        """Minus the mean log-likelihood of the labels as observed, by weight."""
+        p = scores - logsumexp(scores, axis=1, keepdims=True)
+        return float(np.mean(-self.weights * logsumexp(p, axis=1, b=self.likelihoods)))
+
+    def curvature(self, scores: Array) -> Array:
+        return softmax_hessian(self.X, softmax(scores, axis=1), self.weights) / len(self.X)
+
+    def leave_one_out(self, weights: Array, ridge: Array) -> Array:
+        """Scores of each row under the weights that the other rows give, by one Newton step from the common ones.
+
+        s₍ᵢ₎ = sᵢ + Rᵢ(I - cᵢBᵢRᵢ)⁻¹cᵢaᵢ, Rᵢ the K × K matrix of xᵢᵀ(H₀⁻¹)ₖₗxᵢ/n.
+        """
+        (n, d), K = self.X.shape, self.targets.shape[1]
+        scores = self.X @ weights.reshape(K, d).T
+        inverse = np.linalg.inv(self.curvature(scores) + np.diag(ridge)).reshape(K, d, K, d)
+        reach = np.empty((n, K, K))
+        for k in range(K):
+            turned = self.X @ inverse[k].transpose(1, 0, 2).reshape(K * d, d).T  # blocks (k, l) side by side
+            reach[:, k] = np.einsum("nld,nd->nl", turned.reshape(n, K, d), self.X) / n
+        p, c = softmax(scores, axis=1), self.weights[:, None]
+        bends = c[:, :, None] * (np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :])
+        moves = np.linalg.solve(np.eye(K) - bends @ reach, (c * (p - self.targets))[:, :, None])
+        return np.asarray(scores + (reach @ moves)[:, :, 0])
+
+    def sandwich(self, scores: Array, strength: Array, alpha: Array, size: float) -> Array:
+        """V₀ at the leave-one-out scores; `size` is s²."""
+        n, D = len(self.X), len(strength)
+        slopes = self.weights[:, None] * (softmax(scores, axis=1) - self.targets)
+        gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
+        S = gradients.T @ gradients / n
+        S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS)
+        inverse = np.linalg.inv(self.curvature(scores) + np.diag(strength))
+        return np.asarray(inverse @ (S / n + np.diag((strength - alpha) ** 2 * size)) @ inverse)
+
+    def draw_labels(self, scores: Array) -> NDArray[np.int64]:
+        """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""
+        posterior = softmax(scores, axis=1) * self.likelihoods
+        ends = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[:, :-1]
+        return np.asarray((np.random.default_rng(0).random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64)
+
+
+def possible_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
+    """Coordinates that private gradients may be released in, those of rows as they are first."""
+    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else possible_coordinates(anchor)
+
+
+def class_coordinates(anchor: ClassAnchor) -> tuple[Coordinates, ...]:
+    """Gradients as they are, clipped to ½; and times a factor, so that a quantile of the public ones is that long."""
+    factors = [1.0]
+    if anchor.knows_curvature:
+        factors += [CLIP / bound for bound in np.quantile(anchor.lengths, QUANTILES).tolist() if bound > 0.0]
+    return tuple(_turn(anchor, factor) for factor in factors)
+
+
+def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
+    """Coordinates u, W = f·Qu, in which the curvature of the gradients clipped to `CLIP` is diagonal."""
+    (n, d), K = anchor.X.shape, anchor.slopes.shape[1]
+    p, lengths = softmax(anchor.scores, axis=1), np.maximum(factor * anchor.lengths, 1e-300)
+    kept = np.minimum(1.0, CLIP / lengths)
+    B = np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :]
+    unit = anchor.slopes / np.maximum(np.linalg.norm(anchor.slopes, axis=1, keepdims=True), 1e-300)
+    along = unit[:, :, None] * np.einsum("nk,nkl->nl", unit, B)[:, None, :]
+    over = (kept < 1.0)[:, None, None]
+    bends = kept[:, None, None] * (B - np.where(over, (along + along.transpose(0, 2, 1)) / 2.0, 0.0))
+    clipped = np.einsum("nkl,ni,nj->kilj", bends, anchor.X, anchor.X, optimize=True).reshape(K * d, K * d) / n
+    values, Q = np.linalg.eigh(clipped + np.diag(anchor.ridge))
+    gradients = (anchor.slopes[:, :, None] * anchor.X[:, None, :]).reshape(n, K * d) @ (factor * Q)
+    taken = (kept - 1.0)[:, None] * gradients
+    shift, squares = taken.mean(axis=0), gradients**2
+    steepest = 0.5 * max(1.0, factor**2) + anchor.alpha * factor**2
+    return Coordinates(
+        transform=factor * Q.T,
+        curvature=factor**2 * np.maximum(values, anchor.ridge.min()),
+        hessian=factor**2 * Q.T @ anchor.hessian @ Q,
+        start=Q.T @ anchor.weights / factor,
+        covariance=Q.T @ anchor.covariance @ Q / factor**2,
+        clip_shift=shift,
+        clip_variance=np.maximum((taken**2).mean(axis=0) - shift**2, 0.0) / n,
+        activity=float(np.minimum(lengths / CLIP, 1.0).mean()),
+        clip=CLIP,
+        ridge=anchor.ridge,
+        longest_step=2.0 / steepest,
+        freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300),
+    )
+
+
+def class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) -> tuple[float, float]:
+    """Leave-one-out accuracy of the public rows, and the gain that the model expects of private ones.
+
+    As for two classes (`verdicts.expected_accuracy`), w* and the answer drawn instead of integrated over.
+    """
+    T = coordinates.transform
+    left = T.T @ error_covariance(coordinates, clock) @ T
+    gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance) if clock else 0.0
+    return float((anchor.scores.argmax(axis=1) == anchor.labels).mean()), gain
+
+
+def _modelled(anchor: ClassAnchor, left: Array) -> float:
+    """Accuracy that the model expects of an answer whose error has the covariance `left`."""
+    X, K = anchor.X[:DRAWN_ROWS], anchor.scores.shape[1]
+    rng, D = np.random.default_rng(0), len(anchor.weights)
+    answers, truths = (rng.standard_normal((D, DRAWS)) for _ in range(2))
+    answers = anchor.weights[:, None] + _root(anchor.covariance - left) @ answers
+    truths = answers + _root(left) @ truths
+
+    def scores(W: Array) -> Array:
+        return np.asarray(np.einsum("nd,kdr->nkr", X, W.reshape(K, -1, DRAWS), optimize=True))
+
+    chosen = scores(answers).argmax(axis=1)
+    return float(np.take_along_axis(softmax(scores(truths), axis=1), chosen[:, None, :], axis=1).mean())
+
+
+def _root(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,57 @@
+"""The softmax loss of a block of rows without privacy, and its derivatives in the weights W of shape (K, d)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from uneven.matrices import is_sparse
+
+Array = NDArray[np.float64]
+
+DENSE_ROWS = 4096
+"""Sparse rows that are made dense at once, for their curvature."""
+
+
+def softmax_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:
+    """Sum of lse(Wx) - t·Wx over the rows, its gradient (P - T)ᵀX, and its Hessian or the diagonal of it.
+
+    Parameters
+    ----------
+    W : array of shape (K, d)
+    X : array or CSR matrix of shape (n, d)
+    targets : array of shape (n, K)
+        t: e_y for exact labels, the surrogate's for observed ones (`uneven.softmax`).
+    curvature : {"none", "diagonal", "full"}
+    """
+    scores = np.asarray(X @ W.T)
+    levels = logsumexp(scores, axis=1, keepdims=True)
+    P = np.exp(scores - levels)
+    value = float(levels.sum() - (targets * scores).sum())
+    gradient = np.asarray(X.T @ (P - targets)).T.ravel()
+    if curvature == "none":
+        return value, gradient, None
+    if curvature == "diagonal":
+        squares = X.multiply(X) if is_sparse(X) else X**2
+        return value, gradient, np.asarray(squares.T @ (P * (1.0 - P))).T.ravel()
+    return value, gradient, softmax_hessian(X, P)
+
+
+def softmax_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:
+    """Σ c(diag(p) - ppᵀ) ⊗ xxᵀ over the rows; `weights` are c, 1 where they are None."""
+    (n, K), d = P.shape, X.shape[1]
+    total, c = np.zeros((K * d, K * d)), np.ones(n) if weights is None else weights
+    step = DENSE_ROWS if is_sparse(X) else max(n, 1)
+    for rows in (slice(start, start + step) for start in range(0, n, step)):
+        block = X[rows].toarray() if is_sparse(X) else X[rows]
+        roots = np.sqrt(c[rows])[:, None]
+        block = roots * block
+        joint = (P[rows, :, None] * block[:, None, :]).reshape(len(block), -1)
+        total -= joint.T @ joint
+        for k in range(K):
+            own = slice(k * d, (k + 1) * d)
+            total[own, own] += joint[:, own].T @ block
+    return total
