@@ -162,8 +162,8 @@ def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: 
     y = np.concatenate([y for _, y in pieces])
     counts = [source.count for source in kept]
     rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
-    flipped = {"rates": rates, "skews": skews, "class_weights": problem.class_weights}
-    return fit_anchor(X, y, problem.alpha, factors, chosen, **flipped, diagonal=problem.n_features > MOST_FEATURES)
+    weights, wide = problem.class_weights, problem.n_features > MOST_FEATURES
+    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, skews, weights, wide)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:
