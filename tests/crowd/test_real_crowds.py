@@ -46,8 +46,8 @@ def test_sentences_without_gold():
 def test_photographs_without_gold():
     """Eight classes, six splits: a point above majority votes, and not below Dawid-Skene with soft labels.
 
-    No more than a point behind gold labels cannot be: one who knew how often each worker errs in which way, which only
-    gold labels tell, is still further behind.
+    Gold labels are six points ahead. What is missing is how each worker errs: with that counted from the gold labels of
+    the same tasks, which is more than could be known, the same method is within a point of them.
     """
     scores = benchmark().measure(benchmark().labelme(DATA / "crowd" / "labelme"))[0]
     lead = {name: np.subtract(scores["answers and features, uneven"], one) for name, one in scores.items()}
@@ -57,8 +57,7 @@ def test_photographs_without_gold():
     ):
         assert lead[other].mean() > least + 2 * error_of(lead[other]), lead[other]
     behind = np.subtract(scores["gold labels, uneven"], scores["the same if each worker's errors were known"])
-    assert behind.mean() > 0.01 + 2 * error_of(behind)
-    assert lead["the same if each worker's errors were known"].mean() > -0.07
+    assert behind.mean() < 0.01 + 2 * error_of(behind), behind
 
 
 @pytest.mark.filterwarnings("ignore:flip rate of .* was estimated at its limit")

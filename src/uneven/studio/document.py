@@ -30,6 +30,19 @@ CHOICES: dict[str, tuple[str, ...]] = {
 TYPED = ("alpha", "batch_size", "n_features", "row_norm", "clip")
 """Settings of the page that are typed."""
 
+LABELS = {
+    "alpha": "L2 strength λ (alpha)",
+    "batch_size": "Rows per step (batch_size)",
+    "n_features": "Dimension (n_features)",
+    "row_norm": "Bound on the norm of rows (row_norm)",
+    "clip": "Clip gradients to (clip)",
+    "strategy": "Strategy",
+    "loss": "Loss",
+    "radius": "Radius",
+    "moments": "Moments",
+}
+"""What the page calls each setting."""
+
 
 @dataclass(frozen=True)
 class Document:

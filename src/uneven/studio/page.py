@@ -25,7 +25,7 @@ from uneven.planner import text as words
 from uneven.report import plan_report
 from uneven.report.tiles import tell_worth
 from uneven.studio import pictures, table
-from uneven.studio.document import CHOICES, TYPED, Document, begin, read_document
+from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,18 +48,6 @@ DTYPES = {
     **dict(zip(table.COLUMNS, ("object", "Int64", "object", "object", "object", "float"), strict=True)),
 }
 DRAFTS = 100  # most documents that the server remembers for pages that are loaded again
-
-LABELS = {
-    "alpha": "L2 strength λ (alpha)",
-    "batch_size": "Rows per step (batch_size)",
-    "n_features": "Dimension (n_features)",
-    "row_norm": "Bound on the norm of rows (row_norm)",
-    "clip": "Clip gradients to (clip)",
-    "strategy": "Strategy",
-    "loss": "Loss",
-    "radius": "Radius",
-    "moments": "Moments",
-}
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
 most so many public rows, and so many values in them."""
 
-STEPS = (10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once a batch."""
 
 INTERCEPT = 0.01

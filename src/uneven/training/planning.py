@@ -70,7 +70,7 @@ def with_sketch(
 def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
     """Sources that have rows, as many as all passes over them use."""
     pairs = zip(noises.items(), counts, strict=True)
-    return [Source(name, int(n) * passes, noise) for (name, noise), n in pairs if n]
+    return [Source(name, int(n) * passes, noise, passes=passes) for (name, noise), n in pairs if n]
 
 
 def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
