@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
+from uneven.ledger import list_columns
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
@@ -177,8 +178,8 @@ def continue_training(
     simulated = settings.random_state is not None and groups.any_private
     if simulated and not account.simulated:  # once, not at every call
         warn_simulated(settings, groups)
-    bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
-    account.charge(bill)
+    columns, times = list_columns(feature_names, scan.n_features), settings.pass_count
+    account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
     signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
 from uneven.io.refusals import located
+from uneven.ledger import list_columns
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
@@ -155,8 +156,9 @@ def train(
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
+    columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
-        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated))
+        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
         looked_at = None if open_sources is None else {*open_sources, *labels}
         scan = replace(scan_rows(rows, bound, scan.classes, looked_at, held_bytes), content=scan.content)
@@ -165,8 +167,8 @@ def train(
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, targets)
     decided = decide(job, targets, validation)
-    bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
-    account.charge(bill)
+    order = decided.plan.order
+    account.charge(Bill(groups, scan.row_id, scan.content, decided.times, order, settings.budget, simulated, columns))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
