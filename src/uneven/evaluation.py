@@ -121,7 +121,7 @@ def evaluate(
     row_id : array of int, Fingerprints or None
         How the ledger knows the rows, one each; None is by their content.
     auc : bool
-        Whether half of the rows answer for AUC; two classes only.
+        Whether half of the rows answer for AUC; two classes only. Public rows always give it.
     thresholds : sequence of float
         Public thresholds of the decision function, in order. They must not be chosen on private rows.
     confidence : float
@@ -153,7 +153,8 @@ def evaluate(
     cuts = _checked_thresholds(thresholds)
     if epsilon is None:
         correct = np.asarray(model.predict(X) == labels, dtype=bool)
-        area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc else None
+        both = len(np.unique(labels)) == len(model.classes_) == 2
+        area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc or both else None
         return Evaluation(
             accuracy_from_answers(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
         )

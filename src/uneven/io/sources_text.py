@@ -37,6 +37,8 @@ MEANING = {
     "redact": "whether details of rows are kept out of messages",
     "label": "column of the labels",
     "classes": "all labels there can be: public, and never taken from private rows",
+    "class_weight": 'what rows of each class count: "balanced", or a table of classes and weights',
+    "threshold": "probability of the second class from which it is predicted; left out: one half",
     "features": "columns to learn from",
     "n_features": "how many columns there are to learn from",
     "data": "file with the rows of all sources",

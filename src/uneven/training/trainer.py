@@ -24,6 +24,7 @@ from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
+from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.label_release import observed, private_labels, release_labels
@@ -153,6 +154,7 @@ def train(
     followed, declared = follow(scan.classes), _group(scan, noise, settings)
     targets, groups = learning_targets(scan.classes, settings), observed(declared, len(scan.classes))
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
+    refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
     columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
@@ -176,7 +178,7 @@ def train(
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
-    notes = (*warn_unprotected(result.plan.sources), *result.notes)
+    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
@@ -194,7 +196,8 @@ def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     scale = choose_scale(scan, groups, settings, groups.any_private)
-    return _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
+    job = _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
+    return replace(job, class_weights=find_weights(job))
 
 
 def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
