@@ -37,6 +37,7 @@ MEANING = {
     "redact": "whether details of rows are kept out of messages",
     "label": "column of the labels",
     "classes": "all labels there can be: public, and never taken from private rows",
+    "multi_class": 'how more than two classes are learned: "softmax" or "one-vs-rest"',
     "class_weight": 'what rows of each class count: "balanced", or a table of classes and weights',
     "threshold": "probability of the second class from which it is predicted; left out: one half",
     "features": "columns to learn from",
