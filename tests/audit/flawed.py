@@ -1,6 +1,7 @@
 """Mechanisms with a flaw, for the audit to find."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -194,11 +195,34 @@ class HalfTheSensitivity(SitePrivacy):
         return once._replace(batch_gamma=once.batch_gamma / 4.0)
 
 
-def split_with_one_row_twice(labels):  # noqa: ARG001
+def order_with_one_row_twice(labels):
     """The first row is in two batches."""
-    return [[0, 1], [0, 2], [3, 4]]
+    return np.array([0, 1, 0, 2, 3, 4])[: len(labels)]
 
 
-def split_sorted_by_label(labels):
+def order_by_label(labels):
     """Batches of rows of one label, as far as there are: replacing one row moves others."""
-    return np.argsort(labels, kind="stable").reshape(-1, 2)
+    return np.argsort(labels, kind="stable")
+
+
+def _permuted(order):
+    """Flawed copy of what splits rows in memory."""
+
+    def split(source, size, _rng):
+        numbers = order(source.y)
+        for start in range(0, len(numbers), size):
+            part = numbers[start : start + size]
+            yield source.X[part], source.y[part], part
+
+    return split
+
+
+def _shuffled(order):
+    """Flawed copy of what splits a stream."""
+
+    def split(blocks, size, _batch_size, rng):
+        whole = [*blocks]
+        X, y = (np.concatenate([getattr(block, key) for block in whole]) for key in "Xy")
+        return _permuted(order)(SimpleNamespace(X=X, y=y), size, rng)
+
+    return split

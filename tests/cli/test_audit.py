@@ -20,8 +20,8 @@ def test_table_of_all_mechanisms():
     assert "Traceback" not in done.stderr
     for mechanism in ("l2-laplace", "privunit", "quiet"):
         assert [done.stdout.count(f"{mechanism}, {by}") for by in ("release", "engine")] == [2, 2]
-    assert done.stdout.count("site-privacy") == 4
-    assert done.stdout.count("no flaw found") == 16
+    assert done.stdout.count("site-privacy") == 6
+    assert done.stdout.count("no flaw found") == 18
     assert "does not prove privacy" in done.stdout
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
 

@@ -7,7 +7,16 @@ import pytest
 from problems import rows
 
 import uneven
-from uneven.engine import advance, checked_chunk, generator, initial_state, iterate_chunks, reference, tasks_of
+from uneven.engine import (
+    advance,
+    checked_chunk,
+    generator,
+    initial_state,
+    iterate_chunks,
+    measure_gradient,
+    reference,
+    tasks_of,
+)
 from uneven.engine.state import Task
 from uneven.schedules import Rate
 
@@ -72,6 +81,18 @@ def test_each_row_is_in_one_batch_and_the_split_does_not_look_at_rows(blockwise)
     for again in others:
         np.testing.assert_array_equal(split, again)
     assert (split != np.arange(1, N + 1)).any()
+
+
+@pytest.mark.parametrize("size", [3, 3_000])
+def test_large_batches_have_all_of_the_noise(size):
+    """Rows of zeros: what is measured is the noise, of mean square `batch_energy`; five standard errors."""
+    draws, problem = 2_000, uneven.Problem(D, 0.1, size, clip=0.5)
+    noise = uneven.SitePrivacy(2.0)
+    task = Task(problem, ("site",), (noise,), (noise.moment("variance", problem),), Rate(1.0))
+    chunk = checked_chunk(task.names, np.zeros((size, D)), np.ones(size), np.arange(size))
+    rng, state = np.random.default_rng(0), initial_state(D)
+    squares = np.array([np.square(measure_gradient(state, task, chunk, rng)[0]).sum() for _ in range(draws)])
+    assert abs(squares.mean() - noise.batch_energy(problem)) < 5 * squares.std() / np.sqrt(draws)
 
 
 def test_replacing_a_row_changes_nothing_before_its_batch():

@@ -112,7 +112,7 @@ CHANGED = {
     "fit_intercept": (("settings", "fit_intercept"), 1, "settings: fit_intercept must be true or false, got 1"),
     "unknown setting": (("settings", "speed"), 1, "settings has no key 'speed'"),
     "settings": (("settings",), [1], "settings must be a table of names and values"),
-    "noise": (("settings", "noise"), 3, "noise must be a mapping with a kind, got 3"),
+    "noise": (("settings", "noise"), 3, "noise must be a mapping with a kind, or a list of such, got 3"),
     "noise by source": (("settings", "noise"), {"by source": [1]}, "must be a model saved by uneven"),
     "searched_rate": (("searched_rate",), "fast", "searched_rate must be null for a plan without two rates"),
     "privacy_spent": (("privacy_spent",), {"data": "much"}, "privacy_spent of 'data' must be a number"),

@@ -107,6 +107,16 @@ def test_cells_are_wide_enough_for_the_errors_of_floats(rows):
     assert grid.EXTRA * d * cell**2 < 0.01 * rows**2 * noise.variance_bound(problem)
 
 
+@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_cells_are_wide_enough_for_the_errors_of_the_noise(epsilon, rows):
+    """Draws of the noise up to `REACH` times its root mean square have errors too: 2‖e‖₁/g is what is set aside."""
+    d, noise = 54, SitePrivacy(epsilon)
+    rms = CLIP * math.sqrt(laplace_energy(d, epsilon) / d)
+    cell = grid.width(noise.grid(d, CLIP), rows) + noise.batch_grid(d, CLIP)
+    assert grid.error_bound(d, REACH) * rms / cell <= grid.slack(d, epsilon, REACH) * (1.0 + 1e-12)
+
+
 def test_each_promise_names_the_other_and_neither_takes_its_name():
     local, site = LocalPrivacy(3.0), SitePrivacy(3.0)
     assert other_promise(local) == site

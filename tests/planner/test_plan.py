@@ -415,7 +415,7 @@ def test_a_plan_is_frozen_and_plain():
         (lambda d: d["sources"][0].update(weight=1), "a source has no key 'weight'"),
         (lambda d: d["sources"][0].pop("rows"), "a source needs 'rows'"),
         (lambda d: d["sources"].append(3), "a source must be a mapping, got 3"),
-        (lambda d: d["sources"][0].update(noise=3), "noise must be a mapping with a kind, got 3"),
+        (lambda d: d["sources"][0].update(noise=3), "noise must be a mapping with a kind, or a list of such, got 3"),
         (lambda d: d["problem"].update(beta=1), "problem has no key 'beta'"),
         (lambda d: d["problem"].pop("alpha"), "problem needs 'alpha'"),
         (lambda d: d.update(problem=3), "problem must be a mapping, got 3"),

@@ -10,9 +10,11 @@ from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
 from uneven.anchor.clock import capped_excess, expected_excess
 from uneven.anchor.shape import plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
+from uneven.engine import checked_chunk
 from uneven.io import read_sources
 from uneven.planner import Plan
 from uneven.report.statement import spent_in, write_statement
+from uneven.training import adding
 from uneven.training.files import train_files
 from uneven.training.model_file import save
 
@@ -104,6 +106,56 @@ def test_partial_fit_needs_a_number():
         clf.partial_fit(X, y, row_id=ids)
 
 
+@pytest.mark.parametrize("size", ["auto", 70])
+def test_passes_are_planned_as_they_are_run(size):
+    """No batch is larger than the source, and each pass ends with a short one: the clock is that of the run."""
+    (X, y), passes = rows(300, 0), 5
+    clf = UnevenClassifier(SitePrivacy(0.05), row_norm=1.0, passes=passes, batch_size=size, random_state=0).fit(X, y)
+    plan, (chosen,) = clf.plan_, clf.plan_.batch_sizes.values()
+    assert chosen <= 300 if size == "auto" else chosen == size
+    signs, Z = 2.0 * y - 1.0, np.pad(X, ((0, 0), (0, plan.problem.n_features - D)))
+    state = uneven.fit(plan, {plan.order[0]: (Z, signs)}, seed=0, passes=passes).state
+    assert (state.step, plan.steps) == (len(plan.step_moments()), passes * -(-300 // chosen))
+    assert state.clock == pytest.approx(sum(1.0 / plan.step_moments()))
+    assert state.clock == pytest.approx(plan.segments[0].precision)
+    assert "5 passes, each row 5 times" in plan.summary()
+    assert Plan.from_dict(plan.to_dict()) == plan
+    with pytest.raises(ValueError, match="must be those of all 5 passes together, got 301"):
+        uneven.Source("a", 301, passes=5)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_site_of_few_rows_joins_the_anchor(count):
+    clf = fitted((SitePrivacy(1.0), Exact()), counts=(count, 60), alpha=1e-2, use="all")
+    assert clf.plan_.batch_sizes["a"] <= count
+    assert np.isfinite(clf.coef_).all()
+
+
+def test_rows_that_measure_the_site_take_no_step(monkeypatch):
+    """Added to an anchor, each row of a site is released once, in the measurement or in a step."""
+    used, turned = [], adding._turned
+
+    def recording(chunk, *rest):
+        used.append(np.array(chunk.X[:, :D]))
+        return turned(chunk, *rest)
+
+    monkeypatch.setattr(adding, "_turned", recording)
+    fitted((Exact(), SitePrivacy(1.0)), counts=(60, 6_000), alpha=1e-2, use="all", fit_intercept=False)
+    assert len(used) > 1
+    np.testing.assert_allclose(np.sort(np.concatenate(used)[:, 0]), np.sort(rows(6_000, 1)[0][:, 0]), rtol=1e-5)
+
+
+def test_rows_in_other_coordinates_are_clipped_by_their_length_there():
+    """Gradients of norm at most C are what the noise is made for: a row that became longer is known to be."""
+    X, y = rows(50, 0)
+    coordinates = plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
+    longer = replace(coordinates, transform=3.0 * coordinates.transform)
+    chunk = checked_chunk(("a",), X, 2.0 * y - 1.0, np.arange(50))
+    turned = adding._turned(chunk, longer, "a")
+    np.testing.assert_allclose(turned.squares, np.square(X @ longer.transform.T).sum(axis=1), rtol=1e-5)
+    assert turned.squares.min() > 2.0
+
+
 def test_sites_join_the_anchor():
     """Public rows and a site: a verdict, a batch size of its own, the other promise, and a plan that can be stored."""
     clf = fitted((Exact(), SitePrivacy(1.0)), counts=(60, 6_000), alpha=1e-2)
@@ -116,6 +168,7 @@ def test_sites_join_the_anchor():
     assert other.then > other.now == plan.anchored.excess
     assert Plan.from_dict(plan.to_dict()) == plan
     assert any("'b' agrees with the anchor" in note for note in clf.notes_)
+    assert any("This machine read the rows of 'b'" in note for note in clf.notes_)
     local = fitted((Exact(), LocalPrivacy(1.0)), counts=(60, 6_000), alpha=1e-2).plan_
     assert local.anchored.excess > plan.anchored.excess
     assert local.other_promises()["b"].then == pytest.approx(plan.anchored.excess, rel=1e-6)

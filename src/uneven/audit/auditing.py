@@ -21,7 +21,7 @@ from uneven.audit.drawing import (
     pieces,
 )
 from uneven.audit.events import DIGITS, Event, best_event, log_ratio_bound, statistics
-from uneven.audit.pairs import Pair, Split, neighbouring_batches, pairs_in, split_in_order
+from uneven.audit.pairs import SPLITS, Pair, Split, neighbouring_batches, pairs_in
 from uneven.engine import checked_seed, generator
 from uneven.noise import Noise
 from uneven.noise.base import Array
@@ -37,7 +37,7 @@ class Audit:
     Attributes
     ----------
     mechanism : str
-    drawn_by : {"release", "engine"}
+    drawn_by : {"release", "engine", "measure"}
     n_features : int
     clip : float
         Norm C that gradients are bounded by.
@@ -93,7 +93,7 @@ def audit(
     draws: int = 1_000_000,
     confidence: float = 0.99,
     drawn_by: str = "release",
-    split: Split = split_in_order,
+    splits: Sequence[Split] = SPLITS,
     seed: int | None = None,
 ) -> Audit:
     """Lower bound on ε from releases alone: log(p̲/q̄) for the event that tells two inputs apart best.
@@ -113,11 +113,12 @@ def audit(
         Releases to draw in all.
     confidence : float
         The bound exceeds the true ε with probability 1 - confidence at most.
-    drawn_by : {"release", "engine"}
-        Audit the noise's own `release`, or the compiled step that `uneven.fit` takes. Noise that is drawn once a batch
-        is audited by the sums of batches, of data sets that differ in one row.
-    split : callable
-        For such noise: how rows are split into batches, given their labels.
+    drawn_by : {"release", "engine", "measure"}
+        Audit the noise's own `release`, the compiled step that `uneven.fit` takes, or the compiled measurement that an
+        anchor and a site's answers are made with. Noise that is drawn once a batch is audited by the sums of batches,
+        of data sets that differ in one row.
+    splits : sequence of callable
+        For such noise: how rows are split into batches, given their labels; the engine's own ways.
     seed : int or None
         None draws as a private run does, from the operating system's randomness.
 
@@ -139,8 +140,8 @@ def audit(
     problem = Problem(n_features, alpha=1e-3, batch_size=1, clip=clip)
     rng = generator(checked_seed(seed), 0, "audit", "noise")
     once = bool(getattr(noise, "once_a_batch", False))
-    pairs = neighbouring_batches(problem.n_features, split) if once else pairs_in(problem.n_features)
-    draw = _drawing(noise, problem, drawn_by, pairs[0].batches if once else None)
+    pairs = neighbouring_batches(problem.n_features, splits) if once else pairs_in(problem.n_features)
+    draw = _drawing(noise, problem, drawn_by, once)
     bound, pair, event = _look_and_test(draw, pairs, draws, confidence, rng)
     return Audit(
         mechanism=str(getattr(noise, "mechanism", getattr(noise, "kind", type(noise).__name__))),
@@ -167,13 +168,13 @@ def _checked_epsilon(noise: Releases) -> float:
     return checks.positive("epsilon_per_row of the noise", epsilon)
 
 
-def _drawing(noise: Releases, problem: Problem, drawn_by: str, batches: int | None) -> Draw:
-    """How releases are drawn: of rows, or of so many batches."""
+def _drawing(noise: Releases, problem: Problem, drawn_by: str, once: bool) -> Draw:
+    """How releases are drawn: of rows, or of batches for noise that is drawn once a batch."""
     if checks.one_of("drawn_by", drawn_by, DRAWN_BY) == "release":
-        return by_release(noise, problem) if batches is None else by_batches(noise, problem, batches)  # type: ignore[arg-type]
+        return by_batches(noise, problem) if once else by_release(noise, problem)  # type: ignore[arg-type]
     draw = None
     if isinstance(noise, Noise):
-        draw = by_engine(noise, problem) if batches is None else by_engine_batches(noise, problem, batches)
+        draw = by_engine_batches(noise, problem, drawn_by) if once else by_engine(noise, problem, drawn_by=drawn_by)
     if draw is None:
         raise ValueError(f"drawn_by must be 'release' for {checks.shown(noise)}, which has no compiled form")
     return draw

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.engine import Stream, checked_rows, generator, iterate_chunks
 from uneven.noise.base import Array
+from uneven.problem import Problem
 
 Split = Callable[[NDArray[np.float64]], Sequence[Sequence[int]]]
 """From the labels of a few rows to the rows of each batch. A private run must not look at the labels."""
@@ -51,30 +53,57 @@ def pairs_in(n_features: int) -> list[Pair]:
     ]
 
 
-def split_in_order(labels: NDArray[np.float64]) -> list[list[int]]:
-    """Batches of rows as they come: each row in one, whatever its label.
+def split_arrays(labels: NDArray[np.float64]) -> list[list[int]]:
+    """Batches that a run splits rows in memory into.
 
-    >>> split_in_order(np.ones(4))
-    [[0, 1], [2, 3]]
+    >>> sorted(sum(split_arrays(np.ones(ROWS)), []))
+    [0, 1, 2, 3, 4, 5]
     """
-    return [list(range(start, start + BATCH)) for start in range(0, len(labels), BATCH)]
+    return _split(labels, (_marked(labels), labels))
 
 
-def neighbouring_batches(n_features: int, split: Split = split_in_order) -> list[Pair]:
+def split_stream(labels: NDArray[np.float64]) -> list[list[int]]:
+    """The same for rows that are streamed, in two blocks."""
+    half, X = len(labels) // 2, _marked(labels)
+    return _split(labels, Stream([(X[:half], labels[:half]), (X[half:], labels[half:])], block_rows=half))
+
+
+def _marked(labels: NDArray[np.float64]) -> Array:
+    """Rows that say their own number."""
+    return np.arange(1.0, len(labels) + 1.0)[:, None] / len(labels)
+
+
+def _split(labels: NDArray[np.float64], data: Any) -> list[list[int]]:
+    """Numbers of the rows in each batch, as the engine's own splitter has them; its order is the same each time."""
+    problem, rng = Problem(1, 1e-3, BATCH), generator(0, 0, "audit", "order")
+    chunks = iterate_chunks(("audited",), [checked_rows("audited", data, 1)], problem, rng, steps=1)
+    return [(np.rint(chunk.X[:, 0] * len(labels)).astype(int) - 1).tolist() for chunk in chunks]
+
+
+SPLITS: tuple[Split, ...] = (split_arrays, split_stream)
+"""How a run splits rows into batches: those in memory, and those that are streamed."""
+
+
+def neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> list[Pair]:
     """Sums of the batches of data sets that differ in their first row only, whose label is its first entry's sign.
 
     All other labels are -1, and neighbours among the other rows differ: rows that change batches are seen.
 
-    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in neighbouring_batches(1)][0]
+    >>> in_order = lambda labels: [[0, 1], [2, 3], [4, 5]]
+    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in neighbouring_batches(1, [in_order])][0]
     ('opposite', [2.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     rest = np.zeros((ROWS - 1, n_features))
     rest[:, 0] = (1.0, 1.0, -1.0, -1.0, 1.0)
 
-    def sums(row: Array) -> Array:
+    def sums(row: Array, split: Split) -> Array:
         rows = np.vstack([row, rest])
         labels = np.full(ROWS, -1.0)
         labels[0] = 1.0 if row[0] >= 0.0 else -1.0
         return np.concatenate([rows[list(batch)].sum(axis=0) for batch in split(labels)])
 
-    return [Pair(p.words, one := sums(p.one), sums(p.other), len(one) // n_features) for p in pairs_in(n_features)]
+    return [
+        Pair(p.words, one := sums(p.one, split), sums(p.other, split), len(one) // n_features)
+        for split in splits
+        for p in pairs_in(n_features)
+    ]

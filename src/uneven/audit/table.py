@@ -125,3 +125,5 @@ def _list_lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iter
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
     if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
         yield Line(noise, d, "engine", draws)
+        if noise.once_a_batch:
+            yield Line(noise, d, "measure", draws)

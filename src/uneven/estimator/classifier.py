@@ -78,6 +78,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes : list or None
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
+    class_weight : None, "balanced" or dict
+        What rows of each of two classes count, as in scikit-learn: each row's loss is multiplied by the weight of its
+        class. A dict of classes and weights is public. ``"balanced"`` weighs by one over a class's number of rows,
+        counted on rows without privacy only, and is refused where there are none. The clip stays what it is.
+    threshold : None or float
+        Probability of the second of two classes from which `predict` says it; None is one half. It must not be chosen
+        on private rows.
     multi_class : {"softmax", "one-vs-rest"}
         How more than two classes are learned: as one problem, each row's gradient for all classes released at once; or
         each class against the rest, which is refused where a source is private and is how other losses than the
@@ -167,6 +174,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         use: str = "auto",
         redact: bool = False,
         classes: Any = None,
+        class_weight: Any = None,
+        threshold: float | None = None,
         multi_class: str = "softmax",
         sketch: Any = None,
         budget: float | None = None,
@@ -191,6 +200,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.use = use
         self.redact = redact
         self.classes = classes
+        self.class_weight = class_weight
+        self.threshold = threshold
         self.multi_class = multi_class
         self.sketch = sketch
         self.budget = budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,24 @@ class Batches:
         Rows per step; the last step takes what is left.
     moment : Moment
         γ² of a step, as a function of its rows.
+    passes : int
+        How many passes the rows are of: no batch has rows of two.
     """
 
     sources: tuple[str, ...]
     rows: int
     batch_size: int
     moment: Moment
+    passes: int = field(default=1, kw_only=True)
 
     @property
     def steps(self) -> int:
         """Number of mini-batches."""
-        return -(-self.rows // self.batch_size)
+        return self.passes * -(-self._rows_a_pass // self.batch_size)
+
+    @property
+    def _rows_a_pass(self) -> int:
+        return self.rows // self.passes
 
     @property
     def noise_level(self) -> float:
@@ -51,7 +58,7 @@ class Batches:
     @property
     def step_moment(self) -> float:
         """γ² of the full mini-batches, or of the only one if there are fewer rows than that."""
-        return float(self.moment.at(min(self.batch_size, self.rows)))
+        return float(self.moment.at(min(self.batch_size, self._rows_a_pass)))
 
     @property
     def last_moment(self) -> float:
@@ -64,15 +71,15 @@ class Batches:
         return sum(count / moment for moment, count in self.counted_moments())
 
     def counted_moments(self) -> list[tuple[float, int]]:
-        """Each γ² that occurs, and the number of steps that have it: full batches, and a last one of what is left."""
-        full, left = divmod(self.rows, self.batch_size)
-        sizes = [(self.batch_size, full), (left, 1)]
+        """Each γ² that occurs, and the number of steps that have it: full batches, and a last one of each pass."""
+        full, left = divmod(self._rows_a_pass, self.batch_size)
+        sizes = [(self.batch_size, self.passes * full), (left, self.passes)]
         return [(self.moment.at(rows), count) for rows, count in sizes if rows and count]
 
     def moments(self) -> NDArray[np.float64]:
         """γ² of each step, shape (steps,)."""
         moments, counts = zip(*self.counted_moments(), strict=True)
-        return np.repeat(moments, counts)
+        return np.tile(np.repeat(moments, np.array(counts) // self.passes), self.passes)
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,9 @@ class Segment(Batches):
 
     @property
     def full_steps(self) -> int:
-        """Number of steps on full mini-batches; 1 if the only one is short."""
-        return max(self.rows // self.batch_size, 1)
+        """Number of steps up to the last on a full mini-batch; up to the last if all are short."""
+        short = self.batch_size < self._rows_a_pass and self._rows_a_pass % self.batch_size > 0
+        return self.steps - short
 
 
 def split_into_batches(
@@ -102,7 +110,8 @@ def split_into_batches(
                 f"lower moments need noise that is certain to be present; source {source.name!r} ({source.noise!r}) "
                 "has a lower moment of 0"
             )
-        batches.append(Batches((source.name,), source.rows, own.get(source.name, problem.batch_size), moment))
+        size = own.get(source.name, problem.batch_size)
+        batches.append(Batches((source.name,), source.rows, size, moment, passes=source.passes))
     return batches
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from uneven import checks
@@ -21,11 +21,13 @@ class Source:
     ----------
     name : str
     rows : int
-        Number of rows; each is used once.
+        Number of rows; each is used once. Of several passes, the rows of all passes together.
     noise : Noise
         Noise or protection of its rows; `Exact` if there is none.
     price : float or None
         Price of one row, if the rows are for sale; None if they are owned. Only `uneven.value` uses it.
+    passes : int
+        How often each row is used: the rows divided by the passes are how many there are.
 
     Examples
     --------
@@ -38,10 +40,16 @@ class Source:
     rows: int
     noise: Noise = Exact()  # noqa: RUF009 (frozen)
     price: float | None = None
+    passes: int = field(default=1, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         checks.text("name", self.name)
         object.__setattr__(self, "rows", checks.whole(f"rows of source {self.name!r}", self.rows, most=MOST_ROWS))
+        object.__setattr__(self, "passes", checks.whole(f"passes over source {self.name!r}", self.passes))
+        if self.rows % self.passes:
+            raise ValueError(
+                f"rows of source {self.name!r} must be those of all {self.passes} passes together, got {self.rows}"
+            )
         if not isinstance(self.noise, Noise):
             raise ValueError(
                 f"noise of source {self.name!r} must be a noise such as uneven.Exact(), got {checks.shown(self.noise)}"
@@ -52,7 +60,8 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` reads."""
-        return {"name": self.name, "rows": self.rows, "noise": self.noise.to_dict(), "price": self.price}
+        passes = {} if self.passes == 1 else {"passes": self.passes}
+        return {"name": self.name, "rows": self.rows, "noise": self.noise.to_dict(), "price": self.price, **passes}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Source:

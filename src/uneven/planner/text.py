@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
+from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
 
@@ -30,7 +31,8 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
     compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
-    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, compared]))
+    changes = wrap(describe_changes(plan))
+    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
 
 
 def wrap(lines: Sequence[str]) -> str:
@@ -98,18 +100,19 @@ def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
 
 def describe_use(plan: Plan) -> list[str]:
     """What to do, and what a row of each source is worth: one sentence each."""
-    lines = []
+    lines, passes = [], plan.sources[0].passes
+    often = ("one pass", "once") if passes == 1 else (f"{passes} passes", f"{passes} times")
     if plan.converged:
         lines.append(f"Learn {_join(plan.converged)} to convergence: these rows may be read again.")
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
         lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
     elif plan.shuffled:
-        lines.append("Shuffle all rows together and use each once.")
+        lines.append(f"Shuffle all rows together and use each {often[1]}.")
     elif len(plan.order) > 1:
-        lines.append(f"Use {', then '.join(map(repr, plan.order))}: one pass, each row once.")
+        lines.append(f"Use {', then '.join(map(repr, plan.order))}: {often[0]}, each row {often[1]}.")
     else:
-        lines.append(f"Use {plan.order[0]!r} alone: one pass, each row once.")
+        lines.append(f"Use {plan.order[0]!r} alone: {often[0]}, each row {often[1]}.")
     if unused := [source.name for source in plan.sources if source.name not in plan.order]:
         lines.append(f"Leave out {', '.join(map(repr, unused))}.")
     if rates := plan.rates:

@@ -44,6 +44,8 @@ class Bill:
         The most that a row may have spent afterwards.
     simulated : bool
         Whether the noise comes from a seed: rows are charged all the same, and nothing is promised.
+    columns : str
+        Columns that were hashed (`list_columns`).
     """
 
     groups: Grouped
@@ -53,6 +55,7 @@ class Bill:
     used: Collection[str]
     budget: float | None = None
     simulated: bool = False
+    columns: str = ""
 
     @property
     def costs(self) -> dict[str, float]:
@@ -223,7 +226,7 @@ def _known_as(
     if ids is not None and not (ids[rows] == -1).all():
         return np.asarray(ids[rows])
     assert bill.content is not None
-    return count_copies(ledger.key, bill.content[rows])
+    return count_copies(ledger.key, bill.content[rows], bill.columns)
 
 
 def _largest_spent(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:

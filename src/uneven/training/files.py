@@ -107,6 +107,12 @@ class Measure:
     objective: float | None
     compared: Comparison
 
+    @property
+    def auc(self) -> float | None:
+        """Area under the ROC curve, with two classes."""
+        found = self.compared.scores.auc
+        return None if found is None else found.value
+
 
 @dataclass(frozen=True)
 class FileFit:
