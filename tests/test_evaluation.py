@@ -136,3 +136,37 @@ def test_a_label_of_no_class_is_refused_unsaid_and_uncharged():
 def test_without_a_seed_answers_differ():
     X, y = rows(400)
     assert len({evaluate(Fixed(), X, y, epsilon=0.5).accuracy.value for _ in range(6)}) > 1
+
+
+# What an attack found
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"row_id": [0]}, "row_id must have one number per row, 200 of them"),
+        ({"y": np.zeros((200, 1), int)}, r"y must have one label per row of X, shape \(200,\), got shape \(200, 1\)"),
+        ({"X": np.zeros((1, 1))}, r"y must have one label per row of X, shape \(1,\)"),
+        ({"thresholds": [float("nan")], "auc": True}, "thresholds must be"),
+        ({"thresholds": [0.0, float("inf")], "auc": True}, "thresholds must be"),
+    ],
+)
+def test_nothing_is_answered_or_charged_for_rows_that_do_not_match(change, why):
+    """A label or an id for several rows would let rows answer that were not charged."""
+    X, y = rows(200)
+    ledger = uneven.Ledger(budget=1.0)
+    with pytest.raises(ValueError, match=why):
+        evaluate(Fixed(), **{"X": X, "y": y, "epsilon": 1.0, "ledger": ledger, **change})
+    assert ledger.sources() == {}
+
+
+def test_a_budget_without_a_ledger_is_not_exceeded_by_a_hair():
+    X, y = rows(100)
+    with pytest.raises(ValueError, match="budget must be at least epsilon"):
+        evaluate(Fixed(), X, y, epsilon=1.005, budget=1.0)
+
+
+def test_a_seed_warns_that_answers_can_be_undone():
+    X, y = rows(100)
+    with pytest.warns(uneven.SimulationWarning, match="protects nobody"):
+        evaluate(Fixed(), X, y, epsilon=1.0, seed=0)

@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -554,3 +555,28 @@ def test_a_budget_is_not_raised_nor_set_below_what_is_spent(book):
         with pytest.raises(ValueError, match="budget must be"):
             book.lower_budget(wrong)
     assert (book.stored_budget, book.check()) == (2.0, [])
+
+
+# The same row by other columns
+
+
+def test_rows_known_by_other_columns_are_refused(book):
+    """A table without its names, or with renamed columns, would be other rows: ids tell them, content cannot."""
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    book.charge("clinic", book.fingerprint(X, ["c", "b", "a"]), 1.0)
+    book.charge("clinic", book.fingerprint(X[:, ::-1], ["a", "b", "c"]), 1.0)
+    assert set(book.spent("clinic").values()) == {2.0}
+    for other in (book.fingerprint(X), book.fingerprint(X, ["c", "b", "age"])):
+        with pytest.raises(ValueError, match="by the content of the same columns each time, 'a', 'b', 'c', as its"):
+            book.charge("clinic", other, 1.0)
+    assert set(book.spent("clinic").values()) == {2.0}
+
+
+def test_a_frame_and_its_values_are_not_two_tables():
+    """The classifier has column names from a frame and none from an array."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y, ledger = (X[:, 0] > 0).astype(int), Ledger(budget=1.0)
+    private = uneven.UnevenClassifier(uneven.LocalPrivacy(1.0), row_norm=9.0, ledger=ledger)
+    clone(private).set_params(ledger=ledger).fit(pd.DataFrame(X, columns=["c", "b", "a"]), y)
+    with pytest.raises(ValueError, match="got 3 without names: a row would count as two"):
+        clone(private).set_params(ledger=ledger).fit(X, y)

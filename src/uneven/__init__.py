@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Noise,
         SitePrivacy,
     )
-    from uneven.planner import Plan, Source, plan, rate_interval
+    from uneven.planner import Plan, Source, plan, plan_by_rank, rate_interval
     from uneven.problem import Problem
     from uneven.valuation import Valuation, value
 
@@ -49,7 +49,7 @@ _ROOMS = {
         "Noise",
         "SitePrivacy",
     ),
-    "planner": ("Plan", "Source", "plan", "rate_interval"),
+    "planner": ("Plan", "Source", "plan", "plan_by_rank", "rate_interval"),
     "problem": ("Problem",),
     "valuation": ("Valuation", "value"),
 }
@@ -102,6 +102,7 @@ __all__ = [
     "from_record_batches",
     "objective",
     "plan",
+    "plan_by_rank",
     "rate_interval",
     "surrogate_objective",
     "sweep",

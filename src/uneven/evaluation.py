@@ -7,6 +7,7 @@ classified correctly. Here each row answers with a randomised answer of its own 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -16,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 
 from uneven import checks
+from uneven.cautions import SimulationWarning
 from uneven.engine import checked_seed, generator
-from uneven.ledger import Ledger
+from uneven.ledger import Fingerprints, Ledger
 from uneven.noise import LabelPrivacy
 
 Array = NDArray[np.float64]
@@ -90,7 +92,7 @@ def evaluate(
     ledger: Ledger | None = None,
     budget: float | None = None,
     source: str = "evaluation",
-    row_id: ArrayLike | None = None,
+    row_id: ArrayLike | Fingerprints | None = None,
     auc: bool = False,
     thresholds: Sequence[float] = THRESHOLDS,
     confidence: float = 0.95,
@@ -116,10 +118,10 @@ def evaluate(
         The most that a row may have spent afterwards.
     source : str
         Name that the ledger has for these rows.
-    row_id : array of int or None
-        How the ledger knows the rows; None is by their content.
+    row_id : array of int, Fingerprints or None
+        How the ledger knows the rows, one each; None is by their content.
     auc : bool
-        Whether half of the rows answer for AUC; two classes only.
+        Whether half of the rows answer for AUC; two classes only. Public rows always give it.
     thresholds : sequence of float
         Public thresholds of the decision function, in order. They must not be chosen on private rows.
     confidence : float
@@ -147,18 +149,25 @@ def evaluate(
     """
     checks.within("confidence", confidence, 0.5, 1.0)
     labels = np.asarray(y)
-    _refuse_labels(labels, np.asarray(model.classes_), auc)
+    _refuse_labels(labels, np.shape(X)[0], np.asarray(model.classes_), auc)
     cuts = _checked_thresholds(thresholds)
     if epsilon is None:
         correct = np.asarray(model.predict(X) == labels, dtype=bool)
-        area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc else None
+        both = len(np.unique(labels)) == len(model.classes_) == 2
+        area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc or both else None
         return Evaluation(
             accuracy_from_answers(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
         )
     noise = LabelPrivacy(epsilon)
+    if seed is not None:
+        warnings.warn(
+            "seed makes the answers repeatable: a simulation that protects nobody", SimulationWarning, stacklevel=2
+        )
     if ledger is not None:
         names = getattr(model, "feature_names_in_", None)
         known = ledger.fingerprint(X, None if names is None else list(names)) if row_id is None else row_id
+        if np.shape(known.numbers if isinstance(known, Fingerprints) else known) != labels.shape:
+            raise ValueError(f"row_id must have one number per row, {len(labels)} of them, got {checks.shown(row_id)}")
         ledger.charge(source, known, noise.epsilon, budget)
     elif budget is not None and noise.epsilon > budget:
         raise ValueError(f"budget must be at least epsilon, {noise.epsilon:g}, got {budget!r}")
@@ -174,8 +183,10 @@ def evaluate(
     return Evaluation(accuracy, area, noise.epsilon, confidence, seed is not None)
 
 
-def _refuse_labels(labels: NDArray[Any], classes: NDArray[Any], auc: bool) -> None:
+def _refuse_labels(labels: NDArray[Any], rows: int, classes: NDArray[Any], auc: bool) -> None:
     """Refuse before any charge what could not be measured; a private label is not named."""
+    if labels.shape != (rows,):
+        raise ValueError(f"y must have one label per row of X, shape ({rows},), got shape {labels.shape}")
     if not np.isin(labels, classes).all():
         raise ValueError(f"y must hold the classes of the model, {checks.shown(classes.tolist())}; a row has another")
     if auc and len(classes) != 2:
@@ -186,7 +197,12 @@ def _refuse_labels(labels: NDArray[Any], classes: NDArray[Any], auc: bool) -> No
 
 def _checked_thresholds(thresholds: Sequence[float]) -> Array:
     cuts = np.asarray(thresholds, dtype=np.float64)
-    if cuts.ndim != 1 or not 1 <= len(cuts) <= len(THRESHOLDS) or not (np.diff(cuts) > 0).all():
+    if (
+        cuts.ndim != 1
+        or not 1 <= len(cuts) <= len(THRESHOLDS)
+        or not np.isfinite(cuts).all()
+        or (np.diff(cuts) <= 0).any()
+    ):
         raise ValueError(f"thresholds must be 1 to {len(THRESHOLDS)} numbers in order, got {checks.shown(thresholds)}")
     return cuts
 

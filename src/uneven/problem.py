@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from uneven import checks
 from uneven.losses import LOGISTIC, Loss, get_loss
 from uneven.softmax import softmax_loss
@@ -58,6 +60,8 @@ class Problem:
         on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
     eigenvalue : float
         Bound on the largest eigenvalue of E xxᵀ; 1 always holds.
+    class_weights : (float, float)
+        What a row with label -1 and one with label 1 count in the mean; the larger is 1, so that all bounds hold.
     own_batches : bool
         Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
     classes : int
@@ -78,6 +82,7 @@ class Problem:
     norms: str = "largest"
     eigenvalue: float = 1.0
     own_batches: bool = False
+    class_weights: tuple[float, float] = (1.0, 1.0)
     classes: int = 2
 
     def __post_init__(self) -> None:
@@ -88,6 +93,7 @@ class Problem:
         checks.one_of("radius", self.radius, RADII)
         checks.one_of("norms", self.norms, NORMS)
         object.__setattr__(self, "eigenvalue", checks.positive("eigenvalue", self.eigenvalue, 1e-9, 1.0))
+        object.__setattr__(self, "class_weights", _checked_weights(self.class_weights))
         if self.clip is not None:
             object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
@@ -110,6 +116,11 @@ class Problem:
     def loss_function(self) -> Loss:
         """The loss as an object; for more than two classes, only the constants of the softmax loss."""
         return get_loss(self.loss) if self.outputs == 1 else softmax_loss(self.classes)
+
+    def weigh(self, y: Any) -> Any:
+        """What rows with labels y, -1 or 1, count."""
+        negative, positive = self.class_weights
+        return np.where(np.asarray(y) > 0, positive, negative)
 
     @property
     def gradient_norm(self) -> float:
@@ -161,5 +172,16 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as keyword arguments of `Problem`; the last four only if not at their defaults."""
-        usual = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "classes": 2}
-        return {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}
+        usual: dict[str, Any] = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "classes": 2}
+        usual["class_weights"] = (1.0, 1.0)
+        values = {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _checked_weights(weights: Any) -> tuple[float, float]:
+    if not isinstance(weights, tuple | list) or len(weights) != 2:
+        raise ValueError(f"class_weights must be two numbers, of labels -1 and 1; got {checks.shown(weights)}")
+    negative, positive = (checks.positive("class_weights", one, 1e-12, 1.0) for one in weights)
+    if max(negative, positive) != 1.0:
+        raise ValueError(f"class_weights must have 1 as the larger, got {checks.shown(weights)}")
+    return negative, positive

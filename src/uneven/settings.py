@@ -77,6 +77,31 @@ def _classes(name: str, value: Any) -> tuple[Any, ...]:
     return plain
 
 
+def name_class(label: Any) -> str:
+    """A class as the keys of a TOML or JSON table have it.
+
+    >>> name_class(True), name_class(0), name_class(np.str_("ill"))
+    ('true', '0', 'ill')
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+def _class_weight(name: str, value: Any) -> dict[str, float] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"{name} must be None, 'balanced' or a dict of classes and weights, got {checks.shown(value)}")
+    found = {name_class(one): checks.positive(f"{name} of {one!r}", w, 1e-6, 1e6) for one, w in value.items()}
+    if len(found) < len(value):
+        raise ValueError(f"{name} must name each class once, got {checks.shown(value)}")
+    return found
+
+
+def _threshold(name: str, value: Any) -> float | None:
+    return None if value is None else checks.within(name, value, 1e-9, 1.0)
+
+
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
@@ -93,6 +118,8 @@ CHECKS: Mapping[str, Check] = {
     "use": _one_of("auto", "all"),
     "redact": _boolean,
     "classes": _or(None, "None or a list of labels", _classes),
+    "class_weight": _or("balanced", "None, 'balanced' or a dict of classes and weights", _class_weight),
+    "threshold": _or(None, "None or a number in (0, 1)", _threshold),
     "multi_class": _one_of(*MULTI_CLASS),
     "sketch": _or("auto", "None, 'auto' or a whole number of at least 1", _sketch),
     "budget": _or(None, "None or a positive number", _budget),
@@ -129,6 +156,8 @@ class Settings:
     use: str = "auto"
     redact: bool = False
     classes: Any = None
+    class_weight: Any = None
+    threshold: float | None = None
     multi_class: str = "softmax"
     sketch: Any = None
     budget: float | None = None
@@ -139,6 +168,10 @@ class Settings:
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.threshold is not None and not LOSSES[self.loss].probabilistic:
+            raise ValueError(
+                f"threshold must be None for a loss without probabilities, {self.loss!r}; got {self.threshold}"
+            )
 
     @property
     def stated_alpha(self) -> float:

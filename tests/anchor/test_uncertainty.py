@@ -113,12 +113,12 @@ def test_leave_one_out_margins_of_flipped_rows_are_those_of_refitted_weights():
     rng, alpha = np.random.default_rng(4), 0.05
     X = rng.uniform(-0.5, 0.5, (60, 4))
     y = np.where(X[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
-    flips = Flips(np.where(np.arange(60) < 30, 0.0, 0.2))
-    c = (1 - 2 * flips.rates) ** 2
+    flips = Flips(np.where(np.arange(60) < 30, 0.0, 0.2), np.where(np.arange(60) < 45, 0.0, -0.1), y)
+    c = ((1 - 2 * flips.rates) / (1 + 2 * np.abs(flips.skews))) ** 2
 
     def weights(keep):
         problem = Problem(n_features=4, alpha=alpha * c.sum() / c[keep].sum(), batch_size=1)
-        return solve(problem, Flips(flips.rates[keep]).sources(X[keep], y[keep])).weights
+        return solve(problem, Flips(flips.rates[keep], flips.skews[keep], y[keep]).sources(X[keep], y[keep])).weights
 
     refitted = [y[i] * X[i] @ weights(np.arange(60) != i) for i in range(60)]
     found = leave_one_out_margins(X, y, weights(np.full(60, True)), alpha, flips)

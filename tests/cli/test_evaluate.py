@@ -1,7 +1,10 @@
 """``uneven evaluate``: a private score, charged first."""
 
+import io
 import json
+import os
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -60,3 +63,52 @@ def test_bad_input_is_refused_in_one_line(model, uneven_in, arguments, why):
     assert done.returncode == 2
     assert why in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# What an attack found
+
+
+def test_described_columns_are_encoded_and_known_as_in_the_fit(folder, good, uneven_in):
+    """A row that was learned from and then evaluated pays for both, and a new ledger keeps the budget it is given."""
+    rng = np.random.default_rng(0)
+    age, ward = rng.uniform(20, 80, 1_000), rng.choice(["a", "b"], 1_000)
+    ill = (age + 20 * (ward == "b") + rng.normal(0, 3, 1_000) > 60).astype(int)
+    pd.DataFrame({"age": age, "ward": ward, "ill": ill}).to_csv(folder / "raw.csv", index=False)
+    (folder / "raw.toml").write_text(
+        'label = "ill"\n[columns]\nage = { range = [20, 80] }\nward = { values = ["a", "b"] }\n'
+        '[[source]]\nname = "clinic"\ndata = "raw.csv"\nnoise = { kind = "local-privacy", epsilon = 8.0 }\n'
+    )
+    good("fit", "raw.toml", "-o", "raw.json", "--ledger", "book.db", "--budget", "9")
+    asked = ("evaluate", "raw.json", "raw.csv", "--label", "ill", "--ledger", "book.db")
+    exact = json.loads(good("evaluate", "raw.json", "raw.csv", "--label", "ill", "--public", "--json"))
+    predicted = pd.read_csv(io.StringIO(good("predict", "raw.json", "raw.csv")))["label"]
+    assert exact["accuracy"]["value"] == pytest.approx((predicted == ill).mean())
+    good(*asked, "--epsilon", "1")
+    assert len(Ledger(folder / "book.db").entries()) == 2_000  # each row under two names
+    done = uneven_in(*asked, "--epsilon", "1")
+    assert done.returncode == 1, done.stderr
+    assert "would exceed the budget of 9" in done.stderr
+
+
+@pytest.mark.usefixtures("model")
+def test_a_new_ledger_keeps_the_budget(folder, good, uneven_in):
+    asked = ("evaluate", "model.json", "rows.parquet", "--epsilon", "1", "--ledger", "new.db")
+    good(*asked, "--budget", "1")
+    assert Ledger(folder / "new.db").stored_budget == 1.0
+    assert uneven_in(*asked).returncode == 1
+
+
+@pytest.mark.usefixtures("model")
+def test_rows_are_charged_by_the_id_column_given(folder, good):
+    rows = pd.read_parquet(folder / "rows.parquet")
+    rows.insert(0, "patient", np.arange(1_000, 1_000 + len(rows)))
+    rows.to_parquet(folder / "named.parquet")
+    asked = ("--epsilon", "1", "--ledger", "ids.db", "--id", "patient", "--label", "outcome")
+    good("evaluate", "model.json", "named.parquet", *asked)
+    assert sorted(Ledger(folder / "ids.db").spent("evaluation")) == list(range(1_000, 1_000 + len(rows)))
+
+
+def test_a_model_that_is_no_file_is_refused(folder, uneven_in):
+    os.mkfifo(folder / "pipe")
+    done = uneven_in("evaluate", "pipe", "rows.parquet", "--public")
+    assert (done.returncode, "must be a model" in done.stderr) == (2, True)

@@ -64,3 +64,29 @@ def test_ten_times_the_rows_in_the_same_memory(tmp_path):
     for small, large in zip(used["small"], used["large"], strict=True):
         assert large - small < 0.1 * (sizes["large"] - sizes["small"])  # a tenth, for the allocator's moods
         assert large < sizes["large"]  # it does not fit in what was used
+
+
+MIXED = """label = "y"
+row_norm = 10.0
+[[source]]
+name = "open"
+data = "open.parquet"
+noise = { kind = "exact" }
+[[source]]
+name = "closed"
+data = "closed.parquet"
+noise = { kind = "local-privacy", epsilon = 3.0 }
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in other units elsewhere")
+def test_private_rows_beside_public_ones_take_no_more_memory_when_they_are_four_times_as_many(tmp_path):
+    (tmp_path / "sources.toml").write_text(MIXED)
+    write_rows(tmp_path / "open.parquet", 1)
+    used, sizes = [], []
+    for pieces in (3, 12):
+        write_rows(tmp_path / "closed.parquet", pieces)
+        sizes.append((tmp_path / "closed.parquet").stat().st_size / 2**20)
+        used.append(peak("fit", tmp_path / "sources.toml", "-o", tmp_path / "model.json", "--seed", 0))
+    assert '"anchored"' in (tmp_path / "model.json").read_text()
+    assert used[1] - used[0] < 0.1 * (sizes[1] - sizes[0])

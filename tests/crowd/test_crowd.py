@@ -136,6 +136,7 @@ def test_more_classes_are_a_softmax_of_the_posteriors():
     assert clf.coef_.shape == (4, 4)
     kept = np.where(crowd.posterior >= features.LEAST, crowd.posterior, 0.0)
     odds = (3.0 * X + 1.0) @ clf.coef_.T + clf.intercept_
+    np.testing.assert_allclose(clf.predict_proba(3.0 * X + 1.0), dawid_skene.normalised(odds))
     gap = dawid_skene.normalised(odds) * kept.sum(axis=1, keepdims=True) - kept
     assert np.abs(gap.mean(axis=0)).max() < 1e-5
     assert np.abs(gap.T @ (3.0 * X + 1.0) / len(X) + 0.02 * clf.coef_).max() < 1e-4

@@ -106,6 +106,15 @@ def test_same_averages_estimates_and_clips(backend, average, estimate, clip, dty
 
 
 @backends
+@pytest.mark.parametrize("noise", [NOISES[0], NOISES[1], NOISES[7], NOISES[10], NOISES[13]], ids=repr)
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_same_with_class_weights(backend, noise, clip):
+    what = task(noise, clip=clip)
+    what = replace(what, problem=replace(what.problem, class_weights=(0.2, 1.0)))
+    assert_same(*both(backend, what, chunk()))
+
+
+@backends
 def test_same_from_any_state(backend):
     start = replace(
         initial_state(D, twin=True),

@@ -31,7 +31,7 @@ def test_a_searched_model_keeps_its_rate(tmp_path):
     source = np.where(np.arange(len(y)) < 400, "a", "b")
     noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
     clf = UnevenClassifier(noise, budget=40.0, strategy="two-rates", random_state=0, line_search=3)
-    clf.fit(X, y, source=source, validation=(X[:500], y[:500])).save(tmp_path / "model.json")
+    clf.fit(X, y, source=source, validation=(X[:500] + 1e-3, y[:500])).save(tmp_path / "model.json")
     assert UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
 
 
@@ -112,7 +112,7 @@ CHANGED = {
     "fit_intercept": (("settings", "fit_intercept"), 1, "settings: fit_intercept must be true or false, got 1"),
     "unknown setting": (("settings", "speed"), 1, "settings has no key 'speed'"),
     "settings": (("settings",), [1], "settings must be a table of names and values"),
-    "noise": (("settings", "noise"), 3, "noise must be a mapping with a kind, got 3"),
+    "noise": (("settings", "noise"), 3, "noise must be a mapping with a kind, or a list of such, got 3"),
     "noise by source": (("settings", "noise"), {"by source": [1]}, "must be a model saved by uneven"),
     "searched_rate": (("searched_rate",), "fast", "searched_rate must be null for a plan without two rates"),
     "privacy_spent": (("privacy_spent",), {"data": "much"}, "privacy_spent of 'data' must be a number"),

@@ -363,7 +363,7 @@ SLIPS = {
     ),
     "noise key": (
         source("rows = 5\nnoise = { kind = 'flipped-labels', rat = 0.7 }"),
-        "sources.toml: source 'crowd', noise: noise of kind 'flipped-labels' has no key 'rat'; accepted: 'rate'",
+        "sources.toml: source 'crowd', noise: noise of kind 'flipped-labels' has no key 'rat'; accepted: 'rate', ",
     ),
     "noise incomplete": (
         source("rows = 5\nnoise = { kind = 'flipped-labels' }"),

@@ -150,11 +150,12 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     found = trained.trained.activity
     assert found
     assert all(str(one) in text_of(html) for one in found.values())
-    shown = Tables(html).rows("Accuracy and objective")
+    shown = Tables(html).rows("Accuracy, AUC and objective")
     for one in trained.measures:
-        rows, accuracy, objective = shown[one.which]
+        rows, accuracy, area, objective = shown[one.which]
         assert value(rows) == one.rows
         assert float(accuracy) == pytest.approx(one.accuracy, abs=5.1e-5)
+        assert float(area) == pytest.approx(one.auc, abs=5.1e-5)
         assert (
             objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
         )

@@ -87,10 +87,7 @@ def test_every_setting_reaches_the_plan(app, name):
     assert plan != uneven.plan(table.HOSPITALS, **USUAL)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [("alpha", "0", "sources.toml: alpha must be"), ("clip", "-1", "sources.toml: clip must")],
-)
+@pytest.mark.parametrize(("name", "value"), [("alpha", "0"), ("clip", "-1")])
 def test_a_bad_setting_is_one_line(app, name, value):
     app.get_by_key(name).set_value(value).run()
     assert not app.exception

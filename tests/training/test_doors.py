@@ -42,6 +42,10 @@ def draw_case(seed):
     }
     if settings["strategy"] == "precision":
         settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
+    if rng.random() < 0.3:
+        settings["class_weight"] = {"ill": 1.5, "well": 2.0}
+    if settings["loss"] == "logistic" and rng.random() < 0.3:
+        settings["threshold"] = 0.3
     if any(one.protects_features for one in noise.values()) and rng.random() < 0.3:
         settings["sketch"] = 2
     return X, y, source, noise, settings

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.objective import TOLERANCE, source_weight
-from uneven.anchor.rows import PublicRows
+from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
@@ -34,8 +34,8 @@ class FoldRows:
     ----------
     X : array of shape (n, d)
         Rows; times their labels for two classes.
-    tilt : array of shape (n, 1)
-        For two classes: of each row's surrogate (`solver`), 0 for exact rows.
+    unit, tilt : arrays of shape (n, 1)
+        For two classes: u and t of each row's surrogate (`rows.correct`), 1 and 0 for exact rows.
     share : array of shape (n, folds)
         What each row counts in each fold, 0 where it is held out; each fold's sum is 1.
     targets : array of shape (n, K) or None
@@ -43,6 +43,7 @@ class FoldRows:
     """
 
     X: Array
+    unit: Array
     tilt: Array
     share: Array
     targets: Array | None = None
@@ -66,13 +67,14 @@ class FoldRows:
             rows = [
                 (np.eye(K) if T is None else T)[y.astype(np.int64)] for T, (_, y) in zip(known, arrays, strict=True)
             ]
-            return cls(X, np.zeros((len(X), 1)), share, np.concatenate(rows))
-        y = np.concatenate([y for _, y in arrays])[:, None]
-        tilts = [
-            (one.flip_rate + one.flip_skew * y) / (1.0 - 2.0 * one.flip_rate)
+            none = np.zeros((len(X), 1))
+            return cls(X, none, none, share, np.concatenate(rows))
+        pairs = [
+            correct(one.flip_rate, one.flip_skew, y, problem.class_weights)
             for one, (_, y) in zip(sample, arrays, strict=True)
         ]
-        return cls(y * X, np.concatenate(tilts)[:, None], share)
+        units, tilts = (np.concatenate(part)[:, None] for part in zip(*pairs, strict=True))
+        return cls(np.concatenate([y for _, y in arrays])[:, None] * X, units, tilts, share)
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
@@ -103,13 +105,15 @@ class FoldRows:
         """Gradient of each fold's loss, and what computes the losses and the mean curvature."""
         margins = self.X @ W
         slopes = 1.0 / (1.0 + np.exp(margins))
-        gradient = -self.X.T @ ((slopes + self.tilt) * self.share)
+        gradient = -self.X.T @ ((self.unit * slopes + self.tilt) * self.share)
 
         def losses() -> Array:
-            return np.asarray(((np.logaddexp(0.0, -margins) - self.tilt * margins) * self.share).sum(axis=0))
+            lost = self.unit * np.logaddexp(0.0, -margins) - self.tilt * margins
+            return np.asarray((lost * self.share).sum(axis=0))
 
         def curvature() -> Array:
-            return np.asarray((self.X.T * (slopes * (1.0 - slopes) * self.share).mean(axis=1)) @ self.X)
+            bends = (self.unit * slopes * (1.0 - slopes) * self.share).mean(axis=1)
+            return np.asarray((self.X.T * bends) @ self.X)
 
         return gradient, losses, curvature
 

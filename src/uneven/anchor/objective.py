@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.anchor.multinomial import softmax_terms
-from uneven.anchor.rows import EXACT, PublicRows, join_sources
+from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
 from uneven.noise import Noise
@@ -67,6 +67,7 @@ class Objective:
     """K; more than two have the softmax loss, and weights W of shape (K, d), row after row."""
     width: float = 0.0
     """Of the parabola in place of the hinge's kink."""
+    class_weights: tuple[float, float] = (1.0, 1.0)
 
     @classmethod
     def of(cls, problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None) -> Objective:
@@ -82,9 +83,11 @@ class Objective:
             raise ValueError("loss must be 'logistic' with flipped labels, whose hinge is not convex; got 'hinge'")
         if flips or loss.name == "linear":
             factors = np.maximum(factors, 1.0)
+        _refuse_uneven(rows, problem)
         weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
-        parts = _join(weighted, loss) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
-        return cls(loss, problem.alpha * factors, weighted, parts, problem.classes)
+        weights = problem.class_weights
+        parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
+        return cls(loss, problem.alpha * factors, weighted, parts, problem.classes, class_weights=weights)
 
     @property
     def count(self) -> int:
@@ -95,7 +98,11 @@ class Objective:
         """f of a sample of the rows, held in memory."""
         drawn = [(source.sample(share), weight) for source, weight in self.sources]
         kept = tuple((source, weight) for source, weight in drawn if source is not None)
-        parts = _join(kept, self.loss) if self.classes == 2 else tuple(_class_part(*one) for one in kept)
+        parts = (
+            _join(kept, self.loss, self.class_weights)
+            if self.classes == 2
+            else tuple(_class_part(*one) for one in kept)
+        )
         return replace(self, sources=kept, parts=parts) if kept else None
 
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
@@ -121,16 +128,24 @@ class Objective:
         for X, y in _blocks(part.rows, len(w)):
             rows = slice(first, first := first + len(y))
             weight, tilt = part.weight[rows], part.tilt[rows] + part.skew[rows] * y
+            unit = part.unit[rows] + part.unit_skew[rows] * y
             margins = y * (X @ w)
             losses, slopes, bends = self.loss.terms(margins, self.width)
             sums.total += float(weight.sum())
             if part.joined:
-                sums.value += float(weight @ (self.loss.value(margins) - tilt * margins))
+                sums.value += float(weight @ (unit * self.loss.value(margins) - tilt * margins))
             else:
-                sums.value += float(weight[0] * (losses - tilt @ margins))
-            sums.gradient += X.T @ (weight * y * (slopes - tilt))
+                sums.value += float(weight[0] * (self._by_class(losses, unit, margins, y) - tilt @ margins))
+            sums.gradient += X.T @ (weight * y * (unit * slopes - tilt))
             if sums.hessian is not None:
-                _add_curvature(sums.hessian, X, weight * bends)
+                _add_curvature(sums.hessian, X, weight * unit * bends)
+
+    def _by_class(self, losses: float, unit: Array, margins: Array, y: Array) -> float:
+        """Sum of u times the loss, given that of the loss, for rows of one source: u is the same within a class."""
+        if self.class_weights == (1.0, 1.0):
+            return losses
+        found = ((unit[at][0], self.loss.terms(margins[at], self.width)[0]) for at in (y > 0, y < 0) if at.any())
+        return float(sum(one * total for one, total in found))
 
     def _add_classes(self, sums: _Sums, part: _Part, w: Array, curvature: Curvature) -> None:
         """One part's rows of more than two classes."""
@@ -156,47 +171,67 @@ class _Sums:
     total: float = 0.0
 
 
+def _refuse_uneven(rows: Sequence[PublicRows], problem: Problem) -> None:
+    """Refuse class weights so uneven that, with labels flipped, some rows' surrogate is not convex."""
+    if problem.outputs > 1:
+        return
+    for a, b in ((one.flip_rate + one.flip_skew, one.flip_rate - one.flip_skew) for one in rows):
+        ratio = problem.class_weights[1] / problem.class_weights[0]
+        if not a <= ratio * (1.0 - b) or not ratio * b <= 1.0 - a:
+            most = f"{(1.0 - a) / b:.4g}" if b else "any number"
+            raise ValueError(
+                f"class_weight must weigh positive against negative rows between {a / (1.0 - b):.4g} and {most} where "
+                f"{a:.0%} and {b:.0%} of their labels are flipped, or no answer is safe; got {ratio:.4g}"
+            )
+
+
 @dataclass(frozen=True)
 class _Part:
-    """Rows of one source or of several, each with its weight c and the tilt σ/(1-2σ) of its surrogate."""
+    """Rows of one source or of several, each with its weight and its surrogate u·ℓ(m) - t·m (`rows.correct`)."""
 
     rows: PublicRows
     weight: Array
+    unit: Array
+    unit_skew: Array
     tilt: Array
     skew: Array
-    """What is added to the tilt of a positive label, and taken from that of a negative one."""
+    """What is added to the tilt t of a positive label, and taken from that of a negative one; `unit_skew` to u."""
     joined: bool = False
 
 
 def _class_part(rows: PublicRows, weight: float) -> _Part:
     """One source of more than two classes."""
     none = np.zeros(1)
-    return _Part(rows, np.array([weight]), none, none)
+    return _Part(rows, np.array([weight]), none, none, none, none)
 
 
-def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> tuple[_Part, ...]:
+def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, float]) -> tuple[_Part, ...]:
     """Parts to read: small sources as one, in memory, if they are many and small together."""
     small = [one for one in sources if one[0].count <= SMALL_ROWS]
     if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
-        return tuple(_part([one], loss) for one in sources)
-    return (*(_part([one], loss) for one in sources if one[0].count > SMALL_ROWS), _part(small, loss))
+        return tuple(_part([one], loss, classes) for one in sources)
+    large = [one for one in sources if one[0].count > SMALL_ROWS]
+    return (*(_part([one], loss, classes) for one in large), _part(small, loss, classes))
 
 
-def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss) -> _Part:
+def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, float]) -> _Part:
     counts = [source.count for source, _ in sources]
-    factor = 2.0 if loss.name == "linear" else 1.0
-    units = [factor / (1.0 - 2.0 * source.flip_rate) for source, _ in sources]
-    tilts = [unit * source.flip_rate for unit, (source, _) in zip(units, sources, strict=True)]
-    skews = [unit * source.flip_skew for unit, (source, _) in zip(units, sources, strict=True)]
+    columns = np.array([[weight, *_middles(source, loss, classes)] for source, weight in sources])
     if len(sources) == 1:  # as many rows as there may be: no array of their number
-        (rows, weight), count = sources[0], (counts[0],)
-        weights, tilt, skew = (np.broadcast_to(value, count) for value in (weight, tilts[0], skews[0]))
-        return _Part(rows, weights, tilt, skew)
+        weight, unit, bend, tilt, skew = (np.broadcast_to(value, (counts[0],)) for value in columns[0])
+        return _Part(sources[0][0], weight, unit, bend, tilt, skew)
     rows = join_sources([source for source, _ in sources])
     if rows.count != sum(counts):
         _refuse_count(rows.count, sum(counts))
-    weights = np.repeat([weight for _, weight in sources], counts)
-    return _Part(rows, weights, np.repeat(tilts, counts), np.repeat(skews, counts), joined=True)
+    weight, unit, bend, tilt, skew = np.repeat(columns, counts, axis=0).T
+    return _Part(rows, weight, unit, bend, tilt, skew, joined=True)
+
+
+def _middles(source: PublicRows, loss: Loss, classes: tuple[float, float]) -> list[float]:
+    """u and t of a source's surrogate: the mean of the two labels' and half the difference, of each."""
+    factor = 2.0 if loss.name == "linear" else 1.0  # ℓ(-m) = ℓ(m) + 2m
+    (u, t), (v, s) = (correct(source.flip_rate, source.flip_skew, sign, classes) for sign in (1.0, -1.0))
+    return [(u + v) / 2.0, (u - v) / 2.0, factor * (t + s) / 2.0, factor * (t - s) / 2.0]
 
 
 def _blocks(source: PublicRows, d: int, classes: int = 2) -> Iterator[tuple[Any, Array]]:

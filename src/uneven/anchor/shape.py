@@ -148,7 +148,7 @@ def _shapes(anchor: Anchor) -> list[Shape]:
     """A⁻¹ of all rows for each ridge, with lengths of fresh rows: where rows are few, under the A⁻¹ of others."""
     n, d = anchor.X.shape
     fold = np.random.default_rng(0).permutation(n) % (1 if n >= MANY_ROWS * d else FOLDS)
-    bends = anchor.slopes * (1.0 - anchor.slopes)
+    bends = anchor.bends
     members = [np.flatnonzero(fold == k) for k in range(fold.max() + 1)]
     parts = [np.stack([X.T @ X, (X.T * bends[rows]) @ X]) for rows in members for X in (anchor.X[rows],)]
     total, lengths = sum(parts, np.zeros((2, d, d))), np.empty((len(RIDGES), n))

@@ -191,7 +191,8 @@ def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: 
         return _held_out_classes(problem, source, X @ _by_class(W, problem), y.astype(np.int64), fold)
     margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
     if not rate:
-        return problem.loss_function.value(margins)
+        return np.asarray(problem.weigh(y) * problem.loss_function.value(margins))
+    margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
     return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)))
 
 

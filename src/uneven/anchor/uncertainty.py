@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.anchor.diagonals import add_diagonal
-from uneven.anchor.rows import PublicRows
+from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.noise import FlippedLabels
@@ -58,6 +58,8 @@ class Anchor:
         Leave-one-out margins of the rows.
     factors : array of shape (d,) or float
         Factors p of alpha, one a weight.
+    counts : array of shape (n,) or float
+        What each row counts, where classes count differently.
     """
 
     X: Array
@@ -68,6 +70,7 @@ class Anchor:
     covariance: Array
     margins: Array
     factors: Array | float = 1.0
+    counts: Array | float = 1.0
 
     @property
     def ridge(self) -> Array:
@@ -87,14 +90,19 @@ class Anchor:
     @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
-        return np.asarray(expit(-self.margins))
+        return np.asarray(self.counts * expit(-self.margins))
+
+    @cached_property
+    def bends(self) -> Array:
+        """ℓ'' at the leave-one-out margins."""
+        return np.asarray(self.slopes * expit(self.margins))
 
     def curvature(self, kept: Any = slice(None)) -> Array:
         """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
-        rows, slopes = self.X[kept], self.slopes[kept]
+        rows, bends = self.X[kept], self.bends[kept]
         if self.diagonal:
-            return np.asarray((rows**2).T @ (slopes * (1.0 - slopes)) / len(self.y))
-        return np.asarray((rows.T * (slopes * (1.0 - slopes))) @ rows / len(self.y))
+            return np.asarray((rows**2).T @ bends / len(self.y))
+        return np.asarray((rows.T * bends) @ rows / len(self.y))
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:
         """The same rows with another start."""
@@ -113,6 +121,8 @@ def fit_anchor(
     factors: Array | float = 1.0,
     chosen: float | None = None,
     rates: Array | None = None,
+    skews: Array | None = None,
+    class_weights: tuple[float, float] = (1.0, 1.0),
     diagonal: bool = False,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
@@ -128,8 +138,10 @@ def fit_anchor(
     chosen : float or None
         L2 strength that cross-validation chose for these rows alone; None if alpha was stated. Where it was chosen, λ₀
         minimises the leave-one-out loss, as it does, instead of the objective.
-    rates : array of shape (n,) or None
-        Rate σ at which each row's label is flipped; None for exact rows.
+    rates, skews : arrays of shape (n,) or None
+        Each row's label y is flipped at rates + y·skews; None for exact rows, and for one rate of both labels.
+    class_weights : (float, float)
+        What rows with label -1 and 1 count.
     diagonal : bool
         Keep the diagonals of d×d matrices only: for many columns, and few rows, since n×n ones are made.
 
@@ -141,14 +153,15 @@ def fit_anchor(
     (2, 2)
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    flips = Flips(np.zeros(len(labels)) if rates is None else rates)
+    none = np.zeros(len(labels))
+    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     sources = flips.sources(rows, labels)
-    plain = weights = _solve(sources, alpha, factors, None)
+    plain = weights = _solve(sources, alpha, factors, None, class_weights)
     best: tuple[float, float, Array, Array] | None = None
     most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
     for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
-        weights = _solve(sources, strength, factors, weights)
+        weights = _solve(sources, strength, factors, weights, class_weights)
         margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
         score = flips.loss(margins) + counted / 2.0 * float(factors @ weights**2)
         if best is not None and score >= best[0]:
@@ -159,37 +172,63 @@ def fit_anchor(
     size = float(factors @ plain**2 / factors.sum())
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors)
+    counts = np.where(labels > 0, class_weights[1], class_weights[0])
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts)
 
 
 @dataclass(frozen=True)
 class Flips:
-    """Rates σ at which labels are flipped, one a row; 0 for exact rows.
+    """Rates σ + y·k at which labels y are flipped, one a row; 0 for exact rows; and what the classes count.
 
-    A row counts c = (1-2σ)², and the slope of its surrogate is |ℓ'| + σ/(1-2σ) (`solver`).
+    A row counts c = ((1-2σ)/(1+2|k|))², and its surrogate is u·ℓ(m) - t·m (`rows.correct`).
     """
 
     rates: Array
+    skews: Array
+    y: Array
+    class_weights: tuple[float, float] = (1.0, 1.0)
+
+    @classmethod
+    def none(cls, y: Array) -> Flips:
+        """Exact rows."""
+        return cls(np.zeros(len(y)), np.zeros(len(y)), y)
 
     @property
     def weights(self) -> Array:
         """c·n/Σc: what each row counts, 1 on average."""
-        c = (1.0 - 2.0 * self.rates) ** 2
+        c = ((1.0 - 2.0 * self.rates) / (1.0 + 2.0 * np.abs(self.skews))) ** 2
         return np.asarray(c / c.mean())
+
+    @cached_property
+    def surrogate(self) -> tuple[Array, Array]:
+        """u and t of each row."""
+        return correct(self.rates, self.skews, self.y, self.class_weights)
 
     def slopes(self, margins: Array) -> Array:
         """Sizes of the surrogate's slopes."""
-        return np.asarray(expit(-margins) + self.rates / (1.0 - 2.0 * self.rates))
+        unit, tilt = self.surrogate
+        return np.asarray(unit * expit(-margins) + tilt)
+
+    def bends(self, margins: Array) -> Array:
+        """Second derivatives of the surrogate, times c."""
+        return np.asarray(self.weights * self.surrogate[0] * expit(-margins) * expit(margins))
 
     def loss(self, margins: Array) -> float:
         """Minus the mean log likelihood of the labels as observed, by weight: the logistic loss without flips."""
-        losses = -np.log(self.rates + (1.0 - 2.0 * self.rates) * expit(margins)) if self.rates.any() else None
-        return float(np.mean(np.logaddexp(0.0, -margins) if losses is None else self.weights * losses))
+        if not self.rates.any():
+            return float(np.mean(self.surrogate[0] * np.logaddexp(0.0, -margins)))
+        seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
+        return float(np.mean(self.weights * -np.log(seen)))
+
+    def _as_they_are(self, margins: Array) -> Array:
+        """Margins without what class weights add to them."""
+        return np.asarray(margins - self.y * np.log(self.class_weights[1] / self.class_weights[0]))
 
     def sources(self, X: Array, y: Array) -> list[PublicRows]:
-        """The rows, one source for each rate."""
-        kinds = [(rate, self.rates == rate) for rate in np.unique(self.rates).tolist()]
-        return [PublicRows.from_arrays(X[at], y[at], FlippedLabels(rate) if rate else None) for rate, at in kinds]
+        """The rows, one source for each pair of rates."""
+        pairs = np.column_stack([self.rates, self.skews])
+        kinds = [(a + k, a - k, (pairs == (a, k)).all(axis=1)) for a, k in np.unique(pairs, axis=0).tolist()]
+        return [PublicRows.from_arrays(X[at], y[at], FlippedLabels((a, b)) if a + b else None) for a, b, at in kinds]
 
     def draw_labels(self, y: Array, margins: Array) -> tuple[Array, Array]:
         """Labels as they may have been before the flips, and their margins: drawn given the labels observed.
@@ -198,9 +237,10 @@ class Flips:
         """
         if not self.rates.any():
             return y, margins
-        correct = (1.0 - self.rates) * expit(margins)
-        correct = correct / (correct + self.rates * expit(-margins))
-        signs = np.where(np.random.default_rng(0).random(len(y)) < correct, 1.0, -1.0)
+        true = self._as_they_are(margins)
+        kept = (1.0 - self.rates - y * self.skews) * expit(true)
+        kept = kept / (kept + (self.rates - y * self.skews) * expit(-true))
+        signs = np.where(np.random.default_rng(0).random(len(y)) < kept, 1.0, -1.0)
         return y * signs, margins * signs
 
 
@@ -209,18 +249,19 @@ def leave_one_out_margins(
 ) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
-    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - cᵢqᵢ(1-qᵢ)gᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n, qᵢ = |ℓ'(mᵢ)|; sᵢ = qᵢ and cᵢ = 1 for exact rows. `wide`
-    gives the same from n×n matrices.
+    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - bᵢgᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n; the slope sᵢ = |ℓ'(mᵢ)|, cᵢ = 1 and the bend bᵢ = sᵢ(1-sᵢ) for
+    exact rows. `wide` gives the same from n×n matrices.
     """
     margins = y * (X @ weights)
-    flips = Flips(np.zeros(len(y))) if flips is None else flips
-    slopes, c = expit(-margins), flips.weights
+    flips = Flips.none(y) if flips is None else flips
+    bends = flips.bends(margins)
     if wide:
-        solved = solve_rows(X, c * slopes * (1.0 - slopes), strength * np.ones(X.shape[1]))
+        solved = solve_rows(X, bends, strength * np.ones(X.shape[1]))
     else:
-        solved = np.asarray(np.linalg.solve(_curvature(X, slopes, c) + strength * np.eye(X.shape[1]), X.T), np.float64)
-    reach = c * np.einsum("ij,ji->i", X, solved) / len(y)
-    return np.asarray(margins - flips.slopes(margins) * reach / (1.0 - slopes * (1.0 - slopes) * reach))
+        H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
+        solved = np.asarray(np.linalg.solve(H, X.T), np.float64)
+    reach = np.einsum("ij,ji->i", X, solved) / len(y)
+    return np.asarray(margins - flips.weights * flips.slopes(margins) * reach / (1.0 - bends * reach))
 
 
 def sandwich(
@@ -246,23 +287,21 @@ def sandwich(
         Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.sandwich_diagonal`).
     """
     n, d = X.shape
-    flips = Flips(np.zeros(n)) if flips is None else flips
+    flips = Flips.none(np.ones(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins)
     if wide:
-        bends, seen = flips.weights * expit(-margins) * expit(margins), (n / (n + PSEUDO_ROWS)) ** 0.5
+        bends, seen = flips.bends(margins), (n / (n + PSEUDO_ROWS)) ** 0.5
         pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
         added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
         return sandwich_diagonal(X, bends, seen * slopes, strength * every, added, alpha * every)
     S = (X.T * slopes**2) @ X / n
     S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
-    inverse = np.linalg.inv(_curvature(X, expit(-margins), flips.weights) + strength * np.eye(d))
+    inverse = np.linalg.inv((X.T * flips.bends(margins)) @ X / n + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 
 
-def _curvature(X: Array, slopes: Array, weights: Array | float = 1.0) -> Array:
-    return np.asarray((X.T * (weights * slopes * (1.0 - slopes))) @ X / len(slopes))
-
-
-def _solve(sources: list[PublicRows], strength: float, factors: Array, start: Array | None) -> Array:
-    problem = Problem(n_features=len(factors), alpha=strength, batch_size=1)
+def _solve(
+    sources: list[PublicRows], strength: float, factors: Array, start: Array | None, classes: tuple[float, float]
+) -> Array:
+    problem = Problem(n_features=len(factors), alpha=strength, batch_size=1, class_weights=classes)
     return solve(problem, sources, factors, start).weights

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from uneven.crowd import Crowd
     from uneven.training.model import Model
+    from uneven.training.quality import Interval, Scores
 
 SHOWN, MOST_COLUMNS = 20, 4
 """Workers in the table on the terminal, and classes that get a column of their own there."""
@@ -57,7 +58,8 @@ def command(
         saving.write_model(outputs[output], model)
         if report is not None:
             saving.write_report(outputs[report], model, output, lambda: _make_report(crowd, measured))
-    facts = {"model": output, "report": report, "alpha": model.alpha, "accuracy": measured, **_facts(crowd)}
+    scored = {key: one and one.value for key, one in _figures(measured).items()}
+    facts = {"model": output, "report": report, "alpha": model.alpha, **scored, **_facts(crowd)}
     if json:
         terminal.print_json(facts)
     else:
@@ -90,11 +92,16 @@ def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], 
     return X, names, np.asarray(tasks)
 
 
-def _measure(model: Model, path: Path, label: str, names: tuple[str, ...]) -> float:
+def _measure(model: Model, path: Path, label: str, names: tuple[str, ...]) -> Scores:
     from uneven.io import open_table
+    from uneven.training.quality import compare
 
-    X, y = open_table(path).arrays(label, names)
-    return float((model.predict(X) == y).mean())
+    return compare(model, {}, [open_table(path).arrays(label, names)]).scores
+
+
+def _figures(measured: Scores | None) -> dict[str, Interval | None]:
+    """Accuracy and AUC on the test file; None where they are not known."""
+    return {"accuracy": getattr(measured, "accuracy", None), "auc": getattr(measured, "auc", None)}
 
 
 def _facts(crowd: Crowd) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
     }
 
 
-def _print(crowd: Crowd, measured: float | None, output: Path) -> None:
+def _print(crowd: Crowd, measured: Scores | None, output: Path) -> None:
     from uneven.crowd.text import summarise, tabulate
 
     typer.echo("\n".join(summarise(crowd)))
@@ -116,13 +123,15 @@ def _print(crowd: Crowd, measured: float | None, output: Path) -> None:
     title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
     terminal.console().print(terminal.table(title, head, rows[:SHOWN]))
     if measured is not None:
-        typer.echo(f"Accuracy on the test file: {measured:.4f}.")
+        area = "" if measured.auc is None else f", AUC {measured.auc.value:.4f}"
+        typer.echo(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")
     typer.echo("The worth of a label is in exact labels: 1 is never wrong, 0 says nothing.")
     typer.echo(f"The model is in {output}.")
     typer.echo(f"Next: uneven predict {shlex.quote(str(output))} ROWS -o predictions.csv")
 
 
-def _make_report(crowd: Crowd, measured: float | None) -> str:
+def _make_report(crowd: Crowd, measured: Scores | None) -> str:
     from uneven.report import crowd_report
 
-    return crowd_report(crowd, shlex.join(terminal.command_line()), measured)
+    found = {key: one and one.value for key, one in _figures(measured).items()}
+    return crowd_report(crowd, shlex.join(terminal.command_line()), **found)

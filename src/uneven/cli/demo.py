@@ -87,22 +87,28 @@ def _tabulate(demo: Demo) -> Any:
 
     title = f"Every strategy, {demo.runs} simulated runs each: mean ± standard error"
     rows: list[tuple[str, ...]] = [
-        (one.strategy, _describe_mechanism(one), format_mean(one.accuracy), format_mean(one.objective))
+        (
+            one.strategy,
+            _describe_mechanism(one),
+            format_mean(one.accuracy),
+            f"{one.auc.mean():.3f}",
+            f"{one.objective.mean():.3f}",
+        )
         for one in demo.entries
     ]
-    for name, (accuracy, objective) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
-        rows.append((name, "none", f"{accuracy:.3f}", f"{objective:.3f}"))
-    return terminal.table(title, ["strategy", "mechanism", "test accuracy", "objective"], rows)
+    for name, (accuracy, objective, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
+        rows.append((name, "none", f"{accuracy:.3f}", f"{area:.3f}", f"{objective:.3f}"))
+    return terminal.table(title, ["strategy", "mechanism", "test accuracy", "AUC", "objective"], rows)
 
 
 def _print_public(demo: Demo) -> None:
     from uneven.experiments import describe_public_rows, format_mean
 
     public, console = demo.public, terminal.console()
-    rows = [(way, format_mean(shares)) for way, shares in public.accuracy.items()]
+    rows = [(way, format_mean(shares), format_mean(public.auc[way])) for way, shares in public.accuracy.items()]
     title = f"If {public.rows:,} of the rows were public: mean ± standard error"
     typer.echo("")
-    console.print(terminal.table(title, ["learned from", "test accuracy"], rows))
+    console.print(terminal.table(title, ["learned from", "test accuracy", "AUC"], rows))
     terminal.say(describe_public_rows(public))
 
 
@@ -154,6 +160,7 @@ def _collect_facts(demo: Demo) -> dict[str, Any]:
                 "clip": one.plan.problem.clip,
                 "bound": one.plan.bound,
                 "accuracy": one.accuracy,
+                "auc": one.auc,
                 "objective": one.objective,
             }
             for one in demo.entries
@@ -161,9 +168,10 @@ def _collect_facts(demo: Demo) -> dict[str, Any]:
         "public_rows": {
             "rows": demo.public.rows,
             "accuracy": dict(demo.public.accuracy),
+            "auc": dict(demo.public.auc),
             "verdicts": {name: one.word for name, one in demo.public.verdicts.items()},
             "privacy_spent": dict(demo.public.spent),
         },
-        "optimum": dict(zip(("accuracy", "objective"), demo.optimum, strict=True)),
-        "majority": dict(zip(("accuracy", "objective"), demo.majority, strict=True)),
+        "optimum": dict(zip(("accuracy", "objective", "auc"), demo.optimum, strict=True)),
+        "majority": dict(zip(("accuracy", "objective", "auc"), demo.majority, strict=True)),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,27 +66,29 @@ def command(
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
-    from uneven.ledger import Ledger
+    from uneven.redaction import redacted
     from uneven.training import scoring
 
-    loaded = scoring.load_model(model)
-    fitted = UnevenClassifier.from_model(loaded)
-    table, features = scoring.open_rows(loaded, rows)
-    X, y, ids = _read(table, features, label, id_column, loaded.encoder)
-    warnings.filterwarnings("ignore", "X does not have valid feature names")  # the table has put them in order
-    found = evaluate(
-        fitted,
-        X,
-        y,
-        epsilon=epsilon,
-        ledger=None if ledger is None or public else Ledger(ledger),
-        budget=budget,
-        source=source,
-        row_id=ids,
-        auc=auc,
-        confidence=confidence,
-        seed=seed,
-    )
+    fitted = scoring.load_model(model)
+    accounts = None if public else terminal.open_ledger(ledger, budget)
+    with redacted(fitted.settings.redact):
+        table, features = scoring.open_rows(fitted, rows)
+        X, y, ids = _read(table, features, label, id_column, fitted.encoder)
+        if accounts is not None and ids is None:
+            ids = accounts.fingerprint(X, fitted.feature_names)
+        found = evaluate(
+            UnevenClassifier.from_model(replace(fitted, feature_names=None)),  # X is an array
+            X,
+            y,
+            epsilon=epsilon,
+            ledger=accounts,
+            budget=budget,
+            source=source,
+            row_id=ids,
+            auc=auc,
+            confidence=confidence,
+            seed=seed,
+        )
     if json:
         terminal.print_json({**found.to_dict(), "ledger": ledger})
     else:
@@ -127,7 +129,7 @@ def _ask_sites(
 def _read(
     table: Table, features: tuple[str, ...], label: str | None, id_column: str | None, encoder: Encoder | None
 ) -> tuple[Any, Any, Any]:
-    """Rows as the model takes them, labels and ids of a table."""
+    """Rows, labels and ids of a table."""
     import numpy as np
 
     left = [name for name in table.columns if name not in features and name != id_column]
@@ -155,6 +157,4 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    from uneven.planner.text import counted
-
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({counted(one.rows)})"
+    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"

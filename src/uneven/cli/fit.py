@@ -75,7 +75,7 @@ def command(
         return None if path is None else open_table(path, n_features=file.n_features)
 
     limit = file.settings.budget if budget is None else budget
-    accounts = _opened_ledger(ledger, limit)
+    accounts = terminal.open_ledger(ledger, limit)
     before = _spent_before(accounts, file) if report is not None or statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
@@ -101,13 +101,6 @@ def command(
         terminal.print_json({**_facts(trained), **written})
     else:
         terminal.say(_words(trained, written))
-
-
-def _opened_ledger(path: Path | None, budget: float | None) -> Ledger | None:
-    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
-    from uneven.ledger import Ledger
-
-    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
 
 
 def _make_report(trained: FileFit, file: SourcesFile, before: dict[str, float], budget: float | None) -> str:

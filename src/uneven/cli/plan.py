@@ -31,15 +31,24 @@ def command(
     Beside each private source it shows what the other promise would bring at the same epsilon: "local-privacy" protects
     a row from everyone, "site-privacy" from everyone outside its site.
 
+    Where the noise of sources is only ranked (rank = 1 for the cleanest, in place of noise), it says the order, and
+    what cannot be known.
+
     [bold]Example:[/] uneven plan sources.toml --report plan.html
     """
-    from uneven.io import read_sources
-    from uneven.planner import list_promises
+    from uneven.io import read_ranks, read_sources
+    from uneven.planner import list_promises, plan_by_rank
     from uneven.planner.text import wrap
     from uneven.training.ahead import plan_ahead
 
     for path in (plot, report):
         terminal.refuse_output(path)
+    if (ranks := read_ranks(sources)) is not None:
+        ranked = plan_by_rank(ranks)
+        if plot is not None or report is not None:
+            raise ValueError("--plot and --report must be left out where sources have ranks alone")
+        terminal.print_json(ranked.to_dict()) if json else typer.echo(wrap(ranked.summary().splitlines()))
+        return
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
     plan, note = plan_ahead(terminal.use_strategy(described, strategy))
@@ -53,6 +62,7 @@ def command(
             "caveats": [*plan.caveats, note],
             "bounds": others,
             "promises": list_promises(plan.sources, plan.other_promises()),
+            "sensitivity": [one.to_dict() for one in plan.sensitivity()],
         }
         sizes = {name: list(some.items()) for name, some in plan.other_sizes().items()}
         terminal.print_json({**plan.to_dict(), **facts, "sizes": sizes})

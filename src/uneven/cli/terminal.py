@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from uneven.io import SourcesFile
+    from uneven.ledger import Ledger
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Data = Annotated[
@@ -145,3 +146,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return str(value) if isinstance(value, Path) else value
+
+
+def open_ledger(path: Path | None, budget: float | None) -> Ledger | None:
+    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    from uneven.ledger import Ledger
+
+    return None if path is None else Ledger(path, budget=None if path.exists() else budget)

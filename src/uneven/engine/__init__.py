@@ -17,7 +17,7 @@ run         `fit`: one plan, one pass
 sweep       `sweep`: many plans over one data set
 norms       squared norms of rows, and rows scaled
 objective   f(w) for many w
-optimum     w* itself, and the accuracy of weights
+optimum     w* itself, and the accuracy and AUC of weights
 """
 
 from uneven.engine.backend import BACKENDS, Backend, advance
@@ -26,7 +26,7 @@ from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
 from uneven.engine.norms import scale_rows, squared_norms
 from uneven.engine.objective import objective, surrogate_objective
-from uneven.engine.optimum import accuracy, optimum
+from uneven.engine.optimum import accuracy, auc, optimum
 from uneven.engine.plans import tasks_of
 from uneven.engine.randomness import checked_seed, generator, repeated
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
@@ -50,6 +50,7 @@ __all__ = [
     "Task",
     "accuracy",
     "advance",
+    "auc",
     "checked_chunk",
     "checked_rows",
     "checked_seed",

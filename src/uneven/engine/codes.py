@@ -44,6 +44,8 @@ class Spec(NamedTuple):
     average: int
     after: float
     estimate: bool
+    negative: float
+    positive: float
 
 
 def spec_of(task: Task) -> Spec:
@@ -60,6 +62,8 @@ def spec_of(task: Task) -> Spec:
         average=AVERAGES.index(task.average.kind),
         after=task.average.after,
         estimate=task.estimate,
+        negative=problem.class_weights[0],
+        positive=problem.class_weights[1],
     )
 
 

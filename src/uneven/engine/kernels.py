@@ -78,21 +78,22 @@ def raw_slope(loss: int, margin: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def capped_slope(loss: int, margin: float, square: float, limit: float) -> float:
-    """ℓ'(margin), no steeper than limit/‖x‖ for a row of that squared norm (the root is taken only where it bites)."""
-    slope = raw_slope(loss, margin)
+def capped_slope(loss: int, margin: float, square: float, limit: float, weight: float) -> float:
+    """c·ℓ'(margin), no steeper than limit/‖x‖ for a row of that squared norm (its root is taken only if need be)."""
+    slope = weight * raw_slope(loss, margin)
     if slope * slope * square <= limit * limit:
         return slope
     return -limit / np.sqrt(square)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def slope_of(loss: int, margin: float, flip: float, skew: float, square: float, limit: float) -> float:
-    """Slope at an observed margin: capped, and for flipped labels the surrogate's; skew is that of this label."""
-    kept = capped_slope(loss, margin, square, limit)
+def slope_of(spec: Any, score: float, y: float, flip: float, skew: float, square: float) -> float:
+    """Slope at a score, with the label y as observed: capped, and for flipped labels the surrogate's."""
+    own, others = (spec.positive, spec.negative) if y > 0.0 else (spec.negative, spec.positive)
+    kept = capped_slope(spec.loss, y * score, square, spec.limit, own)
     if flip == 0.0:
         return kept
-    other = capped_slope(loss, -margin, square, limit)
+    other, skew = capped_slope(spec.loss, -y * score, square, spec.limit, others), y * skew
     return ((1.0 - flip + skew) * kept + (flip + skew) * other) / (1.0 - 2.0 * flip)
 
 
@@ -195,8 +196,7 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, 
         weights[i - start] = score
     for i in range(start, stop):
         k = group[i] if group.shape[0] > 0 else 0
-        flip, skew = sources[k, FLIP], y[i] * sources[k, SKEW]
-        slope = slope_of(spec.loss, y[i] * weights[i - start], flip, skew, squares[i], spec.limit)
+        slope = slope_of(spec, weights[i - start], y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
         weights[i - start] = y[i] * slope
 
 

@@ -63,7 +63,7 @@ def surrogate_objective(
 
 
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
-    """f(w) = (λ/2)‖w‖² + mean ℓ(y·wᵀx) of the plain (uncapped) loss, for weights of shape (..., d).
+    """f(w) = (λ/2)‖w‖² + mean c_y·ℓ(y·wᵀx) of the plain (uncapped) loss, for weights of shape (..., d).
 
     For K > 2 classes the loss is the softmax loss (`uneven.softmax`).
 
@@ -100,7 +100,10 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
             return np.asarray(softmax.loss_values(scores, numbers).sum(axis=0))
         margins = np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         margins *= labels[rows, None]
-        return loss.summed(margins)
+        if problem.class_weights == (1.0, 1.0):
+            return loss.summed(margins)
+        parts = [(weight, labels[rows] == sign) for sign, weight in zip((-1, 1), problem.class_weights, strict=True)]
+        return sum((weight * loss.summed(margins[at]) for weight, at in parts if at.any()), np.zeros(len(flat)))
 
     step = max(1, _BLOCK_BYTES // (8 * (len(flat) * problem.outputs + problem.n_features)))
     blocks = [slice(start, start + step) for start in range(0, len(labels), step)]

@@ -1,4 +1,4 @@
-"""The optimum w*, found without noise: what runs are compared with; and the accuracy of weights."""
+"""The optimum w*, found without noise: what runs are compared with; and the accuracy and AUC of weights."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from uneven.engine.state import Array
 from uneven.problem import Problem
@@ -31,6 +32,8 @@ def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     >>> optimum(problem, [[0.5]], [1.0]).tolist()
     [0.5]
     """
+    if problem.class_weights != (1.0, 1.0):
+        raise ValueError(f"class_weights must be (1, 1) to find the optimum here, got {problem.class_weights}")
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     cap = problem.row_limit / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
     loss = problem.loss_function
@@ -70,3 +73,31 @@ def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Arra
             continue
         correct += ((np.asarray(X[rows], dtype=np.float32) @ flat.T > 0) == (labels[rows, None] > 0)).sum(axis=0)
     return np.asarray(correct.reshape(W.shape[:-1]) / len(labels))
+
+
+def auc(weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
+    """Area under the ROC curve: the chance that a positive row has a larger wᵀx than a negative one; ties count half.
+
+    Parameters
+    ----------
+    weights : array of shape (..., d)
+    X : array of shape (n, d)
+    y : array of shape (n,), labels -1 and 1
+
+    Returns
+    -------
+    array of shape (...)
+        NaN without rows of both labels.
+
+    Examples
+    --------
+    >>> auc([[1.0], [-1.0], [0.0]], [[0.5], [0.25]], [1.0, -1.0]).tolist()
+    [1.0, 0.0, 0.5]
+    """
+    W, positive = np.asarray(weights, dtype=np.float32), np.asarray(y) > 0
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m:
+        return np.full(W.shape[:-1], np.nan)
+    scores = np.asarray(X, dtype=np.float32) @ W.reshape(-1, W.shape[-1]).T
+    above = rankdata(scores, axis=0)[positive].sum(axis=0) - n * (n + 1) / 2.0
+    return np.asarray((above / (n * m)).reshape(W.shape[:-1]))

@@ -67,8 +67,7 @@ def accumulate(
         for p in range(indptr[i], indptr[i + 1]):
             score += np.float64(data[p]) * u[indices[p]]
         k = group[i] if group.shape[0] > 0 else 0
-        flip, skew = sources[k, FLIP], y[i] * sources[k, SKEW]
-        weight = y[i] * slope_of(spec.loss, y[i] * scale * score, flip, skew, squares[i], spec.limit)
+        weight = y[i] * slope_of(spec, scale * score, y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]

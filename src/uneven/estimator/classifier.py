@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +79,13 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     classes : list or None
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
+    class_weight : None, "balanced" or dict
+        What rows of each of two classes count, as in scikit-learn: each row's loss is multiplied by the weight of its
+        class. A dict of classes and weights is public. ``"balanced"`` weighs by one over a class's number of rows,
+        counted on rows without privacy only, and is refused where there are none. The clip stays what it is.
+    threshold : None or float
+        Probability of the second of two classes from which `predict` says it; None is one half. It must not be chosen
+        on private rows.
     multi_class : {"softmax", "one-vs-rest"}
         How more than two classes are learned: as one problem, each row's gradient for all classes released at once; or
         each class against the rest, which is refused where a source is private and is how other losses than the
@@ -144,6 +152,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     _account: Account
     _progress: Progress | str
     _columns: tuple[Column, ...] | None
+    _made_with: tuple[Settings, Any]
+    """Settings and noise of the last fit, whatever was set since: those of the model's file."""
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -165,6 +175,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         use: str = "auto",
         redact: bool = False,
         classes: Any = None,
+        class_weight: Any = None,
+        threshold: float | None = None,
         multi_class: str = "softmax",
         sketch: Any = None,
         budget: float | None = None,
@@ -189,6 +201,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.use = use
         self.redact = redact
         self.classes = classes
+        self.class_weight = class_weight
+        self.threshold = threshold
         self.multi_class = multi_class
         self.sketch = sketch
         self.budget = budget
@@ -220,7 +234,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             Each row's own noise, instead of `source`.
         row_id : array-like of int, shape (n,)
             How the rows are known to the ledger, or without one to the model itself, which then counts what a row
-            spends over its calls; by default their place among their source's.
+            spends over its calls; -1 for none. Without them a ledger knows rows by their content.
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
@@ -229,14 +243,18 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         account = self._opened_account()
         account.start(self.ledger)
-        rows = ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id))
+        rows, compared = (
+            ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id)),
+            self._checked_validation(validation),
+        )
         trained = train(
             rows,
             self.noise,
             settings,
             account=account,
-            validation=self._checked_validation(validation),
+            validation=compared,
             feature_names=self._names(),
+            compare=None if compared is None else lambda known: known.refuse("validation", "", [compared[0]]),
             held_bytes=2**62,  # they are in memory already
         )
         warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
@@ -270,7 +288,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             return self
         check_classification_targets(y)
         account = self._opened_account()
-        account.start(self.ledger if before is None else None)
+        account.start(self.ledger)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()
@@ -279,7 +297,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         answers = [one.answer for one in progress.states]
         self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
-        self.privacy_spent_ = account.spent
+        self.privacy_spent_, self._made_with = account.spent, (settings, progress.noise)
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
         if any(noise.once_a_batch for noise in groups.noises.values()):
             self.notes_ = (name_machine(name for name, noise in groups.noises.items() if noise.private),)
@@ -318,6 +336,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
         made._columns = model.columns
+        made._account = Account.resume(model.privacy_spent)
         made._progress = READ_ONLY
         return made
 
@@ -369,6 +388,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.alpha is not None:
             self.alpha_ = model.alpha
         self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
+        self._made_with = model.settings, copy(model.noise)
 
     def _model(self) -> Model:
         """Model of the fitted attributes."""
@@ -376,8 +396,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.classes_,
             self.coef_,
             self.intercept_,
-            self._settings(),
-            self.noise,
+            *self._made_with,
             self.scale_,
             getattr(self, "plan_", None),
             getattr(self, "alpha_", None),

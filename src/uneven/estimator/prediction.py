@@ -29,6 +29,7 @@ class LinearPrediction:
     classes_: NDArray[Any]
     coef_: Array
     intercept_: Array
+    threshold: float | None
     loss: str
     multi_class: str
 
@@ -40,8 +41,8 @@ class LinearPrediction:
         return linear_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of each row."""
-        return choose_classes(self.decision_function(X), self.classes_)
+        """Most likely class of each row, or by the `threshold`."""
+        return choose_classes(self.decision_function(X), self.classes_, self.threshold)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:

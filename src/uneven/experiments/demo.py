@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.datasets.covertype import AREAS, RANGES, SOILS
-from uneven.engine import Path, accuracy, fit, objective, sweep
+from uneven.engine import Path, accuracy, auc, fit, objective, sweep
 from uneven.experiments.panels import ALPHA, BATCH_SIZE, OURS, THEIRS, plan_private
 from uneven.experiments.public_rows import MOST_RUNS, PublicRows, compare_public_rows
 from uneven.experiments.running import measure_without_noise
@@ -42,12 +42,13 @@ FOLLOWED = (("precision", "quiet"), ("two-rates", "l2-laplace"), ("clean-only", 
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy with one mechanism: its plan, and the test accuracy and objective of each run."""
+    """One strategy with one mechanism: its plan, and the test accuracy, AUC and objective of each run."""
 
     plan: Plan
     mechanism: str
     accuracy: Array
     objective: Array
+    auc: Array
 
     @property
     def strategy(self) -> str:
@@ -68,7 +69,7 @@ class Demo:
     ----------
     entries : tuple of Entry
         The first is uneven's default, but for the intercept.
-    optimum, majority : (accuracy, objective)
+    optimum, majority : (accuracy, objective, AUC)
         Of the minimum of the objective, without noise; and of predicting the majority class.
     paths : dict
         Path of one run of some entries, by name.
@@ -77,8 +78,8 @@ class Demo:
     """
 
     entries: tuple[Entry, ...]
-    optimum: tuple[float, float]
-    majority: tuple[float, float]
+    optimum: tuple[float, float, float]
+    majority: tuple[float, float, float]
     paths: dict[str, Path]
     public: PublicRows
     runs: int
@@ -138,8 +139,9 @@ def run_demo(
     if swept.interrupted:
         raise KeyboardInterrupt
     problem = Problem(data.X.shape[1], ALPHA, BATCH_SIZE)
+    test = data.X_test, data.y_test
     entries = tuple(
-        Entry(one, mechanism, accuracy(w, data.X_test, data.y_test), objective(problem, w, data.X, data.y))
+        Entry(one, mechanism, accuracy(w, *test), objective(problem, w, data.X, data.y), auc(w, *test))
         for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
     )
     best = measure_without_noise(problem, data)
@@ -148,8 +150,8 @@ def run_demo(
     followed = [one for one in entries if (one.strategy, one.mechanism) in FOLLOWED]
     return Demo(
         entries,
-        (best["accuracy"], best["objective"]),
-        (best["majority"], best["nothing"]),
+        (best["accuracy"], best["objective"], best["auc"]),
+        (best["majority"], best["nothing"], 0.5),
         {one.name: _record_path(one.plan, parts, problem, data, seed) for one in followed},
         public,
         runs,

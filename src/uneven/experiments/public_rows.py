@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.cautions import SimulationWarning
 from uneven.datasets import Dataset
+from uneven.engine import auc
 from uneven.estimator import UnevenClassifier
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import Verdict
@@ -32,8 +33,8 @@ class PublicRows:
     ----------
     rows : int
         Number of public rows.
-    accuracy : dict of str to array
-        Test accuracy of each run of each way to learn.
+    accuracy, auc : dicts of str to array
+        Test accuracy and AUC of each run of each way to learn.
     verdicts : dict of str to Verdict
         What each private source was expected to add in the first run, before anything was charged.
     spent : dict of str to float
@@ -44,6 +45,7 @@ class PublicRows:
     accuracy: Mapping[str, Array]
     verdicts: Mapping[str, Verdict]
     spent: Mapping[str, float]
+    auc: Mapping[str, Array]
 
 
 def compare_public_rows(
@@ -70,7 +72,7 @@ def compare_public_rows(
     shares = {PUBLIC: SHARE} | {name: share - SHARE * (name == largest) for name, (share, _) in sites.items()}
     noises: dict[str, Noise] = {PUBLIC: Exact()} | {name: LocalPrivacy(epsilon) for name, (_, epsilon) in sites.items()}
     ways = {ALONE: [PUBLIC], PRIVATE: list(sites), BOTH: list(shares)}
-    found: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     first = None
     for run in range(min(runs, MOST_RUNS)):
         parts = data.split(shares, seed + run)
@@ -83,13 +85,14 @@ def compare_public_rows(
                     np.concatenate([parts[name][1] for name in names]),
                     source=np.repeat(names, [len(parts[name][1]) for name in names]),
                 )
-            found[way].append(float(model.score(data.X_test, data.y_test)))
+            area = float(auc(model.coef_[0], data.X_test, data.y_test))
+            found[way].append((float(model.score(data.X_test, data.y_test)), area))
         first = first or model
         tick(1)
     assert first is not None
-    accuracy = {way: np.array(shares) for way, shares in found.items()}
+    accuracy, areas = ({way: np.array(pairs)[:, k] for way, pairs in found.items()} for k in (0, 1))
     spent = {name: epsilon if name in first.plan_.order else 0.0 for name, (_, epsilon) in sites.items()}
-    return PublicRows(len(parts[PUBLIC][1]), accuracy, first.plan_.verdicts, spent)
+    return PublicRows(len(parts[PUBLIC][1]), accuracy, first.plan_.verdicts, spent, areas)
 
 
 def describe_public_rows(found: PublicRows) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, objective, optimum, sweep
+from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.problem import Problem
@@ -109,7 +109,7 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
 
 
 def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
-    """Objective and accuracy at the minimum of f, objective of weights zero, and accuracy of the majority class."""
+    """Objective, accuracy and AUC at the minimum of f, objective of weights zero, accuracy of the majority class."""
     plain = replace(problem, clip=None)
     if problem.outputs == 1:
         w = optimum(plain, data.X, data.y)
@@ -118,6 +118,7 @@ def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
         "accuracy": float(accuracy(w, data.X_test, data.y_test, problem.classes)),
+        **({"auc": float(auc(w, data.X_test, data.y_test))} if problem.outputs == 1 else {}),
         "nothing": problem.loss_function.value_at_zero,
         "majority": float(np.unique(data.y_test, return_counts=True)[1].max() / len(data.y_test)),
     }

@@ -115,6 +115,11 @@ class Policy:
         return len(self.features) if self.encoder is None else self.encoder.width
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the columns make."""
+        return self.features if self.encoder is None else self.encoder.names
+
+    @property
     def class_values(self) -> NDArray[Any]:
         """Classes as an array."""
         return np.array(self.classes)

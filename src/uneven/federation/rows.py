@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.federation.policy import Policy
 from uneven.io import Table, open_table
-from uneven.ledger import Fingerprints, count_copies, hash_rows
+from uneven.ledger import Fingerprints, count_copies, hash_rows, list_columns
 from uneven.training.rows import Piece
 from uneven.training.scan import Scan, scan_rows
 
@@ -42,12 +42,12 @@ def open_rows(policy: Policy, file: str, key: bytes) -> tuple[SiteRows, Scan]:
     return rows, _checked_scan(policy, rows, key)
 
 
-def identify_rows(scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:
+def identify_rows(policy: Policy, scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:
     """How the ledger knows the rows: by their ids, or by their content."""
     if scan.row_id is not None:
         return scan.row_id
     assert scan.content is not None
-    return count_copies(key, scan.content)
+    return count_copies(key, scan.content, list_columns(policy.feature_names, scan.n_features))
 
 
 def digest_rows(scan: Scan) -> str:
@@ -60,7 +60,7 @@ def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     """The site's rows, refused where they are not what its policy says: for its operator only."""
 
     def hash_piece(piece: Piece) -> NDArray[np.int64]:
-        return hash_rows(key, piece.X, policy.features)
+        return hash_rows(key, piece.X, policy.feature_names)
 
     hasher = hash_piece if policy.private and policy.id is None else None
     scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)

@@ -102,6 +102,9 @@ def _refuse_unfit(file: SourcesFile) -> None:
         raise ValueError("passes must be 1 and line_search 0 where rows stay at their sites: each is released once")
     if settings.sketch is not None:
         raise ValueError(f"sketch must be left out where rows stay at their sites, got {settings.sketch!r}")
+    for name in ("class_weight", "threshold"):
+        if (given := getattr(settings, name)) is not None:
+            raise ValueError(f"{name} must be left out where rows stay at their sites, got {given!r}")
     for entry in file.sources:
         if entry.noise is None:
             raise ValueError(f"noise of source {entry.name!r} must be stated for all its rows, got none")

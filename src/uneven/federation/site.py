@@ -345,7 +345,7 @@ class Site:
             assert epsilon is not None
             try:
                 self.ledger.charge_all(
-                    [(source, identify_rows(scan, self.ledger.key), epsilon)], policy.budget, claim=release
+                    [(source, identify_rows(policy, scan, self.ledger.key), epsilon)], policy.budget, claim=release
                 )
             except BudgetExceeded:
                 raise Refused(

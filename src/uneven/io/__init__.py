@@ -28,6 +28,7 @@ from uneven.io.sources_edit import edit_sources
 from uneven.io.sources_file import (
     SourcesFile,
     check_sources_text,
+    read_ranks,
     read_sources,
     sources_from_text,
     sources_to_text,
@@ -44,6 +45,7 @@ __all__ = [
     "edit_sources",
     "open_table",
     "opened_outputs",
+    "read_ranks",
     "read_sources",
     "refuse_folder",
     "refuse_target",

@@ -150,6 +150,8 @@ def _checked_prices(values: Mapping[str, Any], noise: Noise | None) -> dict[floa
 
 
 def _refuse_keys(file: Path, name: str, values: Mapping[str, Any], top_keys: Collection[str]) -> None:
+    if "rank" in values:
+        raise ValueError(f"{file}: source {name!r}: rank is for 'uneven plan' alone; state noise, if only roughly")
     for key in values:
         if key in top_keys and key not in SOURCE_KEYS:
             raise ValueError(

@@ -134,6 +134,33 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     return _understood(file, parsed(file), lambda *given: open_table(*given))
 
 
+def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
+    """Rank of each source's noise where a ``sources.toml`` has ``rank`` in place of ``noise``; None where it has none.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    dict of str to int, or None
+    """
+    file = Path(path)
+    tables = _source_tables(parsed(file))
+    if not any(isinstance(table, Mapping) and "rank" in table for table in tables):
+        return None
+    ranks: dict[str, int] = {}
+    for number, table in enumerate(tables, start=1):
+        with located(f"{file}: source {number}"):
+            name = checks.text("name", table.get("name"))
+            if "noise" in table or "rank" not in table:
+                raise ValueError(f"rank must be given for all sources and noise for none, or the reverse; see {name!r}")
+            if name in ranks:
+                raise ValueError(f"name must differ from other sources', got {name!r} twice")
+            ranks[name] = checks.whole("rank", table["rank"])
+    return ranks
+
+
 def sources_from_text(
     content: str | bytes, name: str | os.PathLike[str] = "sources.toml", opened: bool = False
 ) -> SourcesFile:

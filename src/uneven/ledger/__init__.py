@@ -7,7 +7,7 @@ not released.
 
 from uneven.ledger.arguments import LEAST, MOST
 from uneven.ledger.database import BudgetExceeded
-from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
 from uneven.ledger.ledger import Ledger
 from uneven.ledger.summary import SourceSummary
 
@@ -20,4 +20,5 @@ __all__ = [
     "SourceSummary",
     "count_copies",
     "hash_rows",
+    "list_columns",
 ]

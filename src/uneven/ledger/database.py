@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,6 +204,20 @@ def _expect_kind(connection: sqlite3.Connection, charges: Sequence[Charge]) -> N
         )
     if known is None and kinds:
         connection.execute("UPDATE fact SET value = ? WHERE name = 'known by'", (kinds.pop(),))
+
+
+def expect_columns(connection: sqlite3.Connection, columns: Collection[str]) -> None:
+    """Refuse to know rows by the content of some columns at one time and of others at another."""
+    known = connection.execute("SELECT value FROM fact WHERE name = 'columns'").fetchone()
+    if len(found := {*columns, *(known or ())}) > 1:
+        others = " and ".join(sorted(found - {*(known or ())}))
+        raise ValueError(
+            "rows of a ledger must be known by the content of the same columns each time"
+            + (f", {known[0]}, as its first were" if known else "")
+            + f"; got {others}: a row would count as two. Give ids, or another table a ledger of its own"
+        )
+    if known is None and columns:
+        connection.execute("INSERT INTO fact VALUES ('columns', ?)", tuple(columns))
 
 
 def _describe_refusal(name: str, rows: int, most: float, count: int, row: int, already: float, more: float) -> str:

@@ -19,6 +19,17 @@ class Fingerprints:
     """Rows of a ledger known by their content: 63 bits each, negative numbers. `Ledger.fingerprint` makes them."""
 
     numbers: NDArray[np.int64]
+    columns: str = ""
+    """What was hashed, as `list_columns` has it: the same row has another fingerprint by other columns."""
+
+
+def list_columns(names: Sequence[str] | None, width: int) -> str:
+    """Columns that rows are known by: their names in order, or how many there are.
+
+    >>> list_columns(["dose", "age"], 2), list_columns(None, 3)
+    ("'age', 'dose'", '3 without names')
+    """
+    return f"{width} without names" if names is None else ", ".join(map(repr, sorted(map(str, names))))
 
 
 def hash_rows(key: bytes, X: ArrayLike, names: Sequence[str] | None = None) -> NDArray[np.int64]:
@@ -40,7 +51,7 @@ def hash_rows(key: bytes, X: ArrayLike, names: Sequence[str] | None = None) -> N
     return np.frombuffer(b"".join(hashed), dtype=np.int64) | SIGN
 
 
-def count_copies(key: bytes, hashes: NDArray[np.int64]) -> Fingerprints:
+def count_copies(key: bytes, hashes: NDArray[np.int64], columns: str = "") -> Fingerprints:
     """Rows of one source by their hashes: the n-th copy of a row is a row of its own, in whatever order they come.
 
     >>> count_copies(b"key", np.array([-5, -7, -5])).numbers[:2].tolist()
@@ -55,7 +66,7 @@ def count_copies(key: bytes, hashes: NDArray[np.int64]) -> Fingerprints:
     pairs = np.column_stack([ordered[again], rank[again]]).astype(np.int64)
     copies = b"".join(_hash(pair.tobytes(), key) for pair in pairs)
     numbers[order[again]] = np.frombuffer(copies, dtype=np.int64) | SIGN
-    return Fingerprints(numbers)
+    return Fingerprints(numbers, columns)
 
 
 def _hash(row: bytes, key: bytes) -> bytes:

@@ -19,7 +19,7 @@ from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
 from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids
-from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
 
@@ -135,7 +135,9 @@ class Ledger:
         >>> ledger.sources()
         {'survey': 1}
         """
-        asked = [check_charge(*charge) for charge in charges]
+        given = list(charges)
+        asked = [check_charge(*charge) for charge in given]
+        columns = {rows.columns for _, rows, _ in given if isinstance(rows, Fingerprints) and rows.columns}
         if len({source for source, _, _ in asked}) < len(asked):
             raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
         most = self._strictest(budget)
@@ -144,8 +146,9 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             if claim is not None and not _claim(connection, claim):
                 return False
-            self.stored_budget = database.read_facts(connection)[1]  # somebody may have lowered it
-            most = min(most, math.inf if self.stored_budget is None else self.stored_budget)
+            if (stored := database.read_facts(connection)[1]) is not None:  # somebody may have set or lowered it
+                self.stored_budget, most = stored, min(most, stored)
+            database.expect_columns(connection, columns)
             database.charge(connection, asked, most)
         if self.stored_budget is None:
             self._warn_no_budget(most)
@@ -202,7 +205,8 @@ class Ledger:
         X : array of shape (n, d)
             All rows of the source, each the values of its features.
         names : list of str, optional
-            Names of the features; with them, columns in another order make no other row.
+            Names of the features; with them, columns in another order make no other row. Rows of one ledger are all
+            known by the same names, or all by none.
 
         Examples
         --------
@@ -211,7 +215,7 @@ class Ledger:
         >>> ledger.remaining(ledger.fingerprint(X[::-1])).tolist()
         [0.0, 0.0, 0.0]
         """
-        return count_copies(self._key, hash_rows(self._key, X, names))
+        return count_copies(self._key, hash_rows(self._key, X, names), list_columns(names, np.shape(X)[1]))
 
     @property
     def key(self) -> bytes:

@@ -51,7 +51,8 @@ def noise_from_dict(values: Mapping[str, Any] | list[Any]) -> Noise:
         raise ValueError(f"noise must be a mapping with a kind, or a list of such, got {checks.shown(values)}")
     given = dict(values)
     noise = NOISES[checks.one_of("noise kind", given.pop("kind", None), NOISES)]
-    accepted = tuple(field.name for field in fields(noise))
+    own = [field.name for field in fields(noise) if field.name != "interval"]
+    accepted = (*own, "interval") if noise.level else tuple(own)
     checks.only_keys(f"noise of kind {noise.kind!r}", given, accepted)
     if missing := [f.name for f in fields(noise) if f.default is MISSING and f.name not in given]:
         raise ValueError(f"noise of kind {noise.kind!r} needs {missing[0]!r}; got {dict(values)!r}")

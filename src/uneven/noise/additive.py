@@ -25,10 +25,12 @@ class AdditiveNoise(Noise):
     """
 
     kind: ClassVar[str] = "additive"
+    level: ClassVar[str | None] = "variance"
     variance: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", checks.not_negative("variance", self.variance))
+        self.check_interval()
 
     def describe(self) -> str:
         """Variance of the noise."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -95,9 +96,36 @@ def add_gaussian(total: Array, variance: float, rng: np.random.Generator) -> Arr
 
 @dataclass(frozen=True)
 class Noise(ABC):
-    """Base of all noises: exact unless a method says otherwise."""
+    """Base of all noises: exact unless a method says otherwise.
+
+    `interval` is for a level that is only roughly known: the lowest and the highest that ε, the rate or the variance
+    may be. Plans and fits use the level that is stated; `Plan.sensitivity` shows what the interval leaves open.
+    """
 
     kind: ClassVar[str]
+    level: ClassVar[str | None] = None
+    """Name of the number that says how noisy it is, if there is one."""
+    interval: tuple[Any, Any] | None = field(default=None, kw_only=True, repr=False)
+
+    def check_interval(self) -> None:
+        """Refuse an interval whose ends could not be stated, or that does not hold what is."""
+        if self.interval is None:
+            return
+        if self.level is None or not isinstance(self.interval, tuple | list) or len(self.interval) != 2:
+            what = f"(lowest, highest) {self.level}" if self.level else "left out"
+            raise ValueError(f"interval of {self.kind!r} must be {what}, got {checks.shown(self.interval)}")
+        low, high = (getattr(self.at_level(end), self.level) for end in self.interval)
+        stated = getattr(self, self.level)
+        ends = [np.atleast_1d(one) for one in (low, stated, high) if not isinstance(one, str)]
+        if isinstance(stated, str) or len({len(one) for one in ends}) > 1 or not _in_order(ends):
+            held = checks.shown(stated)
+            raise ValueError(f"interval must hold the {self.level} {held}, got {checks.shown(self.interval)}")
+        object.__setattr__(self, "interval", (low, high))
+
+    def at_level(self, value: Any) -> Noise:
+        """The same kind of noise at another level, taken to be known."""
+        assert self.level is not None
+        return replace(self, **{self.level: value, "interval": None})
 
     @property
     def epsilon_per_row(self) -> float | None:
@@ -294,8 +322,8 @@ class Noise(ABC):
             targets = self.targets(problem.classes)
             rows = (np.eye(problem.classes) if targets is None else targets)[y.astype(np.int64)]
             return softmax.row_gradients(w, X, rows, problem.row_limit)
-        cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-        slopes = self.slope(problem.loss_function, y * (X @ w), cap)
+        cap, weights = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300), problem.weigh(y)
+        slopes = weights * self.slope(problem.loss_function, y * (X @ w), cap / weights)
         return np.asarray((slopes * y)[:, None] * X)
 
     def bound(self, problem: Problem) -> float:
@@ -328,4 +356,10 @@ class Noise(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, in the form of ``sources.toml``."""
-        return {"kind": self.kind, **asdict(self)}
+        values = asdict(self)
+        interval = values.pop("interval")
+        return {"kind": self.kind, **values, **({} if interval is None else {"interval": list(interval)})}
+
+
+def _in_order(levels: list[Array]) -> bool:
+    return all((a <= b).all() for a, b in pairwise(levels))

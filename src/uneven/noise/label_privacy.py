@@ -50,10 +50,12 @@ class LabelPrivacy(Noise):
     """
 
     kind: ClassVar[str] = "label-privacy"
+    level: ClassVar[str | None] = "epsilon"
     epsilon: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        self.check_interval()
 
     @property
     def rate(self) -> float:
@@ -86,6 +88,10 @@ class LabelPrivacy(Noise):
     def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf) -> Array:
         """Slope of the surrogate at a margin computed with the flipped label."""
         return self.observed.slope(loss, margin, cap)
+
+    def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
+        """Gradient of each row's surrogate, with the flipped label. Shape (m, d)."""
+        return self.observed_among(problem.classes).row_gradients(problem, w, X, y)
 
     def rate_among(self, classes: int) -> float:
         """(K-1)/(K-1 + e^ε): chance that a label of K classes is replaced, by each other class alike."""

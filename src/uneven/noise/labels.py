@@ -16,6 +16,7 @@ from uneven.problem import Problem
 
 NESTED = (tuple, list, np.ndarray)
 KINDS = ("positive", "negative")
+BOTH = ("estimate", "estimate")
 
 SINGULAR = 1e9
 """Condition number from which a confusion matrix counts as singular."""
@@ -28,8 +29,8 @@ class FlippedLabels(Noise):
     The labels of the source are taken as they come; the gradient is that of the surrogate
     ℓ̃(y) = ((1-σ)ℓ(y) - σℓ(-y))/(1-2σ), whose mean over flips is the loss of the true label (Natarajan et
     al. 2013; paper, Section 2.1.2). Second moment [0, S + C²(1/(1-2σ)² - 1)/b], at b = 1 the paper's;
-    variance C²/((1-2σ)²b). ``rate="estimate"`` leaves σ to `UnevenClassifier`. Assumes flips that do not depend on
-    the row; with one rate, nor on its true label.
+    variance C²/((1-2σ)²b). ``rate="estimate"`` leaves σ to `UnevenClassifier`, ``("estimate", "estimate")`` two rates.
+    Assumes flips that do not depend on the row; with one rate, nor on its true label.
 
     With two rates, a + b < 1, the surrogate is ℓ̃(y) = ((1-ρ₋y)ℓ(y) - ρyℓ(-y))/(1-a-b), ρ₊ = a and ρ₋ = b, and 1/(1-2σ)
     above becomes (1+|a-b|)/(1-a-b).
@@ -43,24 +44,27 @@ class FlippedLabels(Noise):
     """
 
     kind: ClassVar[str] = "flipped-labels"
-    rate: float | str | tuple[float, float] | tuple[tuple[float, ...], ...]
+    level: ClassVar[str | None] = "rate"
+    rate: float | str | tuple[float, float] | tuple[str, str] | tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
         if isinstance(self.rate, tuple | list | np.ndarray) and any(isinstance(one, NESTED) for one in self.rate):
             object.__setattr__(self, "rate", _checked_confusion(self.rate))
         elif isinstance(self.rate, tuple | list):
-            object.__setattr__(self, "rate", _checked_pair(self.rate))
+            object.__setattr__(self, "rate", BOTH if tuple(self.rate) == BOTH else _checked_pair(self.rate))
         elif self.rate != "estimate":
             object.__setattr__(self, "rate", checks.within("rate", self.rate, 0.0, 0.5))
+        self.check_interval()
 
     @property
     def known_rate(self) -> float:
         """σ, or the mean of the classes' rates; an error if it is still to be estimated."""
         if self.confusion is not None:
             return float(1.0 - np.diag(self.confusion).mean())
-        if isinstance(self.rate, str):
-            raise ValueError("rate must be a number here, got 'estimate': UnevenClassifier estimates it, a plan cannot")
-        return sum(self.rate) / 2.0 if isinstance(self.rate, tuple) else self.rate  # type: ignore[arg-type]
+        if self.unknown:
+            got = checks.shown(self.rate)
+            raise ValueError(f"rate must be a number here, got {got}: UnevenClassifier estimates it, a plan cannot")
+        return float(np.mean(self.rate))  # type: ignore[arg-type]
 
     @property
     def confusion(self) -> Array | None:
@@ -71,7 +75,7 @@ class FlippedLabels(Noise):
     @property
     def skew(self) -> float:
         """(a-b)/2: labels y are flipped at σ + y·skew; 0 for one rate."""
-        if self.confusion is not None or not isinstance(self.rate, tuple):
+        if self.confusion is not None or self.unknown or not isinstance(self.rate, tuple):
             return 0.0
         return (self.rate[0] - self.rate[1]) / 2.0  # type: ignore[operator]
 
@@ -110,7 +114,12 @@ class FlippedLabels(Noise):
     @property
     def unknown(self) -> bool:
         """Whether the rate is to be estimated."""
-        return isinstance(self.rate, str)
+        return self.rate in ("estimate", BOTH)
+
+    @property
+    def two_rates(self) -> bool:
+        """Whether positive and negative labels have rates of their own."""
+        return isinstance(self.rate, tuple)
 
     def flipped_again(self, rate: float) -> FlippedLabels:
         """These flips followed by others at one rate: r becomes r + s - 2rs.
@@ -125,8 +134,8 @@ class FlippedLabels(Noise):
 
     def describe(self) -> str:
         """Flip rate in percent."""
-        if isinstance(self.rate, str):
-            return "labels flipped, rate to be estimated"
+        if self.unknown:
+            return f"labels flipped, {'two rates' if self.two_rates else 'rate'} to be estimated"
         if self.confusion is not None:
             return f"{100 * self.known_rate:.3g}% of labels wrong, by a stated matrix"
         if isinstance(self.rate, tuple):
@@ -137,14 +146,22 @@ class FlippedLabels(Noise):
         """C²/(1-2σ)²; C² times the square of the amplification."""
         return (problem.gradient_norm * self.amplification(problem.classes)) ** 2
 
-    def slope(self, loss: Loss, margin: ArrayLike, cap: ArrayLike = np.inf, label: ArrayLike = 1.0) -> Array:
+    def slope(
+        self,
+        loss: Loss,
+        margin: ArrayLike,
+        cap: ArrayLike = np.inf,
+        label: ArrayLike = 1.0,
+        weights: tuple[Any, Any] = (1.0, 1.0),
+    ) -> Array:
         """Slope of the surrogate at a margin computed with the observed label, which only two rates need to know.
 
         ℓ(-y) has margin -m, so the derivative in m is ((1-σ)ℓ'(m) + σℓ'(-m))/(1-2σ). The cap applies to ℓ':
-        it is the surrogate of the capped loss, and stays unbiased for it.
+        it is the surrogate of the capped loss, and stays unbiased for it. `weights` are those of the observed class and
+        of the other, where classes count differently: it is the true one's that counts.
         """
-        m = np.asarray(margin, dtype=np.float64)
-        kept, flipped = loss.slope(m, cap), loss.slope(-m, cap)
+        m, (own, other) = np.asarray(margin, dtype=np.float64), weights
+        kept, flipped = own * loss.slope(m, cap / own), other * loss.slope(-m, cap / other)
         rate, skew = self.known_rate, self.skew * np.asarray(label, dtype=np.float64)
         return np.asarray(((1.0 - rate + skew) * kept + (rate + skew) * flipped) / (1.0 - 2.0 * rate))
 
@@ -153,7 +170,8 @@ class FlippedLabels(Noise):
         if problem.outputs > 1:
             return super().row_gradients(problem, w, X, y)
         cap = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-        return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y) * y)[:, None] * X)
+        weights = problem.weigh(y), problem.weigh(-y)
+        return np.asarray((self.slope(problem.loss_function, y * (X @ w), cap, y, weights) * y)[:, None] * X)
 
     @property
     def is_mixture(self) -> bool:

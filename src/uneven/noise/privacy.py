@@ -81,6 +81,7 @@ class LocalPrivacy(Noise):
     """
 
     kind: ClassVar[str] = "local-privacy"
+    level: ClassVar[str | None] = "epsilon"
     epsilon: float
     mechanism: str = "quiet"
     activity: float = 0.5
@@ -89,6 +90,7 @@ class LocalPrivacy(Noise):
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
         object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))
+        self.check_interval()
 
     def describe(self) -> str:
         """ε and the mechanism."""

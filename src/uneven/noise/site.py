@@ -46,14 +46,16 @@ class SitePrivacy(Noise):
     --------
     >>> problem = Problem(n_features=25, alpha=1e-3, batch_size=500, clip=0.5)
     >>> [round(noise.variance_bound(problem), 4) for noise in (SitePrivacy(1.0), LocalPrivacy(1.0))]
-    [0.0031, 0.077]
+    [0.0031, 0.0778]
     """
 
     kind: ClassVar[str] = "site-privacy"
+    level: ClassVar[str | None] = "epsilon"
     epsilon: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        self.check_interval()
 
     def describe(self) -> str:
         """ε, and that it holds outside the site."""

@@ -70,7 +70,7 @@ def plan(
     >>> plan.order
     ['survey', 'clinic']
     >>> round(1 / plan.exchange["survey"], 1)  # rows of the survey that are worth one of the clinic
-    102.9
+    104.0
     """
     how = {"loss": loss, "radius": radius, "clip": clip, "norms": norms, "eigenvalue": eigenvalue}
     described = checked_sources(sources)

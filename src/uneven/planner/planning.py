@@ -32,6 +32,7 @@ from uneven.planner.segments import (
     split_into_batches,
     stated_sizes,
 )
+from uneven.planner.sensitivity import Change, find_changes
 from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import (
@@ -205,6 +206,30 @@ class Plan:
             if self.guarantee.iterate == "average" or self.anchored is not None or self.void
             else evaluate_bound(self.problem, self.segments, self.moments)
         )
+
+    def sensitivity(self) -> list[Change]:
+        """What would change if a stated ε, flip rate or variance were off.
+
+        Each level is tried at half and at twice its value, or at the ends of its `interval` where one is stated; all
+        others stay. A plan needs the levels only roughly: `regret` says what it costs to weigh rows as stated.
+
+        Returns
+        -------
+        list of Change
+            Two for each level: order, exchange rates and excess of the right plan there, and the regret. For an
+            anchored plan they are interpolated, since its rows are not looked at again.
+
+        Examples
+        --------
+        >>> import uneven
+        >>> expert, crowd = uneven.Source("expert", 900), uneven.Source("crowd", 9000, uneven.FlippedLabels(0.2))
+        >>> low, high = uneven.plan([expert, crowd], n_features=5).sensitivity()
+        >>> low.actual, high.actual, round(low.exchange["crowd"], 2), round(high.exchange["crowd"], 2)
+        (0.1, 0.4, 0.64, 0.04)
+        >>> low.order == high.order == ["crowd", "expert"]
+        True
+        """
+        return find_changes(self)
 
     def alternatives(self) -> dict[str, Plan]:
         """Plan of every strategy for the same sources and problem, this one among them.

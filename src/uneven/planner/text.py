@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
+from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
 
@@ -30,7 +31,8 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = table(source_rows(plan), right=(2, 5))
     compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
-    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, compared]))
+    changes = wrap(describe_changes(plan))
+    return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
 
 
 def wrap(lines: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from uneven.planner import Plan
 from uneven.planner.text import FRESH, counted, number
 from uneven.report import downloads, markup, quality, sections
 from uneven.report.downloads import Records
+from uneven.report.sensitivity import sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, describe_interval, tiles
 from uneven.report.words import QUESTION, describe_repeat
@@ -127,7 +128,8 @@ def _tell_measure(one: Measure) -> str:
     """Accuracy of the model and of what else could have been done, in a sentence."""
     others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
-    return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}."
+    area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
+    return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}.{area}"
 
 
 def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
@@ -182,12 +184,12 @@ def _record_entry(entry: Entry) -> dict[str, object]:
     from uneven.experiments.results import estimate_mean
 
     record: dict[str, object] = {"strategy": entry.strategy, "mechanism": entry.mechanism}
-    for what, values in (("accuracy", entry.accuracy), ("objective", entry.objective)):
+    for what, values in (("accuracy", entry.accuracy), ("auc", entry.auc), ("objective", entry.objective)):
         record[what], record[f"{what}_standard_error"] = map(float, estimate_mean(values))
     return record
 
 
-def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> str:
+def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc: float | None = None) -> str:
     """Report of what a crowd's answers came to, as one HTML file.
 
     Parameters
@@ -196,7 +198,7 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
         What `uneven.from_answers` returned.
     command : str
         What to type to get it again.
-    accuracy : float or None
+    accuracy, auc : float or None
         Of the model learned from it, on tasks with true labels, if that was measured.
 
     Returns
@@ -211,7 +213,8 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None) -> s
     head, rows = tabulate(crowd)
     said = summarise(crowd)
     if accuracy is not None:
-        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly.")
+        area = "" if auc is None else f"; its AUC is {auc:.3f}"
+        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}.")
     parts = [
         markup.section("The answer in short", markup.card(markup.bullets(said))),
         markup.section("The workers", markup.table("Workers", head, rows, set(range(1, len(head))))),
@@ -250,6 +253,7 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
         parts.path,
         sections.contributed(plan) if chart else "",
         sections.exchange(plan),
+        sensitivity(plan),
     ]
     tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
     told = [

@@ -18,18 +18,19 @@ TRAINED = "rows learned from"
 
 
 def measures(found: Sequence[Measure]) -> str:
-    """Accuracy and objective on rows that may be looked at."""
+    """Accuracy, AUC and objective on rows that may be looked at."""
     if not found:
         text = (
             "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
         )
         return markup.section("How well it does", markup.paragraph(text))
     cells = [
-        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", "" if one.objective is None else f"{one.objective:.4f}")
+        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", *("" if x is None else f"{x:.4f}" for x in pair))
         for one in found
+        for pair in [(one.auc, one.objective)]
     ]
-    header = ["on", "rows", "accuracy", "objective"]
-    figures = markup.table("Accuracy and objective", header, cells, {1, 2, 3})
+    header = ["on", "rows", "accuracy", "AUC", "objective"]
+    figures = markup.table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
     return markup.section("How well it does", figures, *map(_compare, found))
 
 
@@ -92,7 +93,7 @@ def record_measures(found: Sequence[Measure], classes: Sequence[Any]) -> dict[st
     """Everything shown here as records, by the name of the table."""
     if not found:
         return {}
-    keys = ("which", "rows", "accuracy", "objective")
+    keys = ("which", "rows", "accuracy", "auc", "objective")
     tables: dict[str, list[dict[str, Any]]] = {"measures": [{key: getattr(one, key) for key in keys} for one in found]}
     for one in unseen(found):
         bins = [

@@ -287,10 +287,10 @@ def comparison(demo: Demo) -> str:
     """Every strategy with each mechanism, measured; and what no noise at all would reach."""
     from uneven.experiments import format_mean  # a plan's report need not wait for the engine
 
-    cells = [(one.name, format_mean(one.accuracy), format_mean(one.objective)) for one in demo.entries]
-    for name, (accuracy, value) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
-        cells.append((name, f"{accuracy:.3f}", f"{value:.3f}"))
-    header = ["strategy (mechanism)", "test accuracy", "objective"]
+    cells = [(one.name, *map(format_mean, (one.accuracy, one.auc, one.objective))) for one in demo.entries]
+    for name, (accuracy, value, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
+        cells.append((name, f"{accuracy:.3f}", f"{area:.3f}", f"{value:.3f}"))
+    header = ["strategy (mechanism)", "test accuracy", "AUC", "objective"]
     caption = (
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
     )
@@ -302,7 +302,7 @@ def comparison(demo: Demo) -> str:
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
     return markup.section(
-        "Every strategy in figures", markup.table(caption, header, cells, {1, 2}, {0}), markup.paragraph(told)
+        "Every strategy in figures", markup.table(caption, header, cells, {1, 2, 3}, {0}), markup.paragraph(told)
     )
 
 
@@ -312,11 +312,13 @@ def public_rows(demo: Demo) -> str:
 
     found = demo.public
     runs = len(next(iter(found.accuracy.values())))
-    cells = [(way, format_mean(shares)) for way, shares in found.accuracy.items()]
-    caption = f"Test accuracy with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
+    cells = [(way, format_mean(shares), format_mean(found.auc[way])) for way, shares in found.accuracy.items()]
+    caption = (
+        f"Test accuracy and AUC with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
+    )
     return markup.section(
         "If some of the rows were public",
-        markup.table(caption, ["learned from", "test accuracy"], cells, {1}, {len(cells) - 1}),
+        markup.table(caption, ["learned from", "test accuracy", "AUC"], cells, {1, 2}, {len(cells) - 1}),
         markup.bullets(describe_public_rows(found)),
     )
 

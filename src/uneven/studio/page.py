@@ -345,11 +345,12 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
 
 def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
     """Header and one row per strategy: what was measured beside the bound."""
-    rows: list[tuple[str, ...]] = [("strategy", "measured", "bound", "accuracy")]
+    rows: list[tuple[str, ...]] = [("strategy", "measured", "bound", "accuracy", "AUC")]
     for name, own in done.plans.items():
         (mean, error), (share, wobble) = done.distance[name], done.accuracy[name]
         measured = f"{words.number(mean)} ± {error:.2g}"
-        rows.append((name, measured, words.number(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}"))
+        area = "{:.3f} ± {:.3f}".format(*done.auc[name])
+        rows.append((name, measured, words.number(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}", area))
     return rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, optimum, sweep
+from uneven.engine import accuracy, auc, optimum, sweep
 from uneven.experiments import estimate_mean
 from uneven.planner import Plan, Source, make_plan
 
@@ -34,6 +34,8 @@ class Simulation:
         Mean share of the test rows classified correctly, and its standard error.
     best_accuracy : float
         The share that w* classifies correctly.
+    auc : dict
+        Mean area under the ROC curve on the test rows, and its standard error.
     """
 
     plans: Mapping[str, Plan]
@@ -41,6 +43,7 @@ class Simulation:
     distance: Mapping[str, Estimate]
     accuracy: Mapping[str, Estimate]
     best_accuracy: float
+    auc: Mapping[str, Estimate]
 
     @property
     def rows(self) -> dict[str, int]:
@@ -112,6 +115,7 @@ def simulate(
         _estimate_means(plans, distance),
         _estimate_means(plans, correct),
         float(accuracy(best, data.X_test, data.y_test)),
+        _estimate_means(plans, auc(weights, data.X_test, data.y_test)),
     )
 
 

@@ -90,8 +90,6 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
         return "it needs sources with privacy and sources without"
     if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
         return "it needs the logistic loss, one problem for all classes and dense rows"
-    if any(noise.skew for noise in groups.noises.values()):
-        return "it needs labels that are flipped at one rate"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
@@ -162,8 +160,10 @@ def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: 
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
-    rates = np.repeat([source.flip_rate for source in kept], [source.count for source in kept])
-    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, diagonal=problem.n_features > MOST_FEATURES)
+    counts = [source.count for source in kept]
+    rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
+    weights, wide = problem.class_weights, problem.n_features > MOST_FEATURES
+    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, skews, weights, wide)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
+from uneven.ledger import list_columns
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
@@ -21,6 +22,7 @@ from uneven.schedules import Schedule
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
+from uneven.training.class_weights import stated_weights
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets
@@ -31,7 +33,10 @@ from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
 from uneven.training.trainer import Trained, refuse_unfit
 
-KEPT = ("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm", "multi_class")
+KEPT = (
+    *("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm"),
+    *("class_weight", "multi_class"),
+)
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
 UNKNOWN_ROWS = "the best one depends on how many rows are to come"
@@ -162,7 +167,7 @@ def continue_training(
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
-    refuse_unknown_rows(account, groups.any_private, piece.row_id)
+    refuse_unknown_rows(account, groups, piece.row_id)
     learned = observed(groups, len(found))
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
@@ -173,8 +178,8 @@ def continue_training(
     simulated = settings.random_state is not None and groups.any_private
     if simulated and not account.simulated:  # once, not at every call
         warn_simulated(settings, groups)
-    bill = Bill(groups, piece.row_id, scan.content, settings.pass_count, groups.names, settings.budget, simulated)
-    account.charge(bill)
+    columns, times = list_columns(feature_names, scan.n_features), settings.pass_count
+    account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
     signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
@@ -195,7 +200,10 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     noises = _with_known_rates(_declared_noises(noise, groups), {})
     private = any(one.protects_features for one in noises.values())
     scale = choose_scale(scan, groups, settings, private)
-    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), len(found))
+    if settings.class_weight == "balanced":
+        raise ValueError("class_weight must be None or a dict to begin with partial_fit, got 'balanced'")
+    counted = len(found), stated_weights(settings, found)
+    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), *counted)
     if problem.own_batches:
         raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
     states = tuple(initial_state(problem.n_features) for _ in learning_targets(found, settings))

@@ -65,7 +65,8 @@ def with_chosen_alpha(job: Job, names: Collection[str], target: Any) -> Job:
     if not isinstance(job.settings.alpha, str):
         return job
     chosen = choose_alpha(job.problem, public_rows(job, names, target), intercept_free(job))
-    return replace(job, alpha=chosen.alpha * job.scale.factor**2 * carried_share(job.groups, job.problem))
+    in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
+    return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem))
 
 
 def carried_share(groups: Grouped, problem: Problem) -> float:

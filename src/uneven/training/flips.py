@@ -1,9 +1,10 @@
 """Flip rates estimated from the labels, anchored by sources whose rates are known.
 
-Each task (a row, or the rows of several sources with the same features) has one true label. Given the rates σ and a
-model's log-odds m of the true label, its posterior log-odds are b·m + Σ y·log((1-σ)/σ) over the labels y = ±1 that it
-was given; given the posteriors, a source's σ is the mean probability that its labels are wrong. EM, a few rounds of it
-with a model learned again from the posteriors.
+Each task (a row, or the rows of several sources with the same features) has one true label. Given the rates ρ₊ and ρ₋
+at which a source flips positive and negative labels, and a model's log-odds m of the true label, its posterior log-odds
+are b·m + Σ log((1-ρ₊)/ρ₋) over the positive labels that it was given + Σ log(ρ₊/(1-ρ₋)) over the negative ones. Given
+the posteriors, a source's one rate is the mean probability that its labels are wrong, and each of two rates that among
+tasks of the true label. EM, a few rounds of it with a model learned again from the posteriors.
 
 The model is asked only about tasks it did not learn from: one that has learned its rows by heart would take doubt for
 flips. How sure of itself it deserves to be, b, is learned with the rates.
@@ -24,8 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
 from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
+from uneven.problem import Problem
 from uneven.training.rows import join_rows
 
 Array = NDArray[np.float64]
@@ -49,7 +53,7 @@ REPEATED = 0.01
 
 def unknown(noises: Mapping[str, Noise]) -> list[str]:
     """Sources whose flip rate is to be estimated."""
-    return [name for name, noise in noises.items() if isinstance(noise, FlippedLabels) and noise.rate == "estimate"]
+    return [name for name, noise in noises.items() if isinstance(noise, FlippedLabels) and noise.unknown]
 
 
 def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
@@ -78,12 +82,19 @@ class _Labels:
     source: Places
     sign: Array
     known: Array
-    """Flip rate of each source, NaN where it is to be estimated."""
+    """Flip rates of each source's positive and negative labels, NaN where to be estimated. Shape (sources, 2)."""
+    paired: NDArray[np.bool_]
+    """Which sources have two rates to estimate."""
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Sources whose rates are to be estimated."""
+        return np.asarray(np.isnan(self.known[:, 0]))
 
     @property
     def anchored(self) -> NDArray[np.bool_]:
         """Which tasks have a label from a source whose rate is known."""
-        return np.bincount(self.task[~np.isnan(self.known)[self.source]], minlength=self.X.shape[0]) > 0
+        return np.bincount(self.task[~self.missing[self.source]], minlength=self.X.shape[0]) > 0
 
 
 def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> dict[str, Noise]:
@@ -98,8 +109,15 @@ def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]
     names = [name for name in data if not noises[name].private]
     labels = _collect(names, noises, data)
     rates = estimate_rates(labels)
-    found = {name: FlippedLabels(min(float(rates[names.index(name)]), LARGEST)) for name in unknown(noises)}
-    for name in (name for name, one in found.items() if one.rate == LARGEST):
+    pairs = {
+        name: rates[names.index(name)] * min(1.0, 2.0 * LARGEST / rates[names.index(name)].sum())
+        for name in unknown(noises)
+    }
+    found = {
+        name: FlippedLabels(tuple(pair.tolist()) if labels.paired[names.index(name)] else float(pair[0]))
+        for name, pair in pairs.items()
+    }
+    for name in (name for name, one in found.items() if one.known_rate > LARGEST - 1e-9):
         warnings.warn(
             f"flip rate of {name!r} was estimated at its limit, {LARGEST}: its labels tell next to nothing, or are "
             "more often wrong than right",
@@ -110,39 +128,89 @@ def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]
 
 
 def estimate_rates(labels: _Labels) -> Array:
-    """Flip rate of each source, by EM with a model of the features."""
+    """Flip rates of each source's positive and negative labels, by EM with a model of the features."""
     use, rates = labels.anchored, np.where(np.isnan(labels.known), START, labels.known)
-    q = expit(_votes(labels, rates, np.ones(len(rates), dtype=bool)))
+    q, noisy = expit(_votes(labels, rates)), bool(labels.known[~labels.missing].any())
     for seed in range(ROUNDS):
-        evidence = _held_out(labels.X, q, use, seed)
-        rates, q = _iterate(labels, rates, _slope(evidence[use], q[use]) * evidence)
+        if noisy and seed == 0:
+            calibrated = _from_noisy_anchors(labels)
+        else:
+            evidence = _held_out(labels.X, q, use, seed)
+            calibrated = _slope(evidence[use], q[use]) * evidence
+        rates, q = _iterate(labels, rates, calibrated)
         use = np.ones_like(use)  # the first model is that of the anchors alone
     return rates
 
 
 def _iterate(labels: _Labels, rates: Array, evidence: Array) -> tuple[Array, Array]:
     """EM of the rates, given the model's log-odds of each task."""
-    missing, counts = np.isnan(labels.known), np.bincount(labels.source, minlength=len(labels.known))
-    stated = _votes(labels, labels.known, ~missing)
+    missing = labels.missing
+    stated = _votes(labels, _told_by(labels.known, ~missing))
     both = labels.anchored & (np.bincount(labels.task[missing[labels.source]], minlength=len(stated)) > 0)
     target = expit(stated[both])
     for _ in range(ITERATIONS):
-        odds = evidence + _votes(labels, rates, missing)
+        odds = evidence + _votes(labels, _told_by(rates, missing))
         q = expit(_slope(odds[both], target, prior=1.0) * odds + stated)
-        wrong = np.where(labels.sign > 0, 1.0 - q[labels.task], q[labels.task])
-        sums = np.bincount(labels.source, wrong, minlength=len(counts))
-        shared = sums[missing].sum() / counts[missing].sum()
-        before, rates = rates, np.where(missing, (sums + OWN * shared) / (counts + OWN), labels.known)
+        before, rates = rates, _rates_given(labels, q[labels.task])
         if np.abs(rates - before).max() < 1e-6:
             break
     return rates, q
 
 
-def _votes(labels: _Labels, rates: Array, of: NDArray[np.bool_]) -> Array:
-    """Log-odds of each task's label by what some of the sources say."""
-    sigma = np.clip(np.where(of, rates, 0.5), LEAST, 1.0 - LEAST)
-    weight = np.log((1.0 - sigma) / sigma)[labels.source] * labels.sign
+def _rates_given(labels: _Labels, q: Array) -> Array:
+    """Rates of each source where its labels' tasks are positive with the probabilities q."""
+    missing, k = labels.missing, len(labels.known)
+
+    def add_up(values: Array) -> Array:
+        return np.asarray(np.bincount(labels.source, values, minlength=k), dtype=np.float64)
+
+    wrong = np.column_stack(
+        [add_up(np.where(labels.sign < 0, q, 0.0)), add_up(np.where(labels.sign > 0, 1.0 - q, 0.0))]
+    )
+    counts = np.column_stack([add_up(q), add_up(1.0 - q)])
+    shared = wrong[missing].sum() / counts[missing].sum()
+    one = (wrong.sum(axis=1) + OWN * shared) / (counts.sum(axis=1) + OWN)
+    two = (wrong + OWN * shared) / (counts + OWN)
+    estimates = np.where(labels.paired[:, None], two, one[:, None])
+    return np.where(missing[:, None], estimates, labels.known)
+
+
+def _told_by(rates: Array, of: NDArray[np.bool_]) -> Array:
+    """Rates of some of the sources; of the others one half, at which labels say nothing."""
+    return np.where(of[:, None], rates, 0.5)
+
+
+def _votes(labels: _Labels, rates: Array) -> Array:
+    """Log-odds of each task's label by what the sources say."""
+    positive, negative = np.clip(rates, LEAST, 1.0 - LEAST).T
+    said = np.log((1.0 - positive) / negative)[labels.source], np.log(positive / (1.0 - negative))[labels.source]
+    weight = np.where(labels.sign > 0, *said)
     return np.asarray(np.bincount(labels.task, weight, minlength=labels.X.shape[0]), dtype=np.float64)
+
+
+def _from_noisy_anchors(labels: _Labels) -> Array:
+    """Log-odds of each task by models of the anchors alone, whose labels are flipped at known rates.
+
+    The surrogate of flipped labels has no bias, where posteriors that rest on one label would take a flip for doubt.
+    How sure the models deserve to be is the b of EM with the anchors' own labels.
+    """
+    at = np.flatnonzero(~labels.missing[labels.source])
+    task, source, sign, tasks = labels.task[at], labels.source[at], labels.sign[at], labels.X.shape[0]
+    fold, found = np.random.default_rng(0).permutation(tasks) % min(FOLDS, tasks), np.zeros(tasks)
+    for one in np.unique(fold):
+        used = [np.flatnonzero((source == k) & (fold[task] != one)) for k in np.unique(source)]
+        pairs = [(rows, tuple(labels.known[source[rows[0]]].tolist())) for rows in used if len(rows)]
+        sources = [PublicRows.from_arrays(labels.X[task[i]], sign[i], FlippedLabels(pair)) for i, pair in pairs]
+        if sources:
+            strength = STRENGTH / sum(part.count for part in sources)
+            model = solve(Problem(labels.X.shape[1], strength, 1), sources)
+            found[fold == one] = labels.X[np.flatnonzero(fold == one)] @ model.weights
+    votes, use, evidence = _votes(labels, _told_by(labels.known, ~labels.missing)), labels.anchored, found
+    for _ in range(ITERATIONS):
+        before, evidence = evidence, _slope(found[use], expit(evidence + votes)[use]) * found
+        if np.abs(evidence - before).max(initial=0.0) < 1e-4:
+            break
+    return evidence
 
 
 def _held_out(X: Any, q: Array, use: NDArray[np.bool_], seed: int) -> Array:
@@ -180,8 +248,14 @@ def _collect(names: Sequence[str], noises: Mapping[str, Noise], data: Mapping[st
     X = join_rows([data[name][0] for name in names])
     source = np.repeat(np.arange(len(names)), [len(data[name][1]) for name in names])
     first, task = number_tasks(X, source)
-    known = [np.nan if name in unknown(noises) else getattr(noises[name], "known_rate", 0.0) for name in names]
-    return _Labels(X[first], task, source, np.concatenate([data[name][1] for name in names]), np.array(known))
+    missing = unknown(noises)
+    known = [
+        (np.nan, np.nan) if name in missing else (one.known_rate + one.skew, one.known_rate - one.skew)
+        for name, one in ((name, noises[name]) for name in names)
+    ]
+    paired = np.array([name in missing and getattr(noises[name], "two_rates", False) for name in names])
+    signs = np.concatenate([data[name][1] for name in names])
+    return _Labels(X[first], task, source, signs, np.array(known), paired)
 
 
 def number_tasks(X: Any, source: Places) -> tuple[Places, Places]:

@@ -36,6 +36,8 @@ class Job:
     scale: Scale
     alpha: float | None = None
     """L2 strength chosen for rows as given; None is as stated."""
+    class_weights: tuple[float, float] = (1.0, 1.0)
+    """What rows of the first and of the second of two classes count."""
     tick: Tick = lambda _: None
     units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
     """Rows in memory as scaled, by source: kept from one station to the next."""
@@ -46,7 +48,8 @@ class Job:
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
         noises = self.groups.noises.values()
         private, classes = self.groups.any_private, len(self.scan.classes)
-        return scaled_problem(settings, self.scale, self.scan.n_features, private, noises, classes)
+        columns, weights = self.scan.n_features, self.class_weights
+        return scaled_problem(settings, self.scale, columns, private, noises, classes, weights)
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 
 from uneven.columns import Column, Encoder
 from uneven.planner import Plan
@@ -79,8 +79,8 @@ class Model:
         return uses_softmax(self.settings, len(self.classes))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of each row."""
-        return choose_classes(self.scores(X), self.classes)
+        """Most likely class of each row, or by the threshold of the settings."""
+        return choose_classes(self.scores(X), self.classes, self.settings.threshold)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class of each row."""
@@ -100,8 +100,14 @@ def linear_scores(X: Any, coef: Array, intercept: Array, bound: float | None = N
     return scores.ravel() if scores.shape[1] == 1 else scores
 
 
-def choose_classes(scores: Array, classes: NDArray[Any]) -> NDArray[Any]:
-    """Most likely class from scores."""
+def choose_classes(scores: Array, classes: NDArray[Any], threshold: float | None = None) -> NDArray[Any]:
+    """Most likely class from scores; of two, the second where its probability is at least the threshold.
+
+    >>> choose_classes(np.array([-0.9, -1.2]), np.array(["no", "yes"]), threshold=0.25).tolist()
+    ['yes', 'no']
+    """
+    if threshold is not None:
+        scores = scores - np.nextafter(logit(threshold), -np.inf)
     places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[places])
 

@@ -199,7 +199,7 @@ def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[An
         seen = {}
         for name, one in models.items():
             scores = one.scores(X)
-            chosen = np.searchsorted(model.classes, choose_classes(scores, one.classes))
+            chosen = np.searchsorted(model.classes, choose_classes(scores, one.classes, one.settings.threshold))
             seen[name] = tallies[name].see(scores, truth, chosen)
         for name, gain in gains.items():
             for k, (mine, theirs) in enumerate(zip(seen[""], seen[name], strict=True)):

@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from uneven import checks
 from uneven.columns import as_text
@@ -76,9 +75,9 @@ def predictions(
     keep : sequence of str
         Columns of the table to put before them, as they are written.
     threshold : float or None
-        Probability of the second of two classes from which it is predicted; None is the likelier class.
+        Probability of the second of two classes from which it is predicted; None is the model's own, or one half.
     """
-    cut = None if threshold is None else _checked_threshold(model, threshold)
+    cut = model.settings.threshold if threshold is None else _checked_threshold(model, threshold)
     kept = table.cells(keep) if keep else repeat({})
     return _predictions(model, table.stream(None, features, model.encoder), kept, cut)
 
@@ -88,7 +87,7 @@ def _predictions(
 ) -> Iterator[Columns]:
     for (X, _), cells in zip(pieces, kept, strict=False):
         scores = model.scores(X)
-        labels = choose_classes(scores if cut is None else scores - cut, model.classes)
+        labels = choose_classes(scores, model.classes, cut)
         found = {"label": labels, **_confidence(model, scores)}
         for name, values in cells.items():
             if name in found:
@@ -104,11 +103,10 @@ def _plain_cells(values: Any) -> NDArray[Any]:
 
 
 def _checked_threshold(model: Model, threshold: float) -> float:
-    """Score at which the second class has this probability."""
+    """The threshold, for a model with probabilities of two classes."""
     if len(model.classes) != 2 or not get_loss(model.settings.loss).probabilistic:
         raise ValueError("--threshold must be left out for a model without the probabilities of two classes")
-    share = checks.within("--threshold", threshold, 1e-9, 1.0)
-    return float(np.nextafter(logit(share), -np.inf))
+    return checks.within("--threshold", threshold, 1e-9, 1.0)
 
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:

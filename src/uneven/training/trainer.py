@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
 from uneven.io.refusals import located
+from uneven.ledger import list_columns
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
+from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
+from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
+from uneven.training.known_rows import Known, make_known
 from uneven.training.label_release import observed, private_labels, release_labels
 from uneven.training.labels import as_numbers, learning_targets, public_classes, uses_softmax
 from uneven.training.model import Model
@@ -103,7 +106,7 @@ def train(
     feature_names: tuple[str, ...] | None = None,
     record: int = 0,
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
-    compare: Callable[[NDArray[np.int64], Hasher], None] | None = None,
+    compare: Callable[[Known], None] | None = None,
     held_bytes: int = HELD_BYTES,
     bar: Bar = no_bar,
 ) -> Trained:
@@ -129,8 +132,7 @@ def train(
         Given the classes, before anything is charged: rows (X, y) that the path's objective is measured on, or None for
         the sample of rows learned from.
     compare : callable or None
-        Given the hashes of all rows and what made them, before anything is charged: refuses rows that must not be among
-        them.
+        Given what all rows are known by, before anything is charged: refuses rows that must not be among them.
     held_bytes : int
         Size up to which rows that come in pieces are held in memory.
     bar : callable
@@ -147,14 +149,17 @@ def train(
         stated = None if settings.classes is None else public_classes(settings.classes)
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    declared = _group(scan, noise, settings)
     if compare is not None and hasher is not None and scan.content is not None:
-        compare(scan.content, hasher)
-    followed, declared = follow(scan.classes), _group(scan, noise, settings)
+        compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
+    followed = follow(scan.classes)
     targets, groups = learning_targets(scan.classes, settings), observed(declared, len(scan.classes))
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
+    refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
+    columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
-        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated))
+        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
         looked_at = None if open_sources is None else {*open_sources, *labels}
         scan = replace(scan_rows(rows, bound, scan.classes, looked_at, held_bytes), content=scan.content)
@@ -163,8 +168,8 @@ def train(
     _refuse_long(too_long, scan, settings)
     job = choose_alpha(job, targets)
     decided = decide(job, targets, validation)
-    bill = Bill(groups, scan.row_id, scan.content, decided.times, decided.plan.order, settings.budget, simulated)
-    account.charge(bill)
+    order = decided.plan.order
+    account.charge(Bill(groups, scan.row_id, scan.content, decided.times, order, settings.budget, simulated, columns))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
@@ -174,7 +179,7 @@ def train(
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
-    notes = (*warn_unprotected(result.plan.sources), *result.notes)
+    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
@@ -192,7 +197,8 @@ def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     scale = choose_scale(scan, groups, settings, groups.any_private)
-    return _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
+    job = _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
+    return replace(job, class_weights=find_weights(job))
 
 
 def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:

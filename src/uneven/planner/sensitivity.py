@@ -1,0 +1,198 @@
+"""What a plan would be if a stated level of noise were off: by a factor of two, or within a stated interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from uneven.noise import Composed, Noise
+from uneven.planner.segments import split_into_batches
+from uneven.planner.source import Source
+
+if TYPE_CHECKING:
+    from uneven.planner.planning import Plan
+
+FACTOR = 2.0
+MOST_SOURCES = 12
+"""Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
+
+MOST_FLIPPED = 0.98
+"""Sum of two flip rates up to which they are doubled: at 1, labels tell nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan would be at another level of one source's noise, all else as stated.
+
+    Attributes
+    ----------
+    source : str
+    level : {"epsilon", "rate", "variance"}
+    stated, actual : float or (float, float)
+        The level as stated, and as it may really be.
+    order : list of str
+        The right order then.
+    exchange : dict of str to float
+        Worth of one row of each source then.
+    excess : float or None
+        f(w) - f* that the plan would predict then, or promise where there is no prediction.
+    regret : float
+        Variance of an answer that weighs rows as stated over that of the right weights: 1 if nothing is lost.
+    """
+
+    source: str
+    level: str
+    stated: Any
+    actual: Any
+    order: list[str]
+    exchange: Mapping[str, float]
+    excess: float | None
+    regret: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def find_changes(plan: Plan) -> list[Change]:
+    """Change of the plan at each end of what each level may be; see `Plan.sensitivity`."""
+    changes = []
+    for source in plan.sources:
+        for level, stated, actual, noise in list_levels(source.noise):
+            swapped = [replace(one, noise=noise) if one is source else one for one in plan.sources]
+            order, exchange, excess = _plan_again(plan, swapped)
+            regret = _regret(plan, swapped)
+            changes.append(Change(source.name, level, stated, actual, order, exchange, excess, regret))
+    return changes
+
+
+def list_levels(noise: Noise) -> Iterator[tuple[str, Any, Any, Noise]]:
+    """Each level of a noise, as stated and at either end of what it may be, and the noise there."""
+    if isinstance(noise, Composed):
+        for level, stated, actual, other in list_levels(noise.then):
+            yield level, stated, actual, Composed(noise.labels, other)
+        for level, stated, actual, labels in list_levels(noise.labels):
+            yield level, stated, actual, Composed(labels, noise.then)  # type: ignore[arg-type]
+    elif noise.level is not None and not getattr(noise, "unknown", False) and getattr(noise, "confusion", None) is None:
+        stated = getattr(noise, noise.level)
+        for actual in noise.interval or _either_way(noise.level, stated):
+            if actual != stated:
+                yield noise.level, stated, actual, noise.at_level(actual)
+
+
+def _either_way(level: str, stated: Any) -> tuple[Any, Any]:
+    """Half and twice the level; flip rates no further than labels still tell something."""
+    if isinstance(stated, tuple):
+        factor = min(FACTOR, MOST_FLIPPED / sum(stated)) if sum(stated) else FACTOR
+        return (stated[0] / FACTOR, stated[1] / FACTOR), (stated[0] * factor, stated[1] * factor)
+    most = MOST_FLIPPED / 2.0 if level == "rate" else np.inf
+    return stated / FACTOR, max(stated, min(stated * FACTOR, most))
+
+
+def _plan_again(plan: Plan, sources: Sequence[Source]) -> tuple[list[str], dict[str, float], float | None]:
+    """Order, exchange rates and excess of the plan with other noises."""
+    from uneven.planner.planning import make_plan  # which imports this module
+
+    if plan.anchored is not None:
+        return _anchored_again(plan, sources)
+    own = {name: size for name, size in plan.batch_sizes.items() if size != plan.problem.batch_size}
+    again = make_plan(sources, plan.problem, plan.strategy, plan.moments, own)
+    excess = again.excess_bound if again.predicted_excess is None else again.predicted_excess
+    return again.order, again.exchange, excess
+
+
+def _anchored_again(plan: Plan, sources: Sequence[Source]) -> tuple[list[str], dict[str, float], float | None]:
+    """The same of an anchored plan, without its rows: worths and the clock scale with one over a row's energy.
+
+    The excess at another clock is that of 1/(1/e₀ + sτ), through its two known values: without private rows, and with
+    those in use.
+    """
+    assert plan.anchored is not None
+    problem, start, end = plan.problem, plan.anchored.excess_start, plan.anchored.excess
+    gains = {s.name: _energy(s, plan) / _energy(other, plan) for s, other in zip(plan.sources, sources, strict=True)}
+    worths = {name: worth * gains[name] for name, worth in plan.exchange.items()}
+    most = max(worths.values())
+    stepped = [segment.sources[0] for segment in plan.segments]
+    rows = {s.name: s.rows for s in plan.sources}
+    clock = {name: rows[name] / _energy(s, plan) for s in plan.sources if (name := s.name) in stepped}
+    excess = end
+    if clock and end < start:
+        share = sum(clock[name] * gains[name] for name in clock) / sum(clock.values())
+        excess = 1.0 / (1.0 / start + share * (1.0 / end - 1.0 / start))
+    moved = {s.name: s.noise.planned_energy(problem) + s.noise.batch_energy(problem) for s in sources}
+    order = [*plan.converged, *sorted(stepped, key=lambda name: moved[name])]
+    return order, {name: worth / most for name, worth in worths.items()}, excess
+
+
+def _energy(source: Source, plan: Plan) -> float:
+    size = plan.batch_sizes.get(source.name, plan.problem.batch_size)
+    return source.noise.planned_energy(plan.problem) + source.noise.batch_energy(plan.problem) / size
+
+
+def _regret(plan: Plan, sources: Sequence[Source]) -> float:
+    """(Σ nγ²/γ̂⁴)(Σ n/γ²)/(Σ n/γ̂²)²: variance of a mean with weights 1/γ̂² as stated, over that with 1/γ².
+
+    n counts steps; γ̂² is the moment of a step as stated and γ² as it really is.
+    """
+    own = plan.batch_sizes
+    stated, actual = (split_into_batches(some, plan.problem, plan.moments, own) for some in (plan.sources, sources))
+    used = [(a.steps, a.step_moment, b.step_moment) for a, b in zip(stated, actual, strict=True) if a.sources[0] in own]
+    if not used:
+        return 1.0
+    n, guess, true = np.array(used).T
+    return float((n * true / guess**2).sum() * (n / true).sum() / (n / guess).sum() ** 2)
+
+
+def describe_changes(plan: Plan) -> list[str]:
+    """A sentence for each level of each source: what stays, and what would change."""
+    lines, changes = [], shown_changes(plan)
+    for name, level in dict.fromkeys((one.source, one.level) for one in changes):
+        mine = [one for one in changes if (one.source, one.level) == (name, level)]
+        ends = " or ".join(_shown(one.actual) for one in mine)
+        turned = [one for one in mine if one.order != plan.order]
+        order = f"the order would be {', '.join(turned[-1].order)}" if turned else "the order stays"
+        worths = _span([one.exchange[name] for one in mine])
+        worth = "its rows stay worth the most" if worths == "1" else f"a row of it is worth {worths}"
+        known = [one.excess for one in mine if one.excess is not None]
+        excess = f", the excess is {_span(known)}" if known else ""
+        cost = f"{100 * (max(one.regret for one in mine) - 1):.0f}%"
+        lines.append(
+            f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}; "
+            f"weighing rows as stated adds at most {cost} of variance."
+        )
+    return lines
+
+
+def _span(values: Sequence[float]) -> str:
+    """Least and largest of some numbers, in two digits.
+
+    >>> _span([0.5, 0.25]), _span([1.0, 1.0])
+    ('0.25 to 0.5', '1')
+    """
+    return " to ".join(dict.fromkeys(f"{one:.2g}" for one in (min(values), max(values))))
+
+
+def shown_changes(plan: Plan) -> list[Change]:
+    """Changes of a plan of few sources; none for one of many."""
+    return find_changes(plan) if len(plan.sources) <= MOST_SOURCES else []
+
+
+def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
+    """A header and a row for each change."""
+    rows: list[tuple[str, ...]] = [
+        ("source", "level", "stated", "if it were", "order", "worth of its row", "excess", "cost of weighing as stated")
+    ]
+    for one in shown_changes(plan):
+        order = "same" if one.order == plan.order else ", ".join(one.order)
+        excess = "" if one.excess is None else f"{one.excess:.2g}"
+        levels = _shown(one.stated), _shown(one.actual)
+        worth, cost = f"{one.exchange[one.source]:.2g}", f"{100 * (one.regret - 1):.0f}%"
+        rows.append((one.source, one.level, *levels, order, worth, excess, cost))
+    return rows
+
+
+def _shown(level: Any) -> str:
+    return f"({level[0]:.3g}, {level[1]:.3g})" if isinstance(level, tuple) else f"{level:.3g}"

@@ -1,0 +1,21 @@
+"""The section of a report on levels of noise that are only roughly known."""
+
+from __future__ import annotations
+
+from uneven.planner import Plan, tabulate_changes
+from uneven.report import markup
+
+CAPTION = "Each level at half and at twice what is stated, or at the ends of its interval; all others as stated"
+TOLD = (
+    "The plan needs levels of noise only roughly. The last column is how much more variance the answer has where rows "
+    "are weighed as stated although the level is another."
+)
+
+
+def sensitivity(plan: Plan) -> str:
+    """What would change if a stated ε, flip rate or variance were off; empty where there is none."""
+    header, *rows = tabulate_changes(plan)
+    if not rows:
+        return ""
+    table = markup.table(CAPTION, header, rows, {2, 3, 5, 6, 7})
+    return markup.section("If the noise is only roughly known", table, markup.paragraph(TOLD))

@@ -1,0 +1,79 @@
+"""What rows of each class count: as stated, or balanced by counts of rows without privacy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.settings import Settings, name_class
+from uneven.training.grouping import Grouped
+from uneven.training.job import Job
+from uneven.training.labels import as_numbers
+
+EVERYONE_PRIVATE = (
+    "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
+    "private labels; got 'balanced'"
+)
+
+
+def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, float]:
+    """Weights of two classes as stated, the first first; 1 for a class that is not named."""
+    given = settings.class_weight
+    if given is not None and len(classes) != 2:
+        raise ValueError(f"class_weight needs labels of two classes, got {len(classes)}")
+    if given is None or isinstance(given, str):
+        return 1.0, 1.0
+    names = [name_class(one) for one in classes.tolist()]
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(f"class_weight must name the classes {', '.join(map(repr, names))}; got {unknown[0]!r}")
+    negative, positive = (float(given.get(name, 1.0)) for name in names)
+    return negative, positive
+
+
+def refuse_classes(settings: Settings, classes: NDArray[Any], groups: Grouped) -> None:
+    """Refuse class weights and a threshold that these classes and sources cannot have, before anything is charged."""
+    stated_weights(settings, classes)
+    if settings.class_weight == "balanced" and all(noise.protects_features for noise in groups.noises.values()):
+        raise ValueError(EVERYONE_PRIVATE)
+    if settings.threshold is not None and len(classes) != 2:
+        raise ValueError(
+            f"threshold must be None for more than two classes, got {settings.threshold} and {len(classes)}"
+        )
+
+
+def find_weights(job: Job) -> tuple[float, float]:
+    """Weights of the two classes: as stated, or n/(2n_k), counted on rows without privacy and corrected for flips."""
+    classes, settings = job.scan.classes, job.settings
+    if settings.class_weight != "balanced":
+        return stated_weights(settings, classes)
+    names = [name for name, noise in job.groups.noises.items() if not noise.private]
+    if not names:
+        raise ValueError(EVERYONE_PRIVATE)
+    rows, positive = 0.0, 0.0
+    for name in names:
+        count, seen = _count_positive(job, name, classes[1])
+        noise = job.groups.noises[name]
+        rows += count
+        positive += (seen - (noise.known_rate - noise.skew) * count) / (1.0 - 2.0 * noise.known_rate)
+    share = min(max(positive / rows, 1.0 / (rows + 1.0)), rows / (rows + 1.0))
+    return 0.5 / (1.0 - share), 0.5 / share
+
+
+def describe_weights(job: Job) -> tuple[str, ...]:
+    """What to know of balanced weights where some rows are private; nothing else."""
+    if job.settings.class_weight != "balanced" or not job.groups.any_private:
+        return ()
+    named = zip(job.scan.classes.tolist(), job.class_weights, strict=True)
+    shown = ", ".join(f"{one!r} {weight:.4g}" for one, weight in named)
+    return (f"class_weight='balanced' was counted on the rows without privacy only: {shown}.",)
+
+
+def _count_positive(job: Job, name: str, positive: Any) -> tuple[int, int]:
+    """Rows of a source, and how many of them have the second label."""
+    if job.scan.held is not None:
+        signs = [as_numbers(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], positive)]
+    else:
+        signs = [y for _, y in job.readings(positive, [name])[name]()]
+    return sum(len(y) for y in signs), int(sum(np.count_nonzero(y > 0) for y in signs))

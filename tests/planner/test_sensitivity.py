@@ -1,0 +1,135 @@
+"""Levels of noise that are only roughly known: intervals, what would change, and ranks alone."""
+
+import json
+
+import numpy as np
+import pytest
+
+import uneven
+from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, SitePrivacy, Source
+from uneven.noise import noise_from_dict
+from uneven.planner import tabulate_changes
+from uneven.report import plan_report
+
+EXPERT, CROWD = Source("expert", 900), Source("crowd", 9_000, FlippedLabels(0.2))
+LEVELS = [
+    LocalPrivacy(2.0, interval=(1.0, 8.0)),
+    SitePrivacy(2.0, interval=(1.0, 2.0)),
+    LabelPrivacy(2.0, interval=(1.0, 3.0)),
+    FlippedLabels(0.2, interval=(0.1, 0.3)),
+    FlippedLabels((0.1, 0.2), interval=((0.0, 0.1), (0.3, 0.4))),
+    AdditiveNoise(4.0, interval=(0.0, 5.0)),
+]
+
+
+@pytest.mark.parametrize("noise", LEVELS, ids=lambda one: one.kind)
+def test_an_interval_changes_nothing_but_what_is_tried(noise):
+    stated = noise.at_level(getattr(noise, noise.level))
+    assert stated.interval is None
+    plans = [uneven.plan([EXPERT, Source("a", 5_000, one)], 5) for one in (noise, stated)]
+    assert plans[0].bound == plans[1].bound
+    assert plans[0].exchange == plans[1].exchange
+    assert [one.actual for one in plans[0].sensitivity()] == [
+        end for end in noise.interval if end != getattr(noise, noise.level)
+    ]
+    again = noise_from_dict(json.loads(json.dumps(noise.to_dict())))
+    assert again == noise
+    assert again.interval == noise.interval
+    assert uneven.Plan.from_dict(plans[0].to_dict()) == plans[0]
+
+
+@pytest.mark.parametrize("noise", [*LEVELS, LocalPrivacy(2.0) & FlippedLabels(0.1)], ids=repr)
+def test_each_change_is_the_plan_at_that_level(noise):
+    plan = uneven.plan([EXPERT, Source("a", 5_000, noise)], 5, batch_size=50)
+    for one in plan.sensitivity():
+        if isinstance(noise, uneven.noise.Composed):
+            parts = [noise.then, noise.labels]
+            parts = [part.at_level(one.actual) if part.level == one.level else part for part in parts]
+            other = parts[0] & parts[1]
+        else:
+            other = noise.at_level(one.actual)
+        again = uneven.plan([EXPERT, Source("a", 5_000, other)], 5, batch_size=50)
+        assert one.order == again.order
+        assert one.exchange == again.exchange
+        assert one.excess == again.predicted_excess
+        assert one.regret >= 1.0 - 1e-12
+
+
+def test_off_by_two_without_an_interval():
+    tried = {
+        one: [change.actual for change in uneven.plan([Source("a", 500, one)], 5).sensitivity()]
+        for one in (LocalPrivacy(3.0), AdditiveNoise(5.0), FlippedLabels(0.3), FlippedLabels((0.3, 0.5)), Exact())
+    }
+    assert tried[LocalPrivacy(3.0)] == [1.5, 6.0]
+    assert tried[AdditiveNoise(5.0)] == [2.5, 10.0]
+    assert tried[FlippedLabels(0.3)] == [0.15, 0.49]
+    assert tried[FlippedLabels((0.3, 0.5))] == [(0.15, 0.25), pytest.approx((0.3675, 0.6125))]
+    assert tried[Exact()] == []
+
+
+def test_regret_is_the_variance_of_a_mean_with_the_wrong_weights():
+    """n₁ steps of variance γ₁² and n₂ of γ₂², simulated: weights by stated variances against weights by true ones."""
+    sources = [Source("a", 2_000, AdditiveNoise(1.0)), Source("b", 6_000, AdditiveNoise(20.0))]
+    plan = uneven.plan(sources, 5, batch_size=50)
+    (change,) = [one for one in plan.sensitivity() if (one.source, one.actual) == ("b", 10.0)]
+    guess, true = np.repeat([2.0, 21.0], [40, 120]), np.repeat([2.0, 11.0], [40, 120])
+    draws = np.random.default_rng(0).normal(size=(20_000, 160)) * np.sqrt(true)
+    means = [draws @ (weights / weights.sum()) for weights in (1 / guess, 1 / true)]
+    measured = np.var(means[0]) / np.var(means[1])
+    assert change.regret == pytest.approx(measured, abs=4 * 0.02 * 0.3)  # the same draws: the ratio errs far less
+    assert 1.0 < change.regret < 1.2
+
+
+def test_an_order_that_would_change_is_told():
+    plan = uneven.plan([Source("a", 900, AdditiveNoise(4.0)), Source("b", 900, AdditiveNoise(3.0))], 5)
+    orders = {(one.source, one.actual): one.order for one in plan.sensitivity()}
+    assert plan.order == ["a", "b"] == orders["a", 8.0] == orders["b", 1.5]
+    assert orders["a", 2.0] == orders["b", 6.0] == ["b", "a"]
+    said = " ".join(plan.summary().split())
+    assert "If the variance of 'a' were 2 or 8 instead of 4: the order would be b, a" in said
+    assert "weighing rows as stated adds at most" in said
+    assert len(tabulate_changes(plan)) == 5
+    assert "If the noise is only roughly known" in plan_report(plan, "uneven plan sources.toml")
+
+
+def test_an_anchored_plan_is_interpolated_between_its_known_ends():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 3)) / 3
+    y, source = (X[:, 0] > 0).astype(int), np.where(np.arange(4_000) < 300, "open", "closed")
+    noise = {"open": Exact(), "closed": LocalPrivacy(4.0, interval=(4.0, 40.0))}
+    plan = uneven.UnevenClassifier(noise, row_norm=3.0).fit(X, y, source=source).plan_
+    (change,) = plan.sensitivity()
+    assert plan.strategy == "anchored"
+    assert change.order == plan.order
+    assert change.excess < plan.anchored.excess < plan.anchored.excess_start
+    assert change.exchange["closed"] > plan.exchange["closed"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LocalPrivacy(2.0, interval=(3.0, 4.0)), r"interval must hold the epsilon 2.0, got \(3.0, 4.0\)"),
+        (lambda: LocalPrivacy(2.0, interval=(4.0, 1.0)), r"interval must hold the epsilon 2.0, got"),
+        (lambda: LocalPrivacy(2.0, interval=3.0), r"interval of 'local-privacy' must be \(lowest, highest\) epsilon"),
+        (lambda: LocalPrivacy(2.0, interval=(-1.0, 3.0)), "epsilon must be a positive finite number, got -1.0"),
+        (lambda: FlippedLabels(0.2, interval=(0.1, 0.7)), r"rate must be a number in \[0, 0.5\), got 0.7"),
+        (lambda: FlippedLabels(0.2, interval=(0.1, (0.3, 0.4))), "interval must hold the rate 0.2, got"),
+        (lambda: FlippedLabels("estimate", interval=(0.1, 0.3)), "interval must hold the rate 'estimate', got"),
+        (lambda: uneven.plan_by_rank({}), "ranks must be a dict of names and ranks, got {}"),
+        (lambda: uneven.plan_by_rank({"a": 0}), "rank of 'a' must be a whole number of at least 1, got 0"),
+        (lambda: uneven.plan_by_rank(["a", "b"]), r"ranks must be a dict of names and ranks, got \['a', 'b'\]"),
+    ],
+)
+def test_bad_values_are_refused_in_one_line(make, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("noises", [(Exact(), FlippedLabels(0.3)), (LocalPrivacy(9.0), LocalPrivacy(1.0))])
+def test_ranks_give_the_order_that_levels_give(noises):
+    ranked = uneven.plan_by_rank({"clean": 1, "noisy": 2})
+    sources = [Source(name, 2_000, noise) for name, noise in zip(("clean", "noisy"), noises, strict=True)]
+    assert ranked.order == uneven.plan(sources, 5).order
+    assert "Not known from ranks: Exchange rates" in ranked.summary()
+    assert uneven.plan_by_rank({"a": 2, "b": 1, "c": 2}).order == ["a", "c", "b"]

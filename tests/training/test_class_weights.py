@@ -1,0 +1,207 @@
+"""Rare classes: class weights as scikit-learn has them, only public ones under privacy, and a stated threshold."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+import uneven
+from uneven import Exact, FlippedLabels, LocalPrivacy, Problem, SitePrivacy, UnevenClassifier
+from uneven.anchor.objective import Objective
+from uneven.anchor.rows import PublicRows, correct
+from uneven.anchor.uncertainty import fit_anchor
+from uneven.engine import objective, surrogate_objective
+from uneven.training import scan
+
+WEIGHTS = (0.2, 1.0)
+PRIVATE = {"open": Exact(), "closed": LocalPrivacy(8.0)}
+
+
+def rare(n=3_000, seed=0):
+    """Rows of which one in twenty or so is positive."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) / 2
+    return X, np.where(X @ [3.0, -2.0, 1.0] + 0.7 * rng.logistic(size=n) > 4.0, 1, 0)
+
+
+def sources(n=3_000, public=600):
+    return np.where(np.arange(n) < public, "open", "closed")
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1.0, 1: 9.0}, {1: 0.3}])
+def test_the_same_as_scikit_learn(class_weight):
+    X, y = rare()
+    ours = UnevenClassifier(alpha=0.01, class_weight=class_weight).fit(X, y)
+    theirs = LogisticRegression(C=1 / (0.01 * len(y)), class_weight=class_weight, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)  # converged to 1e-6 of the objective
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-3)
+    assert ours.alpha_ == 0.01
+
+
+def test_balanced_rows_that_are_streamed_are_counted_the_same(monkeypatch, tmp_path):
+    X, y = rare(500)
+    held = UnevenClassifier(class_weight="balanced").fit(X, y)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    (tmp_path / "s.toml").write_text(
+        'class_weight = "balanced"\nlabel = "y"\n[[source]]\nname = "data"\n'
+        'data = "rows.npz"\nnoise = { kind = "exact" }\n'
+    )
+    monkeypatch.setattr(scan, "HELD_BYTES", 0)
+    from uneven.io import read_sources
+    from uneven.training.files import train_files
+
+    found = train_files(read_sources(tmp_path / "s.toml"))
+    np.testing.assert_allclose(found.model.coef, held.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, (0.02, 0.15), (0.1, 0.0)])
+@pytest.mark.parametrize("clip", [None, 0.25])
+def test_unbiased_exactly(rate, clip):
+    """The mean over flips, two terms, is the gradient of the true label's loss times the true label's weight."""
+    rng = np.random.default_rng(0)
+    problem = Problem(3, 0.1, 5, clip=clip, class_weights=WEIGHTS)
+    X = rng.normal(size=(30, 3))
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    y, w = rng.choice([-1.0, 1.0], size=30), 2.0 * rng.normal(size=3)
+    for noise in (FlippedLabels(rate), SitePrivacy(1.0) & FlippedLabels(rate)):
+        flipped = (noise.known_rate + y * noise.skew)[:, None]
+        seen = [noise.row_gradients(problem, w, X, sign * y) for sign in (1, -1)]
+        count = np.where(y > 0, 1.0, 0.2)
+        slope = np.minimum(count * expit(-y * (X @ w)), problem.row_limit / np.linalg.norm(X, axis=1))
+        np.testing.assert_allclose((1 - flipped) * seen[0] + flipped * seen[1], -(slope * y)[:, None] * X, atol=1e-13)
+        longest = max(np.linalg.norm(one, axis=1).max() for one in seen)
+        assert longest <= noise.bound(problem) * (1 + 1e-12)
+
+
+def test_correction_is_unbiased_exactly():
+    """E(u·ℓ(m) - t·m) over flips is c_y·ℓ(m)."""
+    m = 0.7
+    for a, b in ((0.0, 0.0), (0.1, 0.1), (0.2, 0.05)):
+        for y in (-1.0, 1.0):
+            total = 0.0
+            for seen, chance in ((y, 1 - (a if y > 0 else b)), (-y, a if y > 0 else b)):
+                unit, tilt = correct((a + b) / 2, (a - b) / 2, seen, WEIGHTS)
+                margin = m * seen * y
+                total += chance * (unit * np.logaddexp(0, -margin) - tilt * margin)
+            assert total == pytest.approx(WEIGHTS[int(y > 0)] * np.logaddexp(0, -m))
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_objective_of_the_solver(joined):
+    """Its gradient is that of its value, and its value that of the engine's objective."""
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(200, 3)) / 3, rng.choice([-1.0, 1.0], size=200), rng.normal(size=3)
+    problem = Problem(3, 0.1, 1, class_weights=WEIGHTS)
+    rates = (0.02, 0.1)
+    rows = [PublicRows.from_arrays(X, y, FlippedLabels(rates))]
+    rows = [PublicRows.from_arrays(X[i::2], y[i::2], FlippedLabels(rates)) for i in (0, 1)] if joined else rows
+    f = Objective.of(problem, rows, None)
+    assert f.at(w).value == pytest.approx(float(surrogate_objective(problem, w, X, y, rates)))
+    steps = 1e-6 * np.eye(3)
+    slopes = [(f.at(w + e).value - f.at(w - e).value) / 2e-6 for e in steps]
+    np.testing.assert_allclose(f.at(w).gradient, slopes, atol=1e-8)
+    bends = [(f.at(w + e).gradient - f.at(w - e).gradient) / 2e-6 for e in steps]
+    np.testing.assert_allclose(f.at(w, "full").hessian, bends, atol=1e-8)
+    exact = Objective.of(problem, [PublicRows.from_arrays(X, y)], None)
+    assert exact.at(w).value == pytest.approx(float(objective(problem, w, X, y)))
+
+
+def test_uncertainty_of_a_weighted_anchor_covers_what_other_rows_say():
+    """V₀ against the spread of answers from 60 sets of rows, within a factor of 2 (their variance has a 1.4)."""
+    answers, stated = [], []
+    for seed in range(60):
+        X, y = rare(800, seed)
+        anchor = fit_anchor(X, 2.0 * y - 1, 0.01, class_weights=WEIGHTS)
+        answers.append(anchor.weights)
+        stated.append(np.diag(anchor.covariance))
+    ratio = np.mean(stated, axis=0) / np.var(answers, axis=0)
+    assert (ratio > 0.5).all()
+    assert (ratio < 2.5).all()
+
+
+def test_positives_are_predicted_and_the_ranking_stays():
+    X, y = rare()
+    plain = UnevenClassifier(PRIVATE, row_norm=3.0).fit(X, y, source=sources())
+    weighted = UnevenClassifier(PRIVATE, row_norm=3.0, class_weight="balanced").fit(X, y, source=sources())
+    recall = [(clf.predict(X)[y == 1] == 1).mean() for clf in (plain, weighted)]
+    assert recall[0] < 0.5 < 0.7 < recall[1]
+    note = "class_weight='balanced' was counted on the rows without privacy only: 0 0.5"
+    assert any(one.startswith(note) for one in weighted.notes_)
+    assert weighted.privacy_spent_ == {"closed": 8.0}
+
+
+def test_private_rows_alone_take_public_weights_only():
+    X, y = rare()
+    ledger = uneven.Ledger()
+    clf = UnevenClassifier(LocalPrivacy(8.0), row_norm=3.0, class_weight="balanced", ledger=ledger)
+    with pytest.raises(ValueError, match="class_weight must be None or a dict of public weights where every source is"):
+        clf.fit(X, y)
+    assert not ledger.sources()
+    clf.set_params(class_weight={"0": 0.5, "1": 8.0}).fit(X, y)
+    assert (clf.predict(X) == 1).any()
+    assert clf.plan_.problem.class_weights == (0.0625, 1.0)
+    assert clf.plan_.problem.gradient_norm == 0.5  # the clip stays
+
+
+@pytest.mark.parametrize("start", [0.1, 0.5, 0.9])
+def test_threshold_is_kept_in_the_model(tmp_path, start):
+    X, y = rare()
+    clf = UnevenClassifier(threshold=start).fit(X, y)
+    np.testing.assert_array_equal(clf.predict(X) == 1, clf.predict_proba(X)[:, 1] >= start)
+    clf.save(tmp_path / "model.json")
+    again = UnevenClassifier.load(tmp_path / "model.json")
+    assert again.threshold == start
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    assert again._model().predict(X).tolist() == clf.predict(X).tolist()
+
+
+def test_weights_shift_the_intercept_as_the_log_odds():
+    """With one constant feature, the best score is the log of the weighted odds: exactly that of the counts."""
+    y = np.repeat([0, 1], [900, 100])
+    clf = UnevenClassifier(alpha=1e-9, class_weight={0: 1.0, 1: 5.0}).fit(np.zeros((1000, 1)), y)
+    assert clf.intercept_[0] == pytest.approx(logit(500 / 1400), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"class_weight": "even"},
+            "class_weight must be None, 'balanced' or a dict of classes and weights, got 'even'",
+        ),
+        ({"class_weight": [1, 2]}, r"class_weight must be None, 'balanced' or a dict .*, got \[1, 2\]"),
+        ({"class_weight": {}}, "class_weight must be None, 'balanced' or a dict .*, got {}"),
+        ({"class_weight": {0: 0.0}}, "class_weight of 0 must be a positive finite number, got 0.0"),
+        ({"class_weight": {0: 1.0, "0": 2.0}}, "class_weight must name each class once"),
+        ({"class_weight": {"ill": 2.0}}, "class_weight must name the classes '0', '1'; got 'ill'"),
+        ({"threshold": 1.0}, "threshold must be a number in .1e-09, 1., got 1.0"),
+        ({"threshold": "half"}, "threshold must be None or a number in .0, 1., got 'half'"),
+        (
+            {"threshold": 0.3, "loss": "hinge"},
+            "threshold must be None for a loss without probabilities, 'hinge'; got 0.3",
+        ),
+    ],
+)
+def test_bad_values_are_refused_in_one_line(settings, message):
+    X, y = rare(300)
+    with pytest.raises(ValueError, match=message) as refused:
+        UnevenClassifier(**settings).fit(X, y)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_goes_together_and_what_does_not():
+    X, y = rare(300)
+    three = np.where(X[:, 0] > 0.5, 2, y)
+    for settings in ({"class_weight": "balanced"}, {"class_weight": {1: 2.0}}, {"threshold": 0.3}):
+        with pytest.raises(ValueError, match="classes, got"):
+            UnevenClassifier(**settings).fit(X, three)
+    with pytest.raises(ValueError, match="class_weight must be None or a dict to begin with partial_fit"):
+        UnevenClassifier(class_weight="balanced", strategy="precision").partial_fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"class_weight must weigh positive against negative rows between 0.11.* got 0.05"
+    ):
+        UnevenClassifier(FlippedLabels(0.1), class_weight={0: 1.0, 1: 0.05}).fit(X, y)
+    weighted = UnevenClassifier(class_weight={1: 3.0}, strategy="precision", random_state=0).fit(X, y)
+    weighted.partial_fit(X, y)
+    with pytest.raises(ValueError, match="class_weight must stay"):
+        weighted.set_params(class_weight=None).partial_fit(X, y)
