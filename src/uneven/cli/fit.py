@@ -193,6 +193,7 @@ def _protection(trained: FileFit) -> str:
     used = [source for source in trained.plan.sources if source.name in trained.plan.order]
     each = [
         f"{source.name!r} at ε = {source.noise.epsilon_per_row:g}"
+        + (" (outside its site)" if source.noise.once_a_batch else "")
         + ("" if source.noise.protects_features else " (labels only, NOT the features)")
         for source in used
         if source.noise.private

@@ -28,6 +28,7 @@ from uneven.training.continuation import Progress, continue_training, keep_progr
 from uneven.training.grouping import checked_noises
 from uneven.training.labels import refuse_missing, refuse_others
 from uneven.training.model import Model
+from uneven.training.planning import name_machine
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
@@ -298,6 +299,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
         self.privacy_spent_, self._made_with = account.spent, (settings, progress.noise)
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
+        if any(noise.once_a_batch for noise in groups.noises.values()):
+            self.notes_ = (name_machine(name for name, noise in groups.noises.items() if noise.private),)
         return self
 
     def save(self, path: str | os.PathLike[str], columns: PublicColumns | None = None) -> None:
