@@ -89,7 +89,7 @@ def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
     (tmp_path / "sources.toml").write_text(text)
     trained = train_files(read_sources(tmp_path / "sources.toml"))
     save(trained.model, tmp_path / "model.json")
-    said = write_statement(trained, tmp_path / "model.json", spent_in(None, ("a", "b")), None)
+    said = write_statement(trained, tmp_path / "model.json", None)
     assert "This machine read the rows of 'a', 'b': it is trusted with them" in said
     assert "also from the machine that runs its steps, unless that is the machine that reads the rows" in said
     headline = _protection(trained)
