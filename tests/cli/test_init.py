@@ -15,6 +15,7 @@ def test_from_files_to_predictions(folder, good):
     said = good("init", "clinic.parquet", "crowd.csv")
     assert "Labels: column 'outcome' (by its name)." in said
     text = (folder / "sources.toml").read_text()
+    assert text.count('# noise = { kind = "site-privacy"') == 2
     assert text.count('# noise = { kind = "local-privacy"') == text.count('# noise = { kind = "flipped-labels"') == 2
     file = read_sources(folder / "sources.toml")
     assert [entry.source.name for entry in file.sources] == ["clinic", "crowd"]

@@ -346,7 +346,7 @@ def test_passes_and_tries_multiply():
     clf = UnevenClassifier(
         {"a": LocalPrivacy(2.0), "b": LocalPrivacy(1.0)}, strategy="two-rates", line_search=3, passes=2, budget=12.0
     )
-    clf.fit(X, y, source=source, validation=(X, y))
+    clf.fit(X, y, source=source, validation=(X + 1e-3, y))
     assert clf.privacy_spent_ == {"a": 12.0, "b": 6.0}
 
 
@@ -386,7 +386,7 @@ def test_a_search_is_refused_with_its_passes_counted():
     noise = {"a": LocalPrivacy(2.0), "b": LocalPrivacy(1.0)}
     clf = UnevenClassifier(noise, strategy="two-rates", line_search=3, passes=2, budget=10.0, row_norm=5.0)
     with pytest.raises(ValueError, match=r"private row 6 times, for ε = 12 a row; budget must allow that, got 10\.0"):
-        clf.fit(X, y, source=np.where(np.arange(400) < 100, "a", "b"), validation=(X, y))
+        clf.fit(X, y, source=np.where(np.arange(400) < 100, "a", "b"), validation=(X + 1e-3, y))
 
 
 def test_a_refused_search_charges_nothing():
@@ -496,7 +496,7 @@ def test_line_search_within_the_budget():
     noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
     options = {"strategy": "two-rates", "random_state": 0, "line_search": 4}
     clf = UnevenClassifier(noise, budget=40.0, **options)
-    clf.fit(X, y, source=source, validation=(X[:500], y[:500]))
+    clf.fit(X, y, source=source, validation=(X[:500] + 1e-3, y[:500]))
     assert clf._account.counted == {"a": 40.0, "b": 4.0}
     first, second = clf.plan_.order
     low, high = uneven.rate_interval(clf.plan_.sources, **clf.plan_.problem.to_dict())[second]
@@ -504,11 +504,11 @@ def test_line_search_within_the_budget():
     assert clf.plan_.rates[first] == pytest.approx(1 / clf.plan_.problem.alpha)
     assert clf.plan_ == at_rates(clf.plan_, list(clf.plan_.rates.values()))  # its bound is that of the rate that ran
     with pytest.raises(ValueError, match="line_search=4 would release every private row 4 times, for ε = 40 a row"):
-        UnevenClassifier(noise, **options).fit(X, y, source=source, validation=(X[:500], y[:500]))
+        UnevenClassifier(noise, **options).fit(X, y, source=source, validation=(X[:500] + 1e-3, y[:500]))
     with pytest.raises(ValueError, match="line_search needs rows without privacy to compare runs on"):
         UnevenClassifier(noise, budget=40.0, **options).fit(X, y, source=source)
     with pytest.raises(ValueError, match="line_search needs strategy='two-rates' and two sources"):
-        UnevenClassifier(noise, budget=40.0, line_search=4).fit(X, y, source=source, validation=(X, y))
+        UnevenClassifier(noise, budget=40.0, line_search=4).fit(X, y, source=source, validation=(X + 1e-3, y))
 
 
 def test_the_best_of_a_search_is_taken():
@@ -517,7 +517,7 @@ def test_the_best_of_a_search_is_taken():
     source = np.where(np.arange(len(y)) < 800, "a", "b")
     noise = {"a": LocalPrivacy(10.0), "b": LocalPrivacy(1.0)}
     clf = UnevenClassifier(noise, strategy="two-rates", random_state=0, line_search=5, budget=50.0, alpha=1e-2)
-    clf.fit(X, y, source=source, validation=(X, y))
+    clf.fit(X, y, source=source, validation=(X + 1e-3, y))
     plain = clone(clf).set_params(line_search=0)
     rates = [one.rates[one.order[-1]] for one in candidates(plain.fit(X, y, source=source).plan_, 5)]
     assert clf.plan_.rates[clf.plan_.order[-1]] in rates

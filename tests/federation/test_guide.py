@@ -79,7 +79,7 @@ def kill_when_asked(words):
                 server.kill()
 
 
-def test_what_is_wrong_is_said(place):
+def test_what_is_wrong_is_said(place, capsys):
     run("federate", "sources.toml", "--provision", "kits")
     with pytest.raises(ValueError, match="one of --kit, --provision and --rehearse"):
         run("federate", "sources.toml")
@@ -93,7 +93,10 @@ def test_what_is_wrong_is_said(place):
         run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome")
     with pytest.raises(FileNotFoundError, match="must be a site's policy file"):
         run("site", "run", "kits/clinic")
-    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public")
+    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--epsilon", "1", "--force")
+    assert "Local privacy protects a row from everyone" in capsys.readouterr().out
+    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public", "--force")
+    assert "protects a row" not in capsys.readouterr().out
     with pytest.raises(FileExistsError, match="--force writes over it"):
         run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public")
     with pytest.raises(ValueError, match="must have data of its own to be rehearsed"):

@@ -2,11 +2,14 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
+import uneven
+from uneven.cli.federate import _words
 from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import federate
@@ -82,6 +85,8 @@ def test_noise_once_a_batch(tmp_path, network, mode):
     local, federated = both(tmp_path, sites, mode)
     sites.close()
     np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
+    said = _words(federated, Path("model.json"), rehearsed=False)
+    assert [line for line in said if "protects a row" in line] == [uneven.SitePrivacy(1.0).promise]
 
 
 def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeypatch):

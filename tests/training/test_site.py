@@ -10,10 +10,11 @@ from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
 from uneven.anchor.clock import capped_excess, expected_excess
 from uneven.anchor.shape import plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
+from uneven.cli.fit import _protection
 from uneven.engine import checked_chunk
 from uneven.io import read_sources
 from uneven.planner import Plan
-from uneven.report.statement import spent_in, write_statement
+from uneven.report.statement import write_statement
 from uneven.training import adding
 from uneven.training.files import train_files
 from uneven.training.model_file import save
@@ -73,12 +74,26 @@ def test_charge_is_that_of_local_privacy_and_a_refusal_charges_nothing(tmp_path)
 def test_statement_and_report_tell_the_promises_apart(tmp_path):
     trained = train_files(write_files(tmp_path, "site-privacy"))
     save(trained.model, tmp_path / "model.json")
-    text = write_statement(trained, tmp_path / "model.json", spent_in(None, ("a", "b")), None)
+    text = write_statement(trained, tmp_path / "model.json", None)
     assert "| features and label, outside the site | l2-laplace once a batch, ε = 2 a release |" in text
     assert "Site privacy protects a row from everyone outside its site" in text
     assert "With local privacy for 'b' instead, at the same ε" in text
     assert "This machine read the rows of 'a', 'b'" in text
     assert "Local privacy protects" not in text
+
+
+def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
+    """Rows with local privacy too, where they are read here: their promise does not hold against this machine."""
+    write_files(tmp_path, "site-privacy")
+    text = (tmp_path / "sources.toml").read_text().replace("site-privacy", "local-privacy", 1)
+    (tmp_path / "sources.toml").write_text(text)
+    trained = train_files(read_sources(tmp_path / "sources.toml"))
+    save(trained.model, tmp_path / "model.json")
+    said = write_statement(trained, tmp_path / "model.json", None)
+    assert "This machine read the rows of 'a', 'b': it is trusted with them" in said
+    assert "also from the machine that runs its steps, unless that is the machine that reads the rows" in said
+    headline = _protection(trained)
+    assert "'a' at ε = 4 and 'b' at ε = 2 (outside its site)" in headline
 
 
 def test_less_noise_at_the_same_epsilon():
@@ -101,6 +116,7 @@ def test_partial_fit_needs_a_number():
         clf.partial_fit(X, y, row_id=ids)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0, batch_size=40)
     assert clf.partial_fit(X, y, row_id=ids).partial_fit(X, y, row_id=ids + 200).coef_.shape == (1, D)
+    assert any("it is trusted with them, as site privacy has it" in note for note in clf.notes_)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="give batch_size a number"):
         clf.partial_fit(X, y, row_id=ids)
@@ -151,7 +167,7 @@ def test_rows_in_other_coordinates_are_clipped_by_their_length_there():
     coordinates = plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
     longer = replace(coordinates, transform=3.0 * coordinates.transform)
     chunk = checked_chunk(("a",), X, 2.0 * y - 1.0, np.arange(50))
-    turned = adding._turned(chunk, longer, "a")
+    turned = adding._turned(chunk, longer.transform, "a")
     np.testing.assert_allclose(turned.squares, np.square(X @ longer.transform.T).sum(axis=1), rtol=1e-5)
     assert turned.squares.min() > 2.0
 

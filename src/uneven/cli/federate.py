@@ -139,6 +139,7 @@ def _facts(done: Federated) -> dict[str, Any]:
 
 
 def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
+    from uneven.planner.promises import describe_promises
     from uneven.planner.text import counted
 
     rows = {source.name: source.rows for source in done.plan.sources}
@@ -154,6 +155,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     if spent := done.model.privacy_spent:
         each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
         lines.append(f"Privacy spent: {each}, charged at the sites before the rows were used.")
+        lines += describe_promises([source for source in done.plan.sources if source.name in spent], {}, True)
     if rehearsed:
         lines.append("A rehearsal: its ledgers are not kept, so no row's true budget was charged.")
     if done.simulated:

@@ -46,6 +46,7 @@ def init(
     from uneven.federation.kits import Kit
     from uneven.federation.policy import policy_to_text
     from uneven.io import write_text_atomically
+    from uneven.noise import LocalPrivacy, SitePrivacy
 
     file, name = kit / "site.toml", Kit(kit).name
     if file.exists() and not force:
@@ -74,6 +75,9 @@ def init(
     site = _open(kit)
     site.close()
     typer.echo(f"Wrote {file} for {counted(site.scan.rows)} of {name!r}. Read it: whatever a server asks, it decides.")
+    for noise in () if public else (LocalPrivacy(1.0), SitePrivacy(1.0)):
+        if noise.kind in site.policy.noises:
+            typer.echo(noise.promise)
     if long := sum(site.scan.long.values()):
         terminal.note(f"{long:,} rows are longer than row_norm = {values['row_norm']:g} and will be shrunk to it")
     typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
-from uneven.estimator.guards import all_or_nothing, warn_long
+from uneven.estimator.guards import all_or_nothing, validated, warn_long
 from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
@@ -27,6 +28,7 @@ from uneven.training.continuation import Progress, continue_training, keep_progr
 from uneven.training.grouping import checked_noises
 from uneven.training.labels import refuse_missing, refuse_others
 from uneven.training.model import Model
+from uneven.training.planning import name_machine
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
@@ -150,6 +152,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
     _account: Account
     _progress: Progress | str
     _columns: tuple[Column, ...] | None
+    _made_with: tuple[Settings, Any]
+    """Settings and noise of the last fit, whatever was set since: those of the model's file."""
     privacy_spent_: dict[str, float]
 
     def __init__(
@@ -230,7 +234,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             Each row's own noise, instead of `source`.
         row_id : array-like of int, shape (n,)
             How the rows are known to the ledger, or without one to the model itself, which then counts what a row
-            spends over its calls; by default their place among their source's.
+            spends over its calls; -1 for none. Without them a ledger knows rows by their content.
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
@@ -239,14 +243,18 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         account = self._opened_account()
         account.start(self.ledger)
-        rows = ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id))
+        rows, compared = (
+            ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id)),
+            self._checked_validation(validation),
+        )
         trained = train(
             rows,
             self.noise,
             settings,
             account=account,
-            validation=self._checked_validation(validation),
+            validation=compared,
             feature_names=self._names(),
+            compare=None if compared is None else lambda known: known.refuse("validation", "", [compared[0]]),
             held_bytes=2**62,  # they are in memory already
         )
         warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
@@ -280,7 +288,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             return self
         check_classification_targets(y)
         account = self._opened_account()
-        account.start(self.ledger if before is None else None)
+        account.start(self.ledger)
         rows = ArrayRows(Piece(X, y, source, row_id=row_id))
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()
@@ -289,8 +297,10 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         self._progress, self.classes_, self.scale_ = progress, progress.classes, progress.scale
         answers = [one.answer for one in progress.states]
         self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
-        self.privacy_spent_ = account.spent
+        self.privacy_spent_, self._made_with = account.spent, (settings, progress.noise)
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
+        if any(noise.once_a_batch for noise in groups.noises.values()):
+            self.notes_ = (name_machine(name for name, noise in groups.noises.items() if noise.private),)
         return self
 
     def save(self, path: str | os.PathLike[str], columns: PublicColumns | None = None) -> None:
@@ -326,6 +336,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.feature_names is not None and model.columns is None:  # `PublicColumns` hands over arrays
             made.feature_names_in_ = np.array(model.feature_names, dtype=object)
         made._columns = model.columns
+        made._account = Account.resume(model.privacy_spent)
         made._progress = READ_ONLY
         return made
 
@@ -345,8 +356,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:
         refuse_missing("y", y)
-        kinds = [np.float64, np.float32]
-        return validate_data(self, X, y, accept_sparse="csr", dtype=kinds, order="C", reset=reset, **options)  # type: ignore[no-any-return]
+        checked: tuple[Any, Any] = validated(self, X, y, order="C", reset=reset, **options)
+        return checked
 
     def _checked_validation(self, validation: Any) -> Any:
         if validation is None:
@@ -377,6 +388,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         if model.alpha is not None:
             self.alpha_ = model.alpha
         self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
+        self._made_with = model.settings, copy(model.noise)
 
     def _model(self) -> Model:
         """Model of the fitted attributes."""
@@ -384,8 +396,7 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
             self.classes_,
             self.coef_,
             self.intercept_,
-            self._settings(),
-            self.noise,
+            *self._made_with,
             self.scale_,
             getattr(self, "plan_", None),
             getattr(self, "alpha_", None),

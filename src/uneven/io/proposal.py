@@ -34,6 +34,7 @@ NOTE = """\
 # How good are these rows? If the line above does not say so, put one of these in its place:
 # noise = { kind = "exact" }  # they are right, and need no protection
 # noise = { kind = "local-privacy", epsilon = 1.0 }  # each row releases gradients with this epsilon only
+# noise = { kind = "site-privacy", epsilon = 1.0 }  # only noisy sums of many rows leave their site, which is trusted
 # noise = { kind = "label-privacy", epsilon = 1.0 }  # the label is private; FEATURES ARE NOT PROTECTED
 # noise = { kind = "flipped-labels", rate = 0.2 }  # this share of the labels is wrong
 # price = 0.05  # of one more row, for 'uneven value'

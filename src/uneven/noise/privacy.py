@@ -104,7 +104,10 @@ class LocalPrivacy(Noise):
     @property
     def promise(self) -> str:
         """From whom a row is protected."""
-        return "Local privacy protects a row from everyone, also from the machine that runs its steps."
+        return (
+            "Local privacy protects a row from everyone, also from the machine that runs its steps, unless that is the "
+            "machine that reads the rows."
+        )
 
     def observed_among(self, classes: int) -> LocalPrivacy:
         """The same with the activity that is planned for so many classes; a stated one stays."""

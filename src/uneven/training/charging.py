@@ -81,18 +81,25 @@ class Account:
         The user's ledger; or the model's own, from the first call that tells rows apart by their ids.
     counted : dict
         The most ε that a row of each private source has spent.
-    unnamed : dict
-        Rows of each source, and their ε, in fits without ids and without a ledger.
+    unnamed : float
+        The most ε that a row has spent in fits that `ledger` does not know: any later row may be that one.
     simulated : set
         Sources whose rows were released with noise from a seed.
+    own : bool
+        Whether the ledger is the model's own, and is copied with it.
+    earlier : float
+        `unnamed` as it was when this fit began: one fit may charge twice, but different sources.
+    changes : dict
+        The most ε that a row of this fit had spent before it and has spent now, for each private source.
     """
 
     ledger: Ledger | None = None
     counted: dict[str, float] = field(default_factory=dict)
-    unnamed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    unnamed: float = 0.0
     simulated: set[str] = field(default_factory=set)
-    earlier: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """`unnamed` as it was when this fit began: one fit may charge twice, but different sources."""
+    own: bool = False
+    earlier: float = 0.0
+    changes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def spent(self) -> dict[str, float]:
@@ -100,44 +107,58 @@ class Account:
         return {name: math.inf if name in self.simulated else epsilon for name, epsilon in self.counted.items()}
 
     def start(self, ledger: Ledger | None) -> None:
-        """Begin a fit; what was spent stays."""
-        if ledger is not None:
-            self.ledger = ledger
-        self.earlier = dict(self.unnamed)
+        """Begin a call; what was spent stays, and what another ledger was charged counts on top."""
+        if ledger is not None and not _is_same(ledger, self.ledger):
+            if self.ledger is not None:
+                self.unnamed = max([self.unnamed, *self.counted.values()])
+            self.ledger, self.own = ledger, False
+        self.earlier, self.changes = self.unnamed, {}
+
+    @classmethod
+    def resume(cls, spent: Mapping[str, float]) -> Account:
+        """Account of a model whose file says what its rows have spent."""
+        seeded = {name for name, epsilon in spent.items() if math.isinf(epsilon)}
+        return cls(counted=dict(spent), unnamed=max(spent.values(), default=0.0), simulated=seeded)
 
     def charge(self, bill: Bill) -> None:
         """Charge every private row of the sources in use, or refuse and charge none."""
-        costs, ids = bill.costs, _checked_ids(bill.groups, bill.row_id)
+        costs, ids, before = bill.costs, _checked_ids(bill.groups, bill.row_id), self.earlier
         if not costs:
+            self._note(bill, ids, self._spent(bill, ids))
             return
-        if self.ledger is None and ids is not None:
-            self.ledger = own_ledger()
-        sizes = dict(zip(bill.groups.names, bill.groups.counts.tolist(), strict=True))
-        before = {name: self._unnamed_before(name, sizes[name]) for name in costs}
+        if self.ledger is None and ids is not None and all_known(bill.groups, ids):
+            self.ledger, self.own = own_ledger(), True
         _refuse_beyond(bill.budget, costs, before)
+        earlier = self._spent(bill, ids)
         if self.ledger is None:
-            spent = {name: before[name] + cost for name, cost in costs.items()}
-            self.unnamed |= {name: (sizes[name], epsilon) for name, epsilon in spent.items()}
+            spent = {name: before + cost for name, cost in costs.items()}
+            self.unnamed = max(self.unnamed, *spent.values())
         else:
-            _charge_ledger(self.ledger, bill, ids, max(before.values()))
-            spent = {name: before[name] + most for name, most in _largest_spent(self.ledger, bill, ids).items()}
-            spent |= {name: self.ledger.max_spent(name) for name in self.counted if name not in spent}
+            _charge_ledger(self.ledger, bill, ids, before)
+            known = {name: self.ledger.max_spent(name) for name in {**self.counted, **costs}}
+            known |= self._spent(bill, ids) if bill.groups.by_row else {}
+            spent = {name: before + most for name, most in known.items() if most}
         self.counted |= {name: max(self.counted.get(name, 0.0), epsilon) for name, epsilon in spent.items()}
         if bill.simulated:
             self.simulated |= set(costs)
+        self._note(bill, ids, earlier)
 
-    def _unnamed_before(self, name: str, rows: int) -> float:
-        """What rows of this source may have spent in fits that did not know them.
+    def _spent(self, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
+        """The most that the ledger knows of a row of each private source of a bill."""
+        return {} if self.ledger is None else _largest_spent(self.ledger, bill, ids)
 
-        A source with the same name and number of rows is taken to be the same; any other may have rows of all.
-        """
-        size, epsilon = self.earlier.get(name, (0, 0.0))
-        return epsilon if size == rows else max((most for _, most in self.earlier.values()), default=0.0)
+    def _note(self, bill: Bill, ids: NDArray[Any] | None, earlier: Mapping[str, float]) -> None:
+        """Keep what the rows of a bill had spent and have spent now."""
+        before, costs = self.earlier, bill.costs
+        now = self._spent(bill, ids) or {name: costs.get(name, 0.0) for name in _private_parts(bill)}
+        for name, most in now.items():
+            after = math.inf if bill.simulated and name in costs else before + most
+            self.changes[name] = before + earlier.get(name, 0.0), after
 
     def __getstate__(self) -> dict[str, Any]:
-        in_memory = self.ledger is not None and self.ledger.path is None
-        dumped = dump_memory(self.ledger) if in_memory and self.ledger is not None else None
-        return {**vars(self), "ledger": None if in_memory else self.ledger, "dumped": dumped}
+        """State with the model's own ledger as bytes; a user's ledger is not copied."""
+        dumped = dump_memory(self.ledger) if self.own and self.ledger is not None else None
+        return {**vars(self), "ledger": None if self.own else self.ledger, "dumped": dumped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         dumped = state.pop("dumped")
@@ -190,11 +211,15 @@ def make_hasher(
     return Hasher(key, noise, feature_names, every)
 
 
+def _is_same(one: Ledger, other: Ledger | None) -> bool:
+    return one is other or (other is not None and one.path is not None and one.path == other.path)
+
+
 def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before: float) -> None:
     """One transaction for all sources; rows that told their own noise are charged where their source is."""
     groups, costs = bill.groups, bill.costs
     charges = []
-    for source, parts in _used_parts(bill).items():
+    for source, parts in _by_charged_name(groups, costs).items():
         rows = np.concatenate([groups.rows_of(k) for k in parts])
         epsilons = np.concatenate([np.full(int(groups.counts[k]), costs[groups.names[k]]) for k in parts])
         if len(rows):
@@ -203,12 +228,16 @@ def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before:
         ledger.charge_all(charges, None if bill.budget is None else bill.budget - before)
 
 
-def _used_parts(bill: Bill) -> dict[str, list[int]]:
-    """Numbers of the groups that are charged, by the name that the ledger has for their source."""
+def _private_parts(bill: Bill) -> list[str]:
+    return [name for name, noise in bill.groups.noises.items() if noise.private]
+
+
+def _by_charged_name(groups: Grouped, names: Collection[str]) -> dict[str, list[int]]:
+    """Numbers of some groups, by the name that the ledger has for their source."""
     parts: dict[str, list[int]] = {}
-    for k, name in enumerate(bill.groups.names):
-        if name in bill.costs:
-            parts.setdefault(bill.groups.charged_to[k], []).append(k)
+    for k, name in enumerate(groups.names):
+        if name in names:
+            parts.setdefault(groups.charged_to[k], []).append(k)
     return parts
 
 
@@ -223,29 +252,25 @@ def _known_as(
 
 
 def _largest_spent(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
-    """The most that a row of each charged source has spent."""
+    """The most that a row of each private source has spent."""
     groups, most = bill.groups, {}
-    for source, parts in _used_parts(bill).items():
-        if not groups.by_row:
-            most[source] = ledger.max_spent(source)
-            continue
-        rows = np.concatenate([groups.rows_of(k) for k in parts])
-        known = _known_as(ledger, bill, ids, rows)
-        numbers = known.numbers if isinstance(known, Fingerprints) else known
-        spent, sizes = ledger.spent(source), [int(groups.counts[k]) for k in parts]
-        for k, own in zip(parts, np.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
-            most[groups.names[k]] = max(spent[row] for row in own.tolist())
+    for parts in _by_charged_name(groups, _private_parts(bill)).values():
+        each = [groups.rows_of(k) for k in parts]
+        rows = np.concatenate(each)
+        spent = ledger.spent_by(_known_as(ledger, bill, ids, rows)) if len(rows) else np.zeros(0)
+        for k, own in zip(parts, np.split(spent, np.cumsum(list(map(len, each)))[:-1]), strict=True):
+            most[groups.names[k]] = float(own.max(initial=0.0))
     return most
 
 
-def _refuse_beyond(budget: float | None, costs: Mapping[str, float], before: Mapping[str, float]) -> None:
+def _refuse_beyond(budget: float | None, costs: Mapping[str, float], before: float) -> None:
     """Refuse what a row would spend by this call, or by this and those before it."""
     for name, cost in costs.items():
         if budget is not None and cost > budget * (1 + 1e-9):
             raise ValueError(f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}")
-        if budget is not None and before[name] + cost > budget * (1 + 1e-9):
+        if budget is not None and before + cost > budget * (1 + 1e-9):
             raise BudgetExceeded(
-                f"rows of source {name!r} would exceed the budget of {budget:g}: they have spent {before[name]:g} in "
+                f"rows of source {name!r} would exceed the budget of {budget:g}: they may have spent {before:g} in "
                 f"earlier fits of this model and were asked for {cost:g}; nothing was charged"
             )
 
@@ -263,9 +288,16 @@ def warn_simulated(settings: Settings, groups: Grouped) -> bool:
     return simulated
 
 
-def refuse_unknown_rows(account: Account, private: bool, row_id: Any) -> None:
+def all_known(groups: Grouped, ids: NDArray[Any]) -> bool:
+    """Whether every private row has an id."""
+    private = [k for k, name in enumerate(groups.names) if groups.noises[name].private]
+    return not any((ids[groups.rows_of(k)] == -1).any() for k in private)
+
+
+def refuse_unknown_rows(account: Account, groups: Grouped, row_id: Any) -> None:
     """Refuse to go on with private rows that nobody could recognise if they came again."""
-    if private and row_id is None and account.ledger is None:
+    ids = _checked_ids(groups, row_id)
+    if account.ledger is None and groups.any_private and (ids is None or not all_known(groups, ids)):
         raise ValueError(
             "row_id must be given for partial_fit on private rows, or a ledger: rows that come again must be known"
         )

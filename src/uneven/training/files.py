@@ -20,8 +20,9 @@ from uneven.io.refusals import located
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan
-from uneven.redaction import owner_only, redacted
-from uneven.training.charging import Account, Hasher
+from uneven.redaction import redacted
+from uneven.training.charging import Account
+from uneven.training.known_rows import Known
 from uneven.training.labels import as_numbers, learning_targets
 from uneven.training.model import Model
 from uneven.training.quality import Comparison, compare, public_rivals
@@ -29,9 +30,6 @@ from uneven.training.rows import Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, no_bar, train
-
-SHARED = 0.1
-"""Share of a test file's rows that may agree with rows learned from: in few columns, rows agree by chance."""
 
 
 def read_rows(
@@ -206,9 +204,10 @@ def train_files(
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
 
-    def compare(content: NDArray[np.int64], hasher: Hasher) -> None:
+    def compare(known: Known) -> None:
         for what, table in (("test", test), ("validation", validation)):
-            _refuse_known_rows(what, file, table, np.unique(content), hasher)
+            if table is not None:
+                known.refuse(what, f"{table.path}: ", (X for X, _ in table.stream(*names, file.encoder)))
 
     with redacted(settings.redact):
         trained = train(
@@ -253,21 +252,6 @@ def _refuse_learned_from(what: str, file: SourcesFile, table: Table | None) -> N
     for name, own in tables.items():
         if table is not None and own is not None and same_file(table.path, own.path):
             raise ValueError(f"{what} must be rows that are not learned from, got {table.path}, the data of {name!r}")
-
-
-def _refuse_known_rows(
-    what: str, file: SourcesFile, table: Table | None, known: NDArray[np.int64], hasher: Hasher
-) -> None:
-    """Refuse a file that has the rows learned from under another name or in another order; some may agree by chance."""
-    if table is None:
-        return
-    count = again = 0
-    for X, _ in table.stream(file.label, file.feature_names, file.encoder):
-        count += X.shape[0]
-        again += int(np.isin(hasher.hash(X), known).sum())
-    if again > SHARED * count:
-        many = owner_only(f"{again:,} of its {count:,} rows are", "too many of its rows are")
-        raise ValueError(f"{what} must be rows that are not learned from, got {table.path}: {many} also in the data")
 
 
 def _test_sample(file: SourcesFile, test: Table | None, classes: NDArray[Any]) -> XY | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ CONVENTIONS = ((0, 1), (-1, 1))
 """Labels that may be taken from private rows: which of the two (booleans are 0 and 1) is public, nothing else."""
 
 PUBLIC = (
-    "classes must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a boolean: they are "
-    'public; classes = ["no", "yes"] says what they are'
+    "classes must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a boolean, and two "
+    'rows or more have each: they are public; classes = ["no", "yes"] says what they are'
 )
 
 
@@ -69,7 +70,8 @@ class ClassFinder:
     def __init__(self) -> None:
         self._found: list[NDArray[Any]] = []
         self._kind: tuple[str, str] | None = None
-        self._private = False
+        self._private, self._typed = False, True
+        self._rows: Counter[Any] = Counter()
 
     def see(self, y: NDArray[Any], where: str, private: bool = False) -> None:
         """Take in the labels of some rows; `where` they are from is for messages, which tell no private label."""
@@ -77,6 +79,8 @@ class ClassFinder:
             _conventional(y)
             self._private = True
         found = np.unique(y) if y.dtype.kind != "O" else np.array(sorted(set(y.tolist()), key=str), dtype=object)
+        self._typed = self._typed and y.dtype.kind == "b"
+        self._rows += Counter({one: int((y == one).sum()) for one in found[:3].tolist()})
         for kind in {_kind_of(value, where) for value in found.tolist()}:
             self._kind = self._kind or (kind, where)
             if kind != self._kind[0]:
@@ -92,13 +96,21 @@ class ClassFinder:
     def classes(self) -> NDArray[Any]:
         """Classes in order; at least two."""
         if self._private:
+            self._refuse_single()
             return _conventional(self._found[0])
         return classes_of(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
+
+    def _refuse_single(self) -> None:
+        """Refuse classes that hang on one row: with its label another one, they would be others."""
+        if not self._typed and (len(self._rows) < 2 or min(self._rows.values()) < 2):
+            raise ValueError(PUBLIC)
 
 
 def _kind_of(value: Any, where: str) -> str:
     if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{where}: label must be a column of classes, got the number {value:g}")
+        raise ValueError(
+            f"{where}: label must be a column of classes, got {owner_only(f'the number {value:g}', 'fractions')}"
+        )
     for kind, types in KINDS.items():
         if isinstance(value, types):
             return kind
@@ -109,7 +121,9 @@ def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """Different labels in order; refused if there is only one."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(f"{what} must have at least two classes, got one class: {checks.shown(classes[0])}")
+        raise ValueError(
+            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes[0])}')}"
+        )
     return classes
 
 

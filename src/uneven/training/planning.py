@@ -79,11 +79,20 @@ def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) ->
 
 
 def name_trusted(plan: Plan) -> tuple[str, ...]:
-    """What a fit on one machine says where a source has site privacy; nothing else."""
-    sites = [repr(s.name) for s in plan.sources if s.name in plan.order and s.noise.once_a_batch]
-    if not sites:
+    """What a fit on one machine says where a source has site privacy: all private rows that it read; else nothing."""
+    if not any(s.name in plan.order and s.noise.once_a_batch for s in plan.sources):
         return ()
-    return (f"This machine read the rows of {', '.join(sites)}: it is the one that site privacy trusts with them.",)
+    return (name_machine([s.name for s in plan.sources if s.noise.private]),)
+
+
+def name_machine(names: Iterable[str]) -> str:
+    """Sentence that names this machine as the trusted one.
+
+    >>> name_machine(["a", "b"])
+    "This machine read the rows of 'a', 'b': it is trusted with them, as site privacy has it."
+    """
+    rows = ", ".join(map(repr, names))
+    return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
 
 
 def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:

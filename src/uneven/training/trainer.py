@@ -23,10 +23,12 @@ from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training import flips
-from uneven.training.charging import Account, Bill, Hasher, make_hasher, warn_simulated
+from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
+from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
+from uneven.training.known_rows import Known, make_known
 from uneven.training.label_release import observed, private_labels, release_labels
 from uneven.training.labels import as_numbers, learning_targets, public_classes, uses_softmax
 from uneven.training.model import Model
@@ -67,6 +69,8 @@ class Trained:
         What was found on the way, in words: whether private sources agree with the public ones, and the like.
     activity : dict of str to Activity
         Mean of ‖g‖/C of each private source that can be silent: found beside planned.
+    spending : dict
+        The most ε that one of these rows of each private source had spent before the run, and has after it.
     """
 
     model: Model
@@ -78,6 +82,7 @@ class Trained:
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
+    spending: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
     """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
@@ -105,7 +110,7 @@ def train(
     feature_names: tuple[str, ...] | None = None,
     record: int = 0,
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
-    compare: Callable[[NDArray[np.int64], Hasher], None] | None = None,
+    compare: Callable[[Known], None] | None = None,
     held_bytes: int = HELD_BYTES,
     bar: Bar = no_bar,
 ) -> Trained:
@@ -131,8 +136,7 @@ def train(
         Given the classes, before anything is charged: rows (X, y) that the path's objective is measured on, or None for
         the sample of rows learned from.
     compare : callable or None
-        Given the hashes of all rows and what made them, before anything is charged: refuses rows that must not be among
-        them.
+        Given what all rows are known by, before anything is charged: refuses rows that must not be among them.
     held_bytes : int
         Size up to which rows that come in pieces are held in memory.
     bar : callable
@@ -149,13 +153,15 @@ def train(
         stated = None if settings.classes is None else public_classes(settings.classes)
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    declared = _group(scan, noise, settings)
     if compare is not None and hasher is not None and scan.content is not None:
-        compare(scan.content, hasher)
-    followed, declared = follow(scan.classes), _group(scan, noise, settings)
+        compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
+    followed = follow(scan.classes)
     targets, groups = learning_targets(scan.classes, settings), observed(declared, len(scan.classes))
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
+    warn_copies(scan, declared)
     columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
         account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
@@ -181,7 +187,8 @@ def train(
     notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
+    told = (too_long, own, tuple(names), notes, activity, dict(account.changes))
+    return Trained(model, result.states, job.groups, result.path, *told, public)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
