@@ -1,5 +1,6 @@
 """``uneven fit`` learns what `UnevenClassifier` learns from the same rows, charges first, and keeps secrets."""
 
+import base64
 import html
 import json
 import re
@@ -262,6 +263,17 @@ def test_the_first_line_says_who_is_protected(described, good):
     assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
     described(classes, crowd='{ kind = "label-privacy", epsilon = 1.0 }')
     assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")
+
+
+@pytest.mark.parametrize("given", [("--seed", 424242), ("--seed=424242",)])
+def test_the_seed_of_private_rows_is_not_in_what_is_written(folder, private, good, given):
+    private()
+    good("fit", "sources.toml", *given, "--report", "report.html", "--statement", "statement.md")
+    page = (folder / "report.html").read_text()
+    hidden = [base64.b64decode(data).decode() for data in re.findall(r"base64,([\w+/=]+)", page)]
+    assert "--seed SEED" in html.unescape(page) or "--seed=SEED" in html.unescape(page)
+    for text in (page, *hidden, *((folder / name).read_text() for name in ("statement.md", "model.json"))):
+        assert "424242" not in text
 
 
 def test_two_runs_without_a_seed_differ(private):
