@@ -524,3 +524,23 @@ def test_copies_of_a_private_row_are_noticed(ledger):
         classifier().fit(X, y)
         classifier().fit(many, labels, row_id=np.arange(600))  # their owner says that they are different ones
         classifier(uneven.Exact()).fit(many, labels)
+
+
+def test_rows_that_tell_their_own_epsilon_are_not_measured_exactly(tmp_path):
+    X, y = rows()
+    described(tmp_path, framed(X, y).assign(e=np.repeat([1.0, 2.0], 60)))
+    text = (tmp_path / "sources.toml").read_text()
+    told = re.sub("noise = .*", 'epsilon = "e"', text)
+    (tmp_path / "sources.toml").write_text(told)
+    fit = train_files(read_sources(tmp_path / "sources.toml"))
+    assert fit.measures == ()
+    assert fit.trained.sample is None
+
+
+def test_a_budget_counts_what_the_ledger_knows_and_what_it_does_not():
+    (X, y), ledger = rows(), uneven.Ledger(budget=9.0)
+    clf = classifier(budget=2.5).fit(X, y)
+    classifier(ledger=ledger).fit(X, y)
+    with pytest.raises(uneven.BudgetExceeded, match=r"the budget of 1\.5"):
+        clf.set_params(ledger=ledger).fit(X, y)
+    assert clf.set_params(budget=3.0).fit(X, y).privacy_spent_ == {"data": 3.0}

@@ -105,7 +105,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         Private mechanism for ``fit(..., epsilon=...)``.
     random_state : int or None
         None draws noise from a cryptographic generator. A seed is for simulations: with private rows it warns
-        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same.
+        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same. `save` leaves
+        it out; a pickle keeps it.
 
     Attributes
     ----------
