@@ -7,7 +7,7 @@ from scipy import stats
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.engine import optimum
-from uneven.studio import document, simulation
+from uneven.studio import document, simulation, table
 from uneven.studio.pictures import measured_figure
 
 
