@@ -133,10 +133,10 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
-        problem, scale = file.problem, with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
-        columns = (scale.sketch or n_features) * problem.outputs
-        problem = replace(problem, n_features=columns, clip=choose_clip(settings, private))
-        return problem, _join_notes(UNKNOWN, *describe_sketch(scale, settings, sources, n_features))
+        ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
+        columns = (ball.sketch or n_features) * file.problem.outputs
+        problem = replace(file.problem, n_features=columns, clip=choose_clip(settings, private))
+        return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, sources, n_features)
