@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -424,7 +425,7 @@ def test_nobody_else_can_charge_from_the_first_look_to_the_last_word(tmp_path, m
     looks = [i for i, (statement, _) in enumerate(seen) if "spent" in statement]
     assert len(looks) == 2  # the check and the charge
     assert {fate for _, fate in seen[looks[0] : looks[-1] + 1]} == {"locked out"}
-    assert seen[-1] == ("COMMIT", "locked out")
+    assert seen[-2:] == [("COMMIT", "locked out"), ("PRAGMA wal_checkpoint(PASSIVE)", "got in")]
     assert seen[0][1] == "got in"
 
 
@@ -580,3 +581,46 @@ def test_a_frame_and_its_values_are_not_two_tables():
     clone(private).set_params(ledger=ledger).fit(pd.DataFrame(X, columns=["c", "b", "a"]), y)
     with pytest.raises(ValueError, match="got 3 without names: a row would count as two"):
         clone(private).set_params(ledger=ledger).fit(X, y)
+
+
+def test_a_second_name_of_the_file_is_refused(tmp_path):
+    book = Ledger(tmp_path / "book.db", budget=1.0)
+    os.link(tmp_path / "book.db", tmp_path / "other.db")
+    for use in (lambda: book.charge("a", [1], 1.0), lambda: Ledger(tmp_path / "other.db")):
+        with pytest.raises(ValueError, match=r"path must be a ledger with one name, got .* which hard links name too"):
+            use()
+    (tmp_path / "other.db").unlink()
+    os.link(tmp_path / "book.db", tmp_path / ".book.db.made")  # left by a process that was killed as it made the file
+    book.charge("a", [1], 1.0)
+    assert not (tmp_path / ".book.db.made").exists()
+
+
+def test_a_charge_is_in_the_file_itself_while_others_have_it_open(tmp_path):
+    book = Ledger(tmp_path / "book.db", budget=1.0)
+    other = sqlite3.connect(tmp_path / "book.db")
+    other.execute("SELECT * FROM source").fetchall()
+    book.charge("a", [1, 2], 1.0)
+    shutil.copy(tmp_path / "book.db", tmp_path / "moved.db")  # without its log
+    other.close()
+    assert Ledger(tmp_path / "moved.db").sources() == {"a": 2}
+
+
+def test_the_digest_tells_how_often_and_for_which_release_rows_were_charged():
+    once, twice, claimed = (Ledger(budget=2.0) for _ in range(3))
+    once.charge("a", [1], 1.0)
+    for _ in range(2):
+        twice.charge("a", [1], 0.5)
+    claimed.charge_all([("a", [1], 1.0)], claim="release 1")
+    assert once.entries() == twice.entries() == claimed.entries()
+    assert len({one.digest() for one in (once, twice, claimed)}) == 3
+
+
+def test_rows_known_by_ids_are_not_taken_for_rows_known_by_content():
+    book, X = Ledger(budget=1.0), np.eye(3)
+    book.charge("a", [1, 2, 3], 1.0)
+    with pytest.raises(ValueError, match="rows of a ledger must all be known by ids, as its first were"):
+        book.charge("a", book.fingerprint(X), 1.0)
+    other = Ledger(budget=1.0)
+    other.charge("a", other.fingerprint(X), 1.0)
+    with pytest.raises(ValueError, match="must all be known by content"):
+        other.charge("a", [1, 2, 3], 1.0)

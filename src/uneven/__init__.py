@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from uneven.cautions import NoBudgetWarning, PrivacyWarning, SimulationWarning
+    from uneven.cautions import CopiesWarning, NoBudgetWarning, PrivacyWarning, SimulationWarning
     from uneven.crowd import Crowd, from_answers
     from uneven.engine import Fit, Stream, Sweep, fit, from_record_batches
     from uneven.engine.objective import objective, surrogate_objective
@@ -35,7 +35,7 @@ __version__ = "0.1.0.dev0"
 _ROOMS = {
     "crowd": ("Crowd", "from_answers"),
     "engine": ("Fit", "Stream", "Sweep", "fit", "from_record_batches", "objective", "surrogate_objective", "sweep"),
-    "cautions": ("NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
+    "cautions": ("CopiesWarning", "NoBudgetWarning", "PrivacyWarning", "SimulationWarning"),
     "estimator": ("PublicColumns", "UnevenClassifier"),
     "evaluation": ("Evaluation", "evaluate"),
     "ledger": ("BudgetExceeded", "Ledger"),
@@ -73,6 +73,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdditiveNoise",
     "BudgetExceeded",
+    "CopiesWarning",
     "Crowd",
     "Evaluation",
     "Exact",

@@ -11,6 +11,10 @@ class SimulationWarning(PrivacyWarning):
     """A seed was given for private rows: the noise can be repeated, so it protects nobody."""
 
 
+class CopiesWarning(PrivacyWarning):
+    """Private rows agree in everything: copies of one person's row, each charged as a row of its own?"""
+
+
 class NoBudgetWarning(PrivacyWarning):
     """Rows were charged to a ledger that has no budget: it counts, but refuses nothing."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,11 +127,35 @@ SETTLED = 2.0
 its offset has tripled, so that the start counts for a third at most, in every direction."""
 
 LAST_SHARE = 2.0 / 3.0
-"""Share of the last iterate in the "late" average of a clock with an offset; the rest is the average's.
+"""Largest share of the last iterate in the "late" average of a clock with an offset; the rest is the average's.
 
 Where a quadratic curves κλ, weights 1/κ and 1 - 1/κ of the last iterate and of the average over the whole clock give
 the Kalman filter's answer, the best there is (`docs/theory.md`). Losses curve λ in some directions and a few times that
 in most others: 2/3 is exact for κ = 1.5, and has at most 12% more variance than the best for κ from 1 to 2.5."""
+
+TYPICAL = 1.0 / 16.0
+"""Typical curvature of a direction, as a share of L/d, the most that it can be on average."""
+
+
+class LateWeights(NamedTuple):
+    """The "late" average of a clock with an offset τ₀: over the steps after `settled`·τ₀, beside the last iterate."""
+
+    settled: float
+    last_share: float
+
+
+def late_weights(smoothness: float, alpha: float, dimension: int) -> LateWeights:
+    """Share 1/κ of the last iterate, κ = L/(16λd) and at least 3/2; the start counts a third where the average begins.
+
+    The start fades like (τ₀/(τ₀ + τ))^κ, so a small λ, where κ is large, has a longer average and more of it. For
+    κ = 3/2 the average begins at `SETTLED`, as if κ were 1, so that the start has faded in every direction.
+
+    >>> late_weights(0.25, 1e-3, 54), late_weights(0.25, 1e-3, 1)
+    (LateWeights(settled=2.0, last_share=0.6666666666666666), LateWeights(settled=0.11..., last_share=0.064))
+    """
+    share = min(LAST_SHARE, alpha * dimension / (TYPICAL * smoothness))
+    return LateWeights((1.0 + SETTLED) ** (share / LAST_SHARE) - 1.0, share)
+
 
 LATE_AVERAGE = "the average of late iterates"
 """The "late" average in words."""

@@ -9,8 +9,10 @@ from sites import ROWS, make_rows, write_rows
 
 from uneven.federation.calls import Ask
 from uneven.federation.evaluation import evaluate_sites
+from uneven.federation.scores import count_said
 from uneven.federation.server import federate
 from uneven.io import read_sources
+from uneven.training.rows import ArrayRows, Piece
 
 ROWS_KEPT = {"east": 900, "north": 700, "west": 800}
 EPSILON = 0.9
@@ -65,3 +67,10 @@ def test_a_site_without_such_rows_says_so(tmp_path, network):
     model = federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job").model
     with pytest.raises(ConnectionError, match="has no rows kept aside"):
         evaluate_sites(model, Ask(sites.call, 1.0), ["east"], EPSILON)
+
+
+def test_answers_without_a_seed_come_from_no_fixed_one():
+    """Of 2,000 bits flipped with probability 1/2 nearly, six sums agree with probability below 1e-8."""
+    rows = ArrayRows(Piece(*make_rows("east", 2000)))
+    said = {count_said(rows, np.ones(4), 0.0, 1.0, np.array([0, 1]), 0.01, None) for _ in range(6)}
+    assert len(said) > 1

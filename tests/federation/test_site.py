@@ -6,12 +6,13 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from sites import EPSILON, FEATURES, ROWS, Network, policy_text
+from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
 import uneven
 from uneven.engine import State, Task, initial_state, tasks_of
 from uneven.federation.messages import STATE_KEYS, TASK_KEYS, state_to_dict, task_to_dict
 from uneven.federation.policy import read_policy
+from uneven.federation.segments import Batches
 from uneven.federation.site import Site
 
 D = len(FEATURES) + 1
@@ -119,6 +120,27 @@ def test_another_request_under_the_same_name_is_refused(network):
     assert spent(sites) == {EPSILON["east"]}
 
 
+def test_a_release_that_was_begun_is_not_made_at_a_larger_epsilon(tmp_path, network):
+    sites = network(seed=None)
+    assert sites.ask("east", **request("open", noise=uneven.LocalPrivacy(1.0))) == {"rows": ROWS["east"]}
+    sites.close()
+    sites = Network(tmp_path, ["east"])
+    for kind in ("open", "relay"):
+        reply = sites.ask("east", **request(kind, noise=uneven.LocalPrivacy(2.0)))
+        assert reply == {"refused": "'j/0' was begun for another request; each row is released once"}
+    assert spent(sites) == {1.0}
+    sites.close()
+
+
+def test_batches_without_a_seed_draw_their_noise_from_no_fixed_one():
+    """Also where their order, which the site keeps on record, is the same."""
+    X, y = make_rows("east", 100)
+    data = np.column_stack([X, np.full(100, 0.5)]) / 2.0, 2.0 * y - 1.0
+    plan = uneven.plan([uneven.Source("east", 100, uneven.LocalPrivacy(2.0))], D, alpha=0.01, batch_size=100, clip=0.5)
+    one, two = (Batches(tasks_of(plan)[0], data, 5, 0, None).answer(np.zeros(D))["total"] for _ in range(2))
+    assert one != two
+
+
 @pytest.mark.parametrize("more", [{"number": 1}, {"job": "another"}])
 @pytest.mark.parametrize("kind", ["relay", "open"])
 def test_a_second_pass_is_refused(network, kind, more):
@@ -134,6 +156,7 @@ def test_a_second_pass_is_refused(network, kind, more):
     ("noise", "reason"),
     [
         (uneven.LocalPrivacy(2.5), "epsilon of 'east' must be at most 2 for one release, got 2.5"),
+        (uneven.LocalPrivacy(2.001), "epsilon of 'east' must be at most 2 for one release, got 2.001"),
         (uneven.Exact(), "noise of 'east' must be local-privacy, got 'exact'"),
         (uneven.AdditiveNoise(2.0), "noise of 'east' must be local-privacy, got 'additive'"),
         (uneven.SitePrivacy(2.0), "noise of 'east' must be local-privacy, got 'site-privacy'"),

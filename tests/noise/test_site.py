@@ -125,3 +125,13 @@ def test_each_promise_names_the_other_and_neither_takes_its_name():
     assert "site" not in local.promise.lower() + local.describe()
     assert "from everyone outside its site" in site.promise
     assert "local" not in site.promise.lower() + site.describe()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("d", [5, 784])
+def test_noise_and_rounding_together_stay_within_epsilon(d, epsilon):
+    """The noise's own ε = √8·C/√(8C²/ε²), and what rounding costs, add up to what is stated."""
+    gamma = SitePrivacy(epsilon).coefficients(Problem(d, 1e-3, 7, clip=CLIP)).batch_gamma
+    rounding = grid.slack(d, epsilon, REACH)
+    assert rounding > 1e-12 * epsilon  # else this would show nothing
+    assert CLIP * math.sqrt(8.0 / gamma) + rounding == pytest.approx(epsilon, rel=1e-14)

@@ -13,6 +13,7 @@ import pytest
 import uneven
 from uneven.io import open_table, read_sources
 from uneven.ledger import count_copies
+from uneven.redaction import owner_only, redacted
 from uneven.training import continuation
 from uneven.training.files import train_files
 
@@ -297,6 +298,56 @@ def test_redacted_messages_tell_nothing_of_single_rows(tmp_path):
         classifier(ledger=ledger, redact=True).fit(X, y, row_id=np.arange(120))
 
 
+def test_redacted_messages_have_no_cells_names_or_ids():
+    X, y = rows()
+    words = X.astype(object)
+    words[3, 1] = "HIV"
+    sources = np.where(np.arange(120) == 7, "HIVclinic", "a")
+    ids = np.where(np.arange(120) == 7, -1, np.arange(120) + 5000)
+    ledger = uneven.Ledger(budget=9.0)
+    for redact in (True, np.True_, 1):
+        clf = classifier({"a": NOISE}, redact=redact)
+        calls = [
+            lambda clf=clf: clf.fit(words, y),
+            lambda clf=clf: clf.fit(X, y, source=sources),
+            lambda clf=clf: clf.fit(X, y, source=["a"] * 120, epsilon=["HIV"] * 120),
+            lambda clf=clf: clf.set_params(ledger=ledger).fit(X, y, row_id=ids),
+            lambda: uneven.UnevenClassifier(redact=True).fit(X, y).predict(words),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match="must") as caught:
+                call()
+            assert not re.search(r"HIV|50\d\d", str(caught.value))
+    with pytest.raises(ValueError, match="HIV"):
+        classifier(redact=np.False_).fit(words, y)
+
+
+def test_a_row_that_cannot_be_read_is_not_shown_where_redacted(tmp_path):
+    frame = framed(*rows())
+    for head, told in (("", True), ("redact = true", False)):
+        described(tmp_path, frame, head)
+        with (tmp_path / "clinic.csv").open("a") as file:
+            file.write("0.1,0.2,0.3,0,SECRET,9\n")
+        with pytest.raises(ValueError, match="cannot be read as CSV") as caught:
+            train_files(read_sources(tmp_path / "sources.toml"))
+        assert ("SECRET" in str(caught.value)) is told
+    columns = "[columns]\na = { range = [-2, 2] }\nb = { range = [-2, 2] }\nc = { range = [-2, 2] }\n"
+    frame = frame.astype({"b": object})
+    frame.loc[17, "b"] = "SECRET"
+    described(tmp_path, frame, "redact = true\n")
+    text = (tmp_path / "sources.toml").read_text()
+    (tmp_path / "sources.toml").write_text(text.replace("[[source]]", columns + "[[source]]"))
+    with pytest.raises(ValueError, match="'b' must hold numbers") as caught:
+        train_files(read_sources(tmp_path / "sources.toml"))
+    assert not re.search("SECRET|17", str(caught.value))
+
+
+def test_redaction_inside_redaction_stays():
+    with redacted(), redacted(False):
+        assert owner_only("detail") == ""
+    assert owner_only("detail") == "detail"
+
+
 # Planted, and not noticed at first
 
 
@@ -458,3 +509,38 @@ def test_no_single_private_row_decides_the_classes():
             classifier(ledger=uneven.Ledger(budget=1.0)).partial_fit(X, labels)
         assert classifier(classes=[-1, 1]).fit(X, np.append(ones[1:], -1)).classes_.tolist() == [-1, 1]
     assert classifier().fit(X, np.full(120, True)).classes_.tolist() == [False, True]  # their type says it
+
+
+@pytest.mark.parametrize("ledger", [None, "held"])
+def test_copies_of_a_private_row_are_noticed(ledger):
+    (X, y), ledger = rows(), None if ledger is None else uneven.Ledger(budget=9.0)
+    many, labels = np.tile(X, (5, 1)), np.tile(y, 5)
+    with pytest.warns(uneven.CopiesWarning, match="^480 of 600 private rows agree with another in everything"):
+        classifier(ledger=ledger).fit(many, labels)
+    with pytest.warns(uneven.CopiesWarning, match="^some private rows agree"):
+        classifier(ledger=ledger, redact=True).fit(many, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier().fit(X, y)
+        classifier().fit(many, labels, row_id=np.arange(600))  # their owner says that they are different ones
+        classifier(uneven.Exact()).fit(many, labels)
+
+
+def test_rows_that_tell_their_own_epsilon_are_not_measured_exactly(tmp_path):
+    X, y = rows()
+    described(tmp_path, framed(X, y).assign(e=np.repeat([1.0, 2.0], 60)))
+    text = (tmp_path / "sources.toml").read_text()
+    told = re.sub("noise = .*", 'epsilon = "e"', text)
+    (tmp_path / "sources.toml").write_text(told)
+    fit = train_files(read_sources(tmp_path / "sources.toml"))
+    assert fit.measures == ()
+    assert fit.trained.sample is None
+
+
+def test_a_budget_counts_what_the_ledger_knows_and_what_it_does_not():
+    (X, y), ledger = rows(), uneven.Ledger(budget=9.0)
+    clf = classifier(budget=2.5).fit(X, y)
+    classifier(ledger=ledger).fit(X, y)
+    with pytest.raises(uneven.BudgetExceeded, match=r"the budget of 1\.5"):
+        clf.set_params(ledger=ledger).fit(X, y)
+    assert clf.set_params(budget=3.0).fit(X, y).privacy_spent_ == {"data": 3.0}

@@ -7,7 +7,7 @@ from uneven import Exact, FlippedLabels, LabelPrivacy, Ledger, LocalPrivacy, Une
 from uneven.engine import repeated
 from uneven.io import read_sources
 from uneven.settings import Settings
-from uneven.training import trainer
+from uneven.training import continuation, trainer
 from uneven.training.charging import Account
 from uneven.training.files import train_files
 from uneven.training.grouping import group_pieces
@@ -173,3 +173,24 @@ def test_the_fit_says_that_features_are_not_protected(monkeypatch):
     model = UnevenClassifier({"a": LabelPrivacy(EPSILON)}, random_state=SEED).fit(X, y)
     assert "FEATURES ARE NOT" in model.notes_[0]
     assert "FEATURES NOT PROTECTED" in model.plan_.summary()
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_labels_flipped_by_a_seed_have_spent_everything(method):
+    (X, y), clf = rows(), UnevenClassifier({"a": LabelPrivacy(EPSILON)}, random_state=SEED)
+    getattr(clf, method)(X, y, row_id=np.arange(len(y)))
+    assert clf.privacy_spent_ == {"a": np.inf}
+
+
+def test_later_labels_without_a_seed_are_flipped_by_no_fixed_one(monkeypatch):
+    (X, y), seen = rows(), []
+
+    def watched(*arguments):
+        released = release_labels(*arguments)
+        seen.append(next(released.pieces()).y)
+        return released
+
+    monkeypatch.setattr(continuation, "release_labels", watched)
+    for _ in range(2):
+        UnevenClassifier({"a": LabelPrivacy(EPSILON)}).partial_fit(X, y, row_id=np.arange(len(y)))
+    assert (seen[0] != seen[1]).any()

@@ -16,8 +16,10 @@ from scipy.optimize import linprog, minimize_scalar
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem, Source
+from uneven.planner import make_plan
 from uneven.valuation.buying import buy, rank_steps
 from uneven.valuation.offers import Offer, keep_efficient
+from uneven.valuation.valuing import value_sources
 
 CLINIC = Source("clinic", 6_000, LocalPrivacy(10), price=0.5)
 CROWD = Source("crowd", 20_000, FlippedLabels(0.2), price=0.05)
@@ -486,3 +488,19 @@ def test_public_rows_that_do_not_fit_are_refused(public):
         uneven.value(offered(), 4, public=(public[0], np.zeros(300)))
     with pytest.raises(ValueError, match="sources must own rows without privacy"):
         uneven.value([Source("a", 9, LocalPrivacy(1.0))], 4, public=public)
+
+
+def test_sites_are_valued_by_what_their_plan_predicts():
+    """More rows of a site lower the predicted excess, which is below that with local privacy, as the plan has it."""
+    problem = uneven.Problem(25, 1e-3, 50, clip=0.5, own_batches=True)
+    found = {}
+    for noise in (uneven.SitePrivacy(1.0), uneven.LocalPrivacy(1.0)):
+        sources = [uneven.Source("a", 3_000, noise), uneven.Source("b", 9_000, uneven.SitePrivacy(1.0))]
+        valued, plan = value_sources(sources, problem), make_plan(sources, problem)
+        assert valued.bound == pytest.approx(plan.predicted_excess)
+        assert valued.exchange == pytest.approx(plan.exchange)
+        assert all(worth.next_change < 0 for worth in valued.worths)
+        assert "Expected excess objective of a fit" in valued.summary()
+        assert "a prediction, not a promise" in " ".join(valued.summary().split())
+        found[noise.kind] = valued.bound
+    assert found["site-privacy"] < found["local-privacy"]

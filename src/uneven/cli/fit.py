@@ -47,7 +47,8 @@ def command(
     """Learn a classifier from the files of a sources.toml, whatever their size.
 
     Files are read once to check them, and large ones once more to learn. Private rows are charged in between. The
-    sources.toml can have every setting of the classifier, and columns for a row's id, epsilon and flip rate.
+    sources.toml can have every setting of the classifier but its seed, and columns for a row's id, epsilon and flip
+    rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
@@ -76,7 +77,6 @@ def command(
 
     limit = file.settings.budget if budget is None else budget
     accounts = terminal.open_ledger(ledger, limit)
-    before = _spent_before(accounts, file) if report is not None or statement is not None else {}
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
@@ -91,10 +91,10 @@ def command(
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:
-            made = partial(_make_report, trained, file, before, limit)
+            made = partial(_make_report, trained, file, accounts, limit)
             saving.write_report(outputs[report], trained.model, output, made)
         if statement is not None:
-            state = _make_statement(trained, output, before, accounts, limit)
+            state = _make_statement(trained, output, accounts, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
     _warn(trained)
     if json:
@@ -103,29 +103,19 @@ def command(
         terminal.say(_words(trained, written))
 
 
-def _make_report(trained: FileFit, file: SourcesFile, before: dict[str, float], budget: float | None) -> str:
+def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, budget: float | None) -> str:
     from uneven.report import fit_report
+    from uneven.report.statement import strictest_budget
 
     text = file.path.read_text(encoding="utf-8-sig")
-    return fit_report(trained, shlex.join(terminal.command_line()), text, before, budget)
+    typed = terminal.command_line(hide_seed=trained.model.simulated)
+    return fit_report(trained, shlex.join(typed), text, strictest_budget(budget, ledger))
 
 
-def _spent_before(ledger: Ledger | None, file: SourcesFile) -> dict[str, float]:
-    from uneven.report.statement import spent_in
-
-    return spent_in(ledger, tuple(entry.name for entry in file.sources))
-
-
-def _make_statement(
-    trained: FileFit,
-    model: Path,
-    before: dict[str, float],
-    ledger: Ledger | None,
-    budget: float | None,
-) -> str:
+def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget: float | None) -> str:
     from uneven.report.statement import write_statement
 
-    return write_statement(trained, model, before, ledger, budget)
+    return write_statement(trained, model, ledger, budget)
 
 
 def _warn(trained: FileFit) -> None:

@@ -48,7 +48,8 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
     if json:
         terminal.print_json({"sound": not wrong, "problems": wrong, "digest": ledger.digest()})
     elif not wrong:
-        typer.echo(f"{path} is sound: no row is beyond its budget. SHA-256 of all it holds: {ledger.digest()}")
+        digest = f"SHA-256 of its budget, charges and claims: {ledger.digest()}"
+        typer.echo(f"{path} is sound: no row is beyond its budget. {digest}")
     for problem in wrong:
         terminal.note(f"{path}: {problem}")
     if wrong:

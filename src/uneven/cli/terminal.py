@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -99,9 +100,14 @@ def say(lines: Iterable[str]) -> None:
     typer.echo(wrap(list(lines)) if sys.stdout.isatty() else "\n".join(lines))
 
 
-def command_line() -> list[str]:
-    """The command line as typed, beginning with ``uneven``."""
-    return ["uneven", *sys.argv[1:]]
+def command_line(hide_seed: bool = False) -> list[str]:
+    """The command line as typed, beginning with ``uneven``; without the seed where that gives private rows away."""
+    typed = ["uneven", *sys.argv[1:]]
+    if not hide_seed:
+        return typed
+    after = ["", *typed]
+    hidden = [re.sub(r"^(--seed=).*", r"\1SEED", one) for one in typed]
+    return ["SEED" if last == "--seed" else one for last, one in zip(after, hidden, strict=False)]
 
 
 def listed(values: Iterable[object]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
+from uneven.redaction import owner_only
 
 WHOLE = re.compile(r"([+-]?\d+)\.0*")
 """A whole number written with a point: some files of one table have 3.0 where others have 3."""
@@ -56,9 +57,8 @@ def as_numbers(values: Any, missing: Collection[str], where: str, first: int = 0
         known: dict[str | None, float] = {None: math.nan, **dict.fromkeys(missing, math.nan)}
         numbers = np.array([_number(text, known, row, where) for row, text in enumerate(as_text(given), first)])
     if np.isinf(numbers).any():
-        raise ValueError(
-            f"{where} must hold finite numbers, got inf in row {first + int(np.argmax(np.isinf(numbers)))}"
-        )
+        which = owner_only(f" in row {first + int(np.argmax(np.isinf(numbers)))}")
+        raise ValueError(f"{where} must hold finite numbers, got inf{which}")
     return numbers
 
 
@@ -67,6 +67,6 @@ def _number(text: str | None, known: dict[str | None, float], row: int, where: s
         return known[text] if text in known else float(text)  # type: ignore[arg-type]
     except ValueError:
         raise ValueError(
-            f"{where} must hold numbers, got {checks.shown(text)} in row {row}; if that stands for a missing value, "
-            "say so in its 'missing'"
+            f"{where} must hold numbers, got {owner_only(f'{checks.shown(text)} in row {row}', 'another value')}; if "
+            "that stands for a missing value, say so in its 'missing'"
         ) from None

@@ -9,7 +9,7 @@ from typing import Protocol
 from uneven.engine.state import Task, average_for
 from uneven.noise import Noise
 from uneven.problem import Problem
-from uneven.schedules import Schedule
+from uneven.schedules import Schedule, late_weights
 
 
 class SourceLike(Protocol):
@@ -59,6 +59,8 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
     which = "upper" if estimate else plan.moments
     mixed = any(len(segment.sources) > 1 for segment in plan.segments)
     end = None if estimate or mixed else sum(segment.precision for segment in plan.segments)
+    problem = plan.problem
+    late = late_weights(problem.smoothness, problem.alpha, problem.n_features)
     if estimate and mixed:
         raise ValueError("estimate must be False for a plan that shuffles sources together; got True")
     return [
@@ -68,7 +70,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(average, plan.average, end, getattr(segment.schedule, "offset", 0.0)),
+            average=average_for(average, plan.average, end, getattr(segment.schedule, "offset", 0.0), late),
             estimate=estimate,
         )
         for segment in plan.segments

@@ -15,6 +15,7 @@ from uneven.engine import kernels
 from uneven.engine import sparse as sparse_loops
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
+from uneven.redaction import owner_only
 
 ROW_LIMIT = (1.0 + 1e-6) ** 2
 """Squared norm from which a row is refused: outside the unit ball by more than float32 rounding."""
@@ -128,10 +129,11 @@ def chunk_of(names: Sequence[str], part: Sequence[Any], limit: float) -> Chunk:
 
 
 def _refuse_row(name: str, square: float, number: int) -> None:
+    where = owner_only(f" in row {number}")
     if not np.isfinite(square):
-        raise ValueError(f"X of source {name!r} must be finite, got NaN or infinity in row {number}")
-    norm = square**0.5
-    raise ValueError(f"rows of source {name!r} must lie in the unit ball, got norm {norm:.6g} in row {number}")
+        raise ValueError(f"X of source {name!r} must be finite, got NaN or infinity{where}")
+    got = owner_only(f"norm {square**0.5:.6g}{where}", "a longer one")
+    raise ValueError(f"rows of source {name!r} must lie in the unit ball, got {got}")
 
 
 def checked_arrays(
@@ -188,4 +190,6 @@ def refuse_labels(name: str, y: NDArray[np.float64], first: int = 0, classes: in
     known = np.abs(y) == 1.0 if classes == 2 else (y >= 0) & (y < classes) & (y == np.floor(y))
     if len(wrong := np.flatnonzero(~known)):
         i, accepted = int(wrong[0]), "-1 or 1" if classes == 2 else f"whole numbers from 0 to {classes - 1}"
-        raise ValueError(f"labels of source {name!r} must be {accepted}, got {y[i]:g} in row {first + i}")
+        raise ValueError(
+            f"labels of source {name!r} must be {accepted}, got {owner_only(f'{y[i]:g} in row {first + i}', 'another')}"
+        )

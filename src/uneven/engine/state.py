@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Activity, LocalPrivacy, Moment, Noise
 from uneven.problem import Problem
-from uneven.schedules import AVERAGES, LAST_SHARE, LATE, SETTLED, Schedule
+from uneven.schedules import AVERAGES, LATE, LateWeights, Schedule
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class Average:
         checks.one_of("average", self.kind, AVERAGES)
 
 
-def average_for(kind: str, usual: str, clock_end: float | None, offset: float = 0.0) -> Average:
+def average_for(kind: str, usual: str, clock_end: float | None, offset: float, weights: LateWeights) -> Average:
     """Average that was asked for; ``"auto"`` is the plan's usual one, growing if it is late and the end is unknown."""
     checks.one_of("average", kind, ("auto", *AVERAGES))
     if kind == "auto":
@@ -37,7 +37,7 @@ def average_for(kind: str, usual: str, clock_end: float | None, offset: float = 
         if clock_end is None:
             raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
         if offset > 0.0:
-            return Average("late", SETTLED * offset, LAST_SHARE)
+            return Average("late", weights.settled * offset, weights.last_share)
         return Average("late", clock_end * (1.0 - LATE))
     return Average(kind)
 

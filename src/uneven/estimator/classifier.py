@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
-from uneven.estimator.guards import all_or_nothing, warn_long
+from uneven.estimator.guards import all_or_nothing, validated, warn_long
 from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.public_columns import PublicColumns
 from uneven.ledger import Ledger
@@ -105,7 +105,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
         Private mechanism for ``fit(..., epsilon=...)``.
     random_state : int or None
         None draws noise from a cryptographic generator. A seed is for simulations: with private rows it warns
-        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same.
+        (`uneven.SimulationWarning`), `privacy_spent_` is infinite, and a ledger is charged all the same. `save` leaves
+        it out; a pickle keeps it.
 
     Attributes
     ----------
@@ -356,8 +357,8 @@ class UnevenClassifier(LinearPrediction, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:
         refuse_missing("y", y)
-        kinds = [np.float64, np.float32]
-        return validate_data(self, X, y, accept_sparse="csr", dtype=kinds, order="C", reset=reset, **options)  # type: ignore[no-any-return]
+        checked: tuple[Any, Any] = validated(self, X, y, order="C", reset=reset, **options)
+        return checked
 
     def _checked_validation(self, validation: Any) -> Any:
         if validation is None:

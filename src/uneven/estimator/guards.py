@@ -7,8 +7,26 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import validate_data
+
 from uneven.redaction import owner_only, redacted
 from uneven.training.grouping import Grouped
+
+
+def _redacts(model: Any) -> bool:
+    """Whether messages have no details: unless the model says plainly that they may have them."""
+    return not (isinstance(model.redact, bool | np.bool_) and not model.redact)
+
+
+def validated(model: Any, *rows: Any, **options: Any) -> Any:
+    """X, or X and y, as scikit-learn checks them; its messages show values, so it has none where they are redacted."""
+    try:
+        return validate_data(model, *rows, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+    except (TypeError, ValueError):
+        if not _redacts(model):
+            raise
+    raise ValueError("X must be finite numbers, a column each as in the fit, and y a label of each row; got others")
 
 
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,7 +36,7 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            with redacted(self.redact is True):
+            with redacted(_redacts(self)):
                 return method(self, *args, **kwargs)
         except BaseException:
             account = self.__dict__.get("_account")

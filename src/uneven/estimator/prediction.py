@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from uneven.estimator.guards import validated
 from uneven.losses import LOSSES
 from uneven.settings import Settings
 from uneven.training.labels import uses_softmax
@@ -36,7 +37,7 @@ class LinearPrediction:
     def decision_function(self, X: Any) -> Array:
         """Signed distance to the hyperplane, in units of the margin; long rows are shrunk as in training."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, reset=False)
         scale = getattr(self, "scale_", None)
         return linear_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
 

@@ -145,7 +145,7 @@ MEANING = {
     "budget": "the most that a row may spend in all, over all jobs",
     "jobs": "names of the jobs that are allowed; * stands for any characters",
     "modes": '"relay": the segment runs here; "oracle": this site answers gradients, step by step',
-    "id": "column by which the ledger knows the rows; left out: by their place in the file",
+    "id": "column by which the ledger knows the rows; left out: by their content",
     "kept": "rows that are never learned from, for 'uneven evaluate'",
     "seed": "for rehearsals: noise that can be repeated protects nobody",
 }

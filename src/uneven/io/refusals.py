@@ -30,11 +30,12 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
     """Turn what a library says about a damaged file into one line that names it."""
     try:
         yield
+        return
     except (FileNotFoundError, PermissionError):  # they say it themselves
         raise
     except Exception as error:  # libraries raise all kinds on files that are not what they claim to be
-        reason = one_line(error)
-        raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short: {reason}") from None
+        reason = owner_only(f": {one_line(error)}")  # it may show a whole row
+    raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short{reason}")
 
 
 def one_line(error: BaseException) -> str:

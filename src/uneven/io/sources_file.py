@@ -21,6 +21,7 @@ from uneven.io.sources_text import parsed, parsed_content, toml_text
 from uneven.io.tables import Table, open_table
 from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
+from uneven.redaction import redacted
 from uneven.settings import NAMES, Settings
 
 SETTINGS = tuple(name for name in NAMES if name != "random_state")
@@ -192,7 +193,14 @@ def check_sources_text(content: bytes, name: str) -> None:
 
 def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Table | None]) -> SourcesFile:
     """What a file says; `opened` makes a table of a file of rows, or None where none is to be opened."""
-    settings, stated, described_columns, delimiter, (shared, column), described = _stated(file, values)
+    said = _stated(file, values)
+    with redacted(said[0].redact):
+        return _agreed(file, said, opened)
+
+
+def _agreed(file: Path, said: tuple[Any, ...], opened: Callable[..., Table | None]) -> SourcesFile:
+    """What a file says, and what its data, of which the first rows are read, has in common."""
+    settings, stated, described_columns, delimiter, (shared, column), described = said
     label, features, width = stated
     # All that can be said without the data is said by now.
     options = (width if features is None else None, delimiter)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,17 @@ def check_path(path: object) -> Path:
     return resolved
 
 
+def refuse_links(path: Path) -> None:
+    """Refuse a file with a second name: SQLite's log goes by the name, and charges under the other are not seen."""
+    if path.exists() and path.stat().st_nlink > 1:
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # the name it was made under, if that was cut off
+            with suppress(FileNotFoundError):
+                if left.samefile(path):
+                    left.unlink()
+        if path.stat().st_nlink > 1:
+            raise ValueError(f"path must be a ledger with one name, got {str(path)!r}, which hard links name too")
+
+
 def check_charge(
     source: str, rows: ArrayLike | Fingerprints, epsilon: ArrayLike
 ) -> tuple[str, NDArray[np.int64], NDArray[np.float64]]:
@@ -48,7 +61,8 @@ def check_rows(rows: ArrayLike | Fingerprints) -> NDArray[np.int64]:
     if ids is None or ids.dtype.kind not in "iu" or len(ids) == 0:
         raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
     if not isinstance(rows, Fingerprints) and (ids.min() < 0 or ids.max() >= 2**63):
-        raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")
+        got = owner_only(checks.shown(rows), "others")
+        raise ValueError(f"rows must be a list of non-negative whole numbers, got {got}")
     ordered = np.sort(ids)
     if (twice := ordered[1:] == ordered[:-1]).any():
         raise ValueError(f"rows must be distinct, got {owner_only(str(ordered[1:][twice][0]), 'one')} more than once")

@@ -55,6 +55,13 @@ TOTALS = """
     SELECT row, (SELECT sum(epsilon) FROM spent AS every WHERE every.row = spent.row) AS total
     FROM spent WHERE source = (SELECT id FROM source WHERE name = ?)
 """
+TOTALS_OF = "SELECT (SELECT total(epsilon) FROM spent WHERE row = value) FROM json_each(?) ORDER BY key"
+HELD = (
+    "SELECT name, row, epsilon FROM spent JOIN source ON id = source ORDER BY name, row",
+    "SELECT name, charges FROM source ORDER BY name",
+    "SELECT name FROM claim ORDER BY name",
+)
+"""What a digest covers."""
 MOST_SPENT = f"SELECT coalesce(max(total), 0.0) FROM ({TOTALS})"
 COUNTS = "SELECT name, (SELECT count(*) FROM spent WHERE source = id) FROM source ORDER BY id"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import sqlite3
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
-from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids
+from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids, refuse_links
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
@@ -141,15 +142,18 @@ class Ledger:
         if len({source for source, _, _ in asked}) < len(asked):
             raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
         most = self._strictest(budget)
-        with self._opened() as connection, connection:  # the second `with` commits, or takes everything back
-            # The lock is taken before the first look: between the check and the charge nobody else may charge.
-            connection.execute("BEGIN IMMEDIATE")
-            if claim is not None and not _claim(connection, claim):
-                return False
-            if (stored := database.read_facts(connection)[1]) is not None:  # somebody may have set or lowered it
-                self.stored_budget, most = stored, min(most, stored)
-            database.expect_columns(connection, columns)
-            database.charge(connection, asked, most)
+        with self._opened() as connection:
+            with connection:  # commits, or takes everything back
+                # The lock is taken before the first look: between the check and the charge nobody else may charge.
+                connection.execute("BEGIN IMMEDIATE")
+                if claim is not None and not _claim(connection, claim):
+                    return False
+                if (stored := database.read_facts(connection)[1]) is not None:  # somebody may have set or lowered it
+                    self.stored_budget, most = stored, min(most, stored)
+                database.expect_columns(connection, columns)
+                database.charge(connection, asked, most)
+            # From the log into the file, as far as readers let it: then the file alone holds the charge.
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         if self.stored_budget is None:
             self._warn_no_budget(most)
         return True
@@ -237,10 +241,8 @@ class Ledger:
     def spent_by(self, rows: ArrayLike | Fingerprints) -> NDArray[np.float64]:
         """What each of these rows has spent under all names, in their order."""
         with self._opened() as connection:
-            sums = (
-                connection.execute("SELECT total(epsilon) FROM spent WHERE row = ?", (row,)) for row in list_ids(rows)
-            )
-            return np.array([found.fetchone()[0] for found in sums])
+            found = connection.execute(database.TOTALS_OF, (json.dumps(list_ids(rows)),))
+            return np.array([total for (total,) in found])
 
     def remaining(self, rows: ArrayLike | Fingerprints, budget: float | None = None) -> NDArray[np.float64]:
         """What each of these rows may still spend, in their order; infinity if there is no budget."""
@@ -278,10 +280,15 @@ class Ledger:
             return [(name, str(row) if row >= 0 else f"{row + 2**63:016x}", epsilon) for name, row, epsilon in read]
 
     def digest(self) -> str:
-        """SHA-256 of every entry: two ledgers agree in it only if they agree in all they hold."""
+        """SHA-256 of the budget, every entry, how often each source was charged, and every claim.
+
+        The key and the times of charges are left out.
+        """
         whole = hashlib.sha256(repr(self.stored_budget).encode())
-        for entry in self.entries():
-            whole.update(repr(entry).encode())
+        with self._opened() as connection:
+            for held in database.HELD:
+                for entry in connection.execute(held):
+                    whole.update(repr(entry).encode())
         return whole.hexdigest()
 
     def check(self) -> list[str]:
@@ -305,6 +312,7 @@ class Ledger:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if self.path is not None:
+            refuse_links(self.path)
             with database.connected(self.path) as connection:
                 database.expect_ledger(connection, self.path)
                 yield connection

@@ -15,7 +15,7 @@ from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
-from uneven.schedules import LAST_SHARE, LATE, SETTLED
+from uneven.schedules import LATE, late_weights
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -59,8 +59,10 @@ def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: flo
     largest = max(
         1.0 / segment.step_moment for segment in segments
     )  # the first step averaged may begin so much earlier
-    start = max(SETTLED * offset - largest, 0.0) if precision > SETTLED * offset else precision
-    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, LAST_SHARE)
+    weights = late_weights(problem.smoothness, problem.alpha, problem.n_features)
+    begin = weights.settled * offset
+    start = max(begin - largest, 0.0) if precision > begin else precision
+    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, weights.last_share)
 
 
 def find_caveats(

@@ -137,8 +137,11 @@ def list_other_sizes(
         s.name: s.rows // s.passes for s in sources if s.noise.once_a_batch and s.name in sizes and strategy.own_batches
     }
 
+    drafter, whole = strategy.drafter(moments), split_into_batches(sources, problem, moments, sizes)
+
     def give(name: str, size: int) -> float:
-        return measure(problem, draft_with(sources, problem, strategy, moments, {**sizes, name: size}))
+        batches = [replace(one, batch_size=size) if one.sources[0] == name else one for one in whole]
+        return measure(problem, drafter(problem, batches))
 
     tried = {name: {clamp_size(part * sizes[name], n) for part in SHOWN} for name, n in rows.items()}
     return {name: {size: give(name, size) for size in sorted(some)} for name, some in tried.items()}

@@ -76,7 +76,6 @@ def fit_report(
     trained: FileFit,
     command: str,
     settings: str = "",
-    before: Mapping[str, float] | None = None,
     budget: float | None = None,
 ) -> str:
     """Report of a fit, as one HTML file; it tells nothing about private rows beyond what was released.
@@ -87,8 +86,6 @@ def fit_report(
         What `uneven.training.files.train_files` returned.
     command, settings : str
         See `plan_report`.
-    before : dict or None
-        The most ε that a row of each source had spent before the run, by `uneven.report.statement.spent_in`.
     budget : float or None
         The most that a row is allowed to have spent.
 
@@ -101,7 +98,7 @@ def fit_report(
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
     if len(quality.unseen(trained.measures)) < len(trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
-    private = [one for one in list_spending(trained, before or {}) if one.noise.private]
+    private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(
         {one.name: one.after for one in private},
         {one.name: one.before for one in private},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,19 +38,8 @@ OPEN = (
 )
 
 
-def spent_in(ledger: Ledger | None, names: tuple[str, ...]) -> dict[str, float]:
-    """The most ε that a row of each source has spent by a ledger; 0 without one."""
-    known = set() if ledger is None else set(ledger.sources())
-    return {name: ledger.max_spent(name) if ledger is not None and name in known else 0.0 for name in names}
-
-
-def digest_of(ledger: Ledger) -> str:
-    """SHA-256 of all that the ledger holds, as ``uneven ledger check`` prints it."""
-    return ledger.digest()
-
-
 class Spending(NamedTuple):
-    """A source of a fit, and the most ε that one of its rows had spent before the run and has after it."""
+    """A source of a fit, and the most ε that one of the rows in it had spent before the run and has after it."""
 
     name: str
     rows: int
@@ -59,20 +48,23 @@ class Spending(NamedTuple):
     after: float
 
 
-def list_spending(trained: FileFit, before: Mapping[str, float]) -> list[Spending]:
-    """What a fit spent, source by source; `before` is by `spent_in`."""
+def list_spending(trained: FileFit) -> list[Spending]:
+    """What a fit spent, source by source."""
     groups, noises = trained.trained.groups, {s.name: s.noise for s in trained.plan.sources}
-    spent, found = trained.model.privacy_spent, []
-    for name, count, known_as in zip(groups.names, groups.counts.tolist(), groups.charged_to, strict=True):
-        earlier = before.get(known_as, 0.0)
-        noise = noises.get(name, groups.noises[name])
-        found.append(Spending(name, count, noise, earlier, spent.get(name, earlier)))
-    return found
+    spent = trained.trained.spending
+    return [
+        Spending(name, count, noises.get(name, groups.noises[name]), *spent.get(name, (0.0, 0.0)))
+        for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
+    ]
 
 
-def write_statement(
-    trained: FileFit, model: Path, before: Mapping[str, float], ledger: Ledger | None, budget: float | None = None
-) -> str:
+def strictest_budget(budget: float | None, ledger: Ledger | None) -> float | None:
+    """The smaller of a run's budget and its ledger's; None without one."""
+    both = (budget, None if ledger is None else ledger.stored_budget)
+    return min((one for one in both if one is not None), default=None)
+
+
+def write_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget: float | None = None) -> str:
     """Statement of a fit, as Markdown.
 
     Parameters
@@ -80,24 +72,22 @@ def write_statement(
     trained : FileFit
     model : Path
         File that the model was written to.
-    before : dict
-        The most ε that a row of each source had spent before the run, by `spent_in`.
     ledger : Ledger or None
     budget : float or None
-        The most that a row was allowed to have spent.
+        The most that a row was allowed to have spent, besides the ledger's.
 
     Returns
     -------
     str
     """
     table = ["| source | rows | protection | mechanism | ε before | ε after |", "|---|---|---|---|---|---|"]
-    spending = list_spending(trained, before)
+    spending = list_spending(trained)
     for one in spending:
         epsilons = (f"{one.before:g}", f"{one.after:g}") if one.noise.private else ("", "")
-        cells = (one.name, f"{one.rows:,}", _protection(one.noise), _mechanism(one.noise), *epsilons)
+        cells = (_escape(one.name), f"{one.rows:,}", _protection(one.noise), _mechanism(one.noise), *epsilons)
         table.append(f"| {' | '.join(cells)} |")
-    used = ", ".join(trained.plan.order)
-    unused = [one.name for one in spending if one.name not in trained.plan.order]
+    used = ", ".join(map(_escape, trained.plan.order))
+    unused = [_escape(one.name) for one in spending if one.name not in trained.plan.order]
     promised = [*describe_privacy(trained.plan), *name_trusted(trained.plan)]
     lines = [
         "# Privacy statement",
@@ -105,22 +95,32 @@ def write_statement(
         *([SIMULATION] if trained.simulated else []),
         "\n".join(table),
         f"Learned from: {used}." + (f" Left out, and not charged: {', '.join(unused)}." if unused else ""),
-        f"ε is that of the row that has spent the most, {_recorded(ledger, budget)}.",
-        f"The model is {model.name}, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}.",
+        f"ε is that of the row of this run that has spent the most, {_recorded(ledger, budget)}.",
+        f"The model is {_escape(model.name)}, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}.",
         PROMISE,
-        *([f"**From whom.** {' '.join(promised)}"] if promised else []),
+        *([f"**From whom.** {_escape(' '.join(promised))}"] if promised else []),
         OPEN,
         "**To verify**: `uneven audit` measures the mechanisms; the digest says whether a ledger is the one charged.",
     ]
     return "\n\n".join(lines) + "\n"
 
 
+def _escape(text: str) -> str:
+    r"""Text that cannot end a cell of a table, or be taken for markup.
+
+    >>> print(_escape("clinic | 7"))
+    clinic \| 7
+    """
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", " ".join(text.split()))
+
+
 def _recorded(ledger: Ledger | None, budget: float | None) -> str:
+    budget = strictest_budget(budget, ledger)
     limit = "no budget was set" if budget is None else f"the budget was {budget:g}"
     if ledger is None:
         return f"counted for this run alone: no ledger was charged; {limit}"
-    place = "in memory" if ledger.path is None else ledger.path.name
-    digest = f"Digest of the ledger after the run: {digest_of(ledger)}"
+    place = "in memory" if ledger.path is None else _escape(ledger.path.name)
+    digest = f"Digest of the ledger after the run: {ledger.digest()}"
     return f"by the ledger {place}, charged before any row was used; {limit}. {digest}"
 
 

@@ -89,6 +89,8 @@ class Account:
         Whether the ledger is the model's own, and is copied with it.
     earlier : float
         `unnamed` as it was when this fit began: one fit may charge twice, but different sources.
+    changes : dict
+        The most ε that a row of this fit had spent before it and has spent now, for each private source.
     """
 
     ledger: Ledger | None = None
@@ -97,6 +99,7 @@ class Account:
     simulated: set[str] = field(default_factory=set)
     own: bool = False
     earlier: float = 0.0
+    changes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def spent(self) -> dict[str, float]:
@@ -109,7 +112,7 @@ class Account:
             if self.ledger is not None:
                 self.unnamed = max([self.unnamed, *self.counted.values()])
             self.ledger, self.own = ledger, False
-        self.earlier = self.unnamed
+        self.earlier, self.changes = self.unnamed, {}
 
     @classmethod
     def resume(cls, spent: Mapping[str, float]) -> Account:
@@ -121,21 +124,36 @@ class Account:
         """Charge every private row of the sources in use, or refuse and charge none."""
         costs, ids, before = bill.costs, _checked_ids(bill.groups, bill.row_id), self.earlier
         if not costs:
+            self._note(bill, ids, self._spent(bill, ids))
             return
         if self.ledger is None and ids is not None and all_known(bill.groups, ids):
             self.ledger, self.own = own_ledger(), True
         _refuse_beyond(bill.budget, costs, before)
+        earlier = self._spent(bill, ids)
         if self.ledger is None:
             spent = {name: before + cost for name, cost in costs.items()}
             self.unnamed = max(self.unnamed, *spent.values())
         else:
             _charge_ledger(self.ledger, bill, ids, before)
-            known = {name: self.ledger.max_spent(name) for name in self.counted}
-            known |= _largest_spent(self.ledger, bill, ids)
+            known = {name: self.ledger.max_spent(name) for name in {**self.counted, **costs}}
+            known |= self._spent(bill, ids) if bill.groups.by_row else {}
             spent = {name: before + most for name, most in known.items() if most}
         self.counted |= {name: max(self.counted.get(name, 0.0), epsilon) for name, epsilon in spent.items()}
         if bill.simulated:
             self.simulated |= set(costs)
+        self._note(bill, ids, earlier)
+
+    def _spent(self, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
+        """The most that the ledger knows of a row of each private source of a bill."""
+        return {} if self.ledger is None else _largest_spent(self.ledger, bill, ids)
+
+    def _note(self, bill: Bill, ids: NDArray[Any] | None, earlier: Mapping[str, float]) -> None:
+        """Keep what the rows of a bill had spent and have spent now."""
+        before, costs = self.earlier, bill.costs
+        now = self._spent(bill, ids) or {name: costs.get(name, 0.0) for name in _private_parts(bill)}
+        for name, most in now.items():
+            after = math.inf if bill.simulated and name in costs else before + most
+            self.changes[name] = before + earlier.get(name, 0.0), after
 
     def __getstate__(self) -> dict[str, Any]:
         """State with the model's own ledger as bytes; a user's ledger is not copied."""
@@ -201,7 +219,7 @@ def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before:
     """One transaction for all sources; rows that told their own noise are charged where their source is."""
     groups, costs = bill.groups, bill.costs
     charges = []
-    for source, parts in _used_parts(bill).items():
+    for source, parts in _by_charged_name(groups, costs).items():
         rows = np.concatenate([groups.rows_of(k) for k in parts])
         epsilons = np.concatenate([np.full(int(groups.counts[k]), costs[groups.names[k]]) for k in parts])
         if len(rows):
@@ -210,12 +228,16 @@ def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before:
         ledger.charge_all(charges, None if bill.budget is None else bill.budget - before)
 
 
-def _used_parts(bill: Bill) -> dict[str, list[int]]:
-    """Numbers of the groups that are charged, by the name that the ledger has for their source."""
+def _private_parts(bill: Bill) -> list[str]:
+    return [name for name, noise in bill.groups.noises.items() if noise.private]
+
+
+def _by_charged_name(groups: Grouped, names: Collection[str]) -> dict[str, list[int]]:
+    """Numbers of some groups, by the name that the ledger has for their source."""
     parts: dict[str, list[int]] = {}
-    for k, name in enumerate(bill.groups.names):
-        if name in bill.costs:
-            parts.setdefault(bill.groups.charged_to[k], []).append(k)
+    for k, name in enumerate(groups.names):
+        if name in names:
+            parts.setdefault(groups.charged_to[k], []).append(k)
     return parts
 
 
@@ -230,18 +252,14 @@ def _known_as(
 
 
 def _largest_spent(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
-    """The most that a row of each charged source has spent."""
+    """The most that a row of each private source has spent."""
     groups, most = bill.groups, {}
-    for source, parts in _used_parts(bill).items():
-        if not groups.by_row:
-            most[source] = ledger.max_spent(source)
-            continue
-        rows = np.concatenate([groups.rows_of(k) for k in parts])
-        known = _known_as(ledger, bill, ids, rows)
-        numbers = known.numbers if isinstance(known, Fingerprints) else known
-        spent, sizes = ledger.spent(source), [int(groups.counts[k]) for k in parts]
-        for k, own in zip(parts, np.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
-            most[groups.names[k]] = max(spent[row] for row in own.tolist())
+    for parts in _by_charged_name(groups, _private_parts(bill)).values():
+        each = [groups.rows_of(k) for k in parts]
+        rows = np.concatenate(each)
+        spent = ledger.spent_by(_known_as(ledger, bill, ids, rows)) if len(rows) else np.zeros(0)
+        for k, own in zip(parts, np.split(spent, np.cumsum(list(map(len, each)))[:-1]), strict=True):
+            most[groups.names[k]] = float(own.max(initial=0.0))
     return most
 
 

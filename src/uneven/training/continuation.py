@@ -23,6 +23,7 @@ from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.class_weights import stated_weights
+from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets
@@ -179,6 +180,7 @@ def continue_training(
     if simulated and not account.simulated:  # once, not at every call
         warn_simulated(settings, groups)
     columns, times = list_columns(feature_names, scan.n_features), settings.pass_count
+    warn_copies(scan, groups)
     account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
     signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]

@@ -157,7 +157,9 @@ def _noises_of(names: Any, noise: Any) -> dict[str, Noise]:
     for name in names:
         if name not in known:
             accepted = ", ".join(map(repr, known))
-            raise ValueError(f"source must be one of noise's names, {accepted}; got {name!r}")
+            raise ValueError(
+                f"source must be one of noise's names, {accepted}; got {owner_only(repr(name), 'another')}"
+            )
         used[name] = known[name]
     return used
 
@@ -194,7 +196,9 @@ def _checked_levels(name: str, values: Any, n: int, gaps: bool) -> Array:
     try:
         levels = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number in every row, got {checks.shown(values)}") from None
+        raise ValueError(
+            f"{name} must be a number in every row, got {owner_only(checks.shown(values), 'others')}"
+        ) from None
     if levels.shape != (n,):
         raise ValueError(f"{name} must have one value per row, shape ({n},), got shape {levels.shape}")
     right = (levels > 0) & np.isfinite(levels) if name == "epsilon" else (levels >= 0) & (levels < 0.5)

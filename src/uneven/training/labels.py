@@ -108,7 +108,9 @@ class ClassFinder:
 
 def _kind_of(value: Any, where: str) -> str:
     if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{where}: label must be a column of classes, got the number {value:g}")
+        raise ValueError(
+            f"{where}: label must be a column of classes, got {owner_only(f'the number {value:g}', 'fractions')}"
+        )
     for kind, types in KINDS.items():
         if isinstance(value, types):
             return kind
@@ -119,7 +121,9 @@ def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """Different labels in order; refused if there is only one."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(f"{what} must have at least two classes, got one class: {checks.shown(classes[0])}")
+        raise ValueError(
+            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes[0])}')}"
+        )
     return classes
 
 

@@ -25,6 +25,7 @@ from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
+from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job, Tick
 from uneven.training.known_rows import Known, make_known
@@ -69,6 +70,8 @@ class Trained:
         What was found on the way, in words: whether private sources agree with the public ones, and the like.
     activity : dict of str to Activity
         Mean of ‖g‖/C of each private source that can be silent: found beside planned.
+    spending : dict
+        The most ε that one of these rows of each private source had spent before the run, and has after it.
     """
 
     model: Model
@@ -80,6 +83,7 @@ class Trained:
     sampled: tuple[str, ...]
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
+    spending: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
     """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
@@ -158,6 +162,7 @@ def train(
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
+    warn_copies(scan, declared)
     columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
         account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
@@ -185,7 +190,8 @@ def train(
     notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, too_long, own, tuple(names), notes, activity, public)
+    told = (too_long, own, tuple(names), notes, activity, dict(account.changes))
+    return Trained(model, result.states, job.groups, result.path, *told, public)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:

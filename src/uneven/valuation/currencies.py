@@ -12,6 +12,8 @@ from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import LITTLE, information_of, public_worth
 from uneven.planner import Source, make_plan
+from uneven.planner.segments import Sizes
+from uneven.planner.sizes import predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01
@@ -46,6 +48,27 @@ class Bound:
             return self.problem.ball**2, ()
         plan = make_plan(sources, self.problem, moments=self.moments)
         return min(plan.bound, self.problem.ball**2), tuple(plan.caveats)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The predicted excess, which batch sizes of sites are chosen for; a row carries 1/(b·γ²) at its source's own b."""
+
+    problem: Problem
+    moments: str
+    sizes: Sizes
+
+    def precision(self, source: Source) -> float:
+        """1/(b·γ²), with the batch size of the plan for all sources."""
+        size = self.sizes.get(source.name, self.problem.batch_size)
+        return 1.0 / (size * source.noise.moment(self.moments, self.problem).at(size))
+
+    def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
+        """The predicted excess, of predicting nothing without rows."""
+        plan = make_plan(sources, self.problem, moments=self.moments) if sources else None
+        excess = predict_excess(self.problem, plan.segments if plan else ())
+        assert excess is not None
+        return excess, ()
 
 
 @dataclass(frozen=True)

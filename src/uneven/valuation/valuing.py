@@ -17,7 +17,7 @@ from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
-from uneven.valuation.currencies import Bound, Currency, Expected
+from uneven.valuation.currencies import Bound, Currency, Expected, Predicted
 from uneven.valuation.market import find_worths, open_market, trace_curve
 from uneven.valuation.offers import Prices, checked_prices, checked_range
 from uneven.valuation.worths import Purchase, Worth
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOMENTS = ("auto", "upper", "variance")
+
+PREDICTION = "prediction for typical objectives"
+"""What stands in the place of a theorem, for sites whose batch sizes are chosen."""
+
+PREDICTED = "Figures are a predicted excess, by which batch sizes of sites are chosen: a prediction, not a promise."
 
 EXPECTATION = (
     "The expected excess, and the worth of one row more of each source, come from the owned rows without privacy. They "
@@ -87,7 +92,7 @@ class Valuation:
     @property
     def anchored(self) -> bool:
         """Whether rows are worth what they take from the expected excess, instead of a bound."""
-        return self.theorem == "Theorem D"
+        return self.theorem in ("Theorem D", PREDICTION)
 
     @property
     def spent(self) -> float:
@@ -177,7 +182,11 @@ def value_sources(
     checks.whole("more", more)
     planned = make_plan(described, problem, moments=moments)
     offered = checked_prices(prices, described), checked_range(epsilons)
+    predicted = problem.own_batches and any(one.noise.once_a_batch for one in described)
+    predicted = predicted and planned.predicted_excess is not None
     currency: Currency = Bound(problem, planned.moments)
+    if predicted:
+        currency = Predicted(problem, planned.moments, planned.batch_sizes)
     if anchor is not None:
         owned = [one for one in described if one.price is None and one.name not in offered[0]]
         if all(one.noise.private for one in owned):
@@ -193,11 +202,12 @@ def value_sources(
         *([note] if note else []),
         *notes,
         *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
+        *([PREDICTED] if predicted and anchor is None else []),
     ]
     return Valuation(
         problem=problem,
         moments=planned.moments,
-        theorem=planned.theorem if anchor is None else "Theorem D",
+        theorem="Theorem D" if anchor is not None else PREDICTION if predicted else planned.theorem,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,

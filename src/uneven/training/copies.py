@@ -1,0 +1,59 @@
+"""Private rows that agree in everything: each is charged as a row of its own, so a copied row spends several times."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.cautions import CopiesWarning
+from uneven.matrices import is_sparse
+from uneven.redaction import owner_only
+from uneven.training.grouping import Grouped
+from uneven.training.scan import XY, Scan
+
+BLOCK_ROWS = 4096
+
+
+def warn_copies(scan: Scan, groups: Grouped) -> None:
+    """Tell the rows' owner that private rows without an id agree, where rows are held or hashed."""
+    private = [groups.rows_of(k) for k, name in enumerate(groups.names) if groups.noises[name].private]
+    rows = np.concatenate(private) if private else np.zeros(0, np.int64)
+    if scan.row_id is not None and np.shape(scan.row_id) == (groups.rows,):
+        rows = rows[np.asarray(scan.row_id)[rows] == -1]
+    held = scan.held is not None and not is_sparse(scan.held[0])
+    keys = _mix_rows(scan.held, rows) if held and scan.held is not None else scan.content
+    if keys is None or not len(rows):
+        return
+    count = len(rows) - len(np.unique(keys if held else keys[rows]))
+    if count:
+        many = owner_only(f"{count:,} of {len(rows):,}", "some")
+        warnings.warn(
+            f"{many} private rows agree with another in everything: each is "
+            "charged as a row of its own, and if they are copies of one person's row, that has spent as many times ε; "
+            "drop copies, or give ids",
+            CopiesWarning,
+            stacklevel=5,
+        )
+
+
+def _mix_rows(held: XY, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number for each row and its label: the same for the same, by multiplication of mixed bits modulo 2⁶⁴."""
+    X, y = held
+    factors = np.random.default_rng().integers(1, 2**64, X.shape[1] + 1, dtype=np.uint64) | np.uint64(1)
+    labels = np.unique(y, return_inverse=True)[1].ravel().astype(np.uint64)
+    return np.concatenate(
+        [
+            (_mix(X[some]) * factors[1:]).sum(axis=1, dtype=np.uint64) + labels[some] * factors[0]
+            for some in np.split(rows, range(BLOCK_ROWS, len(rows), BLOCK_ROWS))
+        ]
+    )
+
+
+def _mix(values: NDArray[np.floating]) -> NDArray[np.uint64]:
+    bits = np.array(values, dtype=np.float64, order="C").view(np.uint64)
+    bits ^= bits >> np.uint64(33)
+    bits *= np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's: neighbouring floats become unlike
+    bits ^= bits >> np.uint64(33)
+    return bits
