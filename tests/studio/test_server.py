@@ -10,9 +10,6 @@ import urllib.request
 import pytest
 from served import free_port, served
 
-import uneven
-from uneven.io import write_sources
-
 
 def run(*arguments, before="pass"):
     script = f"import sys; {before}; sys.argv[0] = 'uneven'; from uneven.cli import main; main()"
@@ -85,8 +82,8 @@ def test_bad_input_is_one_line(arguments, message):
 
 def test_the_file_is_checked_before_anything_is_served(tmp_path):
     path = tmp_path / "sources.toml"
-    write_sources(path, [uneven.Source("a", 5, uneven.FlippedLabels("estimate"))], n_features=2)
+    path.write_text('[[source]]\nname = "a"\nrows = 5\n')
     result = run(str(path))
     assert result.returncode == 2
-    assert "rate must be a number here, got 'estimate'" in result.stderr
+    assert "noise" in result.stderr
     assert result.stdout == ""

@@ -7,7 +7,7 @@ from scipy import stats
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.engine import optimum
-from uneven.studio import simulation, table
+from uneven.studio import document, simulation, table
 from uneven.studio.pictures import measured_figure
 
 
@@ -106,7 +106,7 @@ def test_flipped_labels_are_corrected(tiny):
 
 def test_the_page_s_own_simulation(sample):
     """Two hospitals on the embedded sample: every mean is below its bound, and precision comes nearest of all."""
-    planned = uneven.plan(table.HOSPITALS, **table.SETTINGS)
+    planned, _ = document.begin().plan()
     told = []
     done = simulation.simulate(planned, sample, runs=3, limit=5_000, tick=told.append)
     assert told == [0.0, 1 / 3, 2 / 3, 1.0]
