@@ -123,3 +123,10 @@ def test_leave_one_out_margins_of_flipped_rows_are_those_of_refitted_weights():
     refitted = [y[i] * X[i] @ weights(np.arange(60) != i) for i in range(60)]
     found = leave_one_out_margins(X, y, weights(np.full(60, True)), alpha, flips)
     np.testing.assert_allclose(found, refitted, atol=5e-3)
+
+
+def test_a_row_far_on_the_wrong_side_has_a_finite_loss():
+    """Beside flipped rows, the probability of an exact one rounds to 0 from a margin of -745 on."""
+    flips = Flips(np.array([0.0, 0.2]), np.zeros(2), np.array([1.0, 1.0]))
+    near, far = (flips.loss(np.array([margin, 1.0])) for margin in (-600.0, -2000.0))
+    assert near < far < np.inf

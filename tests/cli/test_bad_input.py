@@ -227,7 +227,7 @@ def test_private_rows_of_three_classes(folder, private, uneven_in):
 def test_private_rows_that_are_sparse(folder, uneven_in):
     (folder / "a.svm").write_text("1 1:0.5 3:0.5\n-1 2:0.5\n")
     text = '[[source]]\nname = "a"\ndata = "a.svm"\nnoise = { kind = "local-privacy", epsilon = 1 }\n'
-    (folder / "sources.toml").write_text(text)
+    (folder / "sources.toml").write_text(f"classes = [-1, 1]\n{text}")
     assert "rows must be dense where a source is private" in refused(uneven_in, folder, FIT)
 
 

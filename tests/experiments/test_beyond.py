@@ -13,7 +13,7 @@ from uneven.experiments.claims import FAILS, HOLDS
 from uneven.experiments.outputs import tabulate
 from uneven.experiments.panels import EPSILONS
 from uneven.experiments.results import Results, read_results
-from uneven.experiments.suite import BEYOND, summarise_beyond
+from uneven.experiments.suite import BEYOND, FEATURES, summarise_beyond
 
 RUNS = 40
 
@@ -22,10 +22,10 @@ def counts(shares):
     return {name: round(share * 60_000) for name, share in shares.items()}
 
 
-@pytest.mark.parametrize("build", [panels.build_beyond, panels.build_ablation, panels.build_harder])
+@pytest.mark.parametrize("build", [panels.build_beyond, panels.build_ablation, panels.build_harder, panels.build_wide])
 def test_every_method_has_the_same_rows_and_epsilons(build):
     """No method may see more rows, or an ε other than the source's own (but for those at the strictest)."""
-    for case in build("mnist", counts, 25).cases:
+    for case in build("mnist", counts, 784 if build is panels.build_wide else 25).cases:
         plan = case.plan
         assert {source.name: source.rows for source in plan.sources}.items() <= {
             "clean": 6_000,
@@ -72,8 +72,8 @@ def test_settings_beyond_the_papers():
     assert hard == (1.0, 0.1)
     most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
-    for build in (panels.build_beyond, panels.build_harder, panels.build_wide):
-        only = [case.plan for case in build("mnist", counts, 25).cases if "only" in case.method.lower()]
+    for build, width in ((panels.build_beyond, 25), (panels.build_harder, 25), (panels.build_wide, 784)):
+        only = [case.plan for case in build("mnist", counts, width).cases if "only" in case.method.lower()]
         assert [plan.order for plan in only] == [["clean"], ["clean"]]
         assert [plan.strategy for plan in only][1] == "precision"
 
@@ -182,7 +182,7 @@ def test_a_table_has_excesses_and_their_ratio():
 
 def test_every_panel_can_be_built():
     for name, spec in BEYOND.items():
-        assert spec.build(spec.dataset, counts, 25).name == name
+        assert spec.build(spec.dataset, counts, FEATURES[spec.dataset]).name == name
 
 
 def test_an_ablation_is_a_method_a_row(tmp_path, tiny):

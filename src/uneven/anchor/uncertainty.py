@@ -218,7 +218,8 @@ class Flips:
         if not self.rates.any():
             return float(np.mean(self.surrogate[0] * np.logaddexp(0.0, -margins)))
         seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
-        return float(np.mean(self.weights * -np.log(seen)))
+        least = np.finfo(np.float64).tiny  # of a row that is never flipped it may round to 0
+        return float(np.mean(self.weights * -np.log(np.maximum(seen, least))))
 
     def _as_they_are(self, margins: Array) -> Array:
         """Margins without what class weights add to them."""

@@ -34,7 +34,7 @@ def command(
 
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
-    from uneven.experiments import beyond, describe_baselines, tabulate
+    from uneven.experiments import ACCURACY, beyond, describe_baselines, tabulate
 
     bar = None if json else terminal.bar
     made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
@@ -44,9 +44,9 @@ def command(
         return
     console = terminal.console()
     for name, one in made.results.items():
-        by_class = name.startswith("classes")
-        shown = tabulate(one) if by_class else _select_columns(*tabulate(one))
-        console.print(terminal.table(f"{name}: {'test accuracy' if by_class else 'excess objective'}", *shown))
+        accuracy = name.startswith(ACCURACY)
+        shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
+        console.print(terminal.table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
         console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)
     experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)

@@ -40,11 +40,12 @@ def command(
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
-    problem, _ = problem_ahead(described)  # the one that a fit solves, where that is known without reading rows
     with located(str(described.path)):
+        owned = described.described()
+        problem, _ = problem_ahead(described, owned)  # that of a fit, where it is known without reading rows
         anchor, problem = anchor_ahead(described) or (None, problem)
         found = value_sources(
-            described.described(),
+            owned,
             problem,
             described.settings.planned_moments,
             budget=budget,

@@ -14,12 +14,13 @@ public_rows   what a few rows without privacy change, in the demo
 
 from uneven.experiments.claims import Claim
 from uneven.experiments.demo import Demo, Entry, run_demo, write_files
-from uneven.experiments.outputs import describe_baselines, tabulate
+from uneven.experiments.outputs import ACCURACY, describe_baselines, tabulate
 from uneven.experiments.public_rows import PublicRows, describe_public_rows
 from uneven.experiments.results import Results, estimate_mean, format_mean
 from uneven.experiments.suite import Outcome, beyond, reproduce
 
 __all__ = [
+    "ACCURACY",
     "Claim",
     "Demo",
     "Entry",

@@ -17,6 +17,9 @@ from uneven.io import refuse_folder, refuse_target, write_text_atomically, writt
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ACCURACY = ("classes", "wide")
+"""Panels whose tables show test accuracy. The objective of a sketch is not comparable with that of rows as given."""
+
 WRITTEN = ("claims.json", "claims.md", "targets.json", "tables.md", "figure.png", "figure.pdf")
 """Files that a suite writes when its runs are done."""
 
@@ -90,7 +93,7 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     excess = {method: np.broadcast_to(results.excess(method)[1], len(xs)) for method in results.methods}
     if results.panel.startswith("ablation"):
         return ["", *(f"ε_N = {x:g}" for x in xs)], [[m, *(f"{v:.4f}" for v in excess[m])] for m in excess]
-    if results.panel.startswith("classes"):
+    if results.panel.startswith(ACCURACY):
         return _tabulate_accuracy(results, xs)
     ours = SITE if results.panel.startswith("site") else "uneven"
     accuracy = results.of(ours, "accuracy")[1].mean(axis=1)

@@ -12,7 +12,7 @@ beyond      the two-rates panel with ours beside it, and rules of thumb
 ablation    what each idea does alone, and what is lost without it
 sources     more and more sources, each noisier than the one before
 harder      both sources far noisier than in the paper
-wide        MNIST without projection
+wide        MNIST without projection, and with a sketch
 site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
 classes     more than two classes: one release of the softmax gradient, beside one-vs-rest at a share of ε each
 """
@@ -28,6 +28,7 @@ import numpy as np
 
 from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
 from uneven.planner import Plan, Source, at_rates, find_rate_intervals, get_strategy, plan
+from uneven.training.sketch import choose_width
 
 CLEAN, NOISY = "clean", "noisy"
 SHARES = {CLEAN: 0.1, NOISY: 0.9}
@@ -82,6 +83,9 @@ ABLATION_EPSILONS = (1.0, 3.0, 10.0)
 MANY = {"first": (0.1, 10.0), "second": (0.2, 3.0), "third": (0.3, 1.0), "fourth": (0.4, 0.3)}
 """Share and ε of each source of the sources panel."""
 
+SKETCHES: dict[str, int | str] = {"uneven, sketch 100": 100, "uneven, sketch auto": "auto"}
+"""Methods of the wide panel with a sketch, and what each asks for."""
+
 SITE = "site privacy"
 SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
 """ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
@@ -113,6 +117,8 @@ class Case:
         Whether moments are estimated during the run.
     one_vs_rest : bool
         Whether the plan is that of each class against the rest, in a panel of more than two classes.
+    sketch : int
+        Columns that rows are projected to before the run; 0 for none.
     """
 
     method: str
@@ -121,6 +127,7 @@ class Case:
     average: str = "auto"
     estimate: bool = False
     one_vs_rest: bool = False
+    sketch: int = 0
 
 
 @dataclass(frozen=True)
@@ -305,8 +312,15 @@ def build_classes(dataset: str, counts: Counts, n_features: int) -> Panel:
 
 
 def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:
-    """MNIST without projection, at ε_N = 1 and 10."""
-    cases = _compare_methods(EPSILON_CLEAN, (1.0, 10.0), counts, n_features)
+    """MNIST without projection, at ε_N = 1 and 10; and with a sketch of 100 columns, or as wide as a fit chooses."""
+    rows, epsilons = counts(SHARES), (1.0, 10.0)
+    cases = list(_compare_methods(EPSILON_CLEAN, epsilons, counts, n_features))
+    wide = {case.x: case.plan for case in cases if case.method == "uneven"}
+    for label, asked in SKETCHES.items():
+        for noisy in epsilons:
+            width = choose_width(asked, wide[noisy].sources, wide[noisy].problem, n_features, False)
+            private = {CLEAN: EPSILON_CLEAN, NOISY: noisy}
+            cases.append(Case(label, noisy, plan_private(private, rows, width or n_features, **OURS), sketch=width))
     return Panel("wide-mnist", dataset, "ε_N", tuple(cases))
 
 

@@ -20,6 +20,8 @@ from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
+from uneven.training.scaling import shorten_rows
+from uneven.training.sketch import project, projection
 
 Array = NDArray[np.float64]
 
@@ -62,12 +64,16 @@ def _run_cases(
     problem = panel.cases[0].plan.problem
     weights = np.empty((len(panel.cases), count, problem.n_features))
     twins = weights.copy() if panel.twin else None
-    alike: dict[tuple[str, bool, bool], list[int]] = {}
+    alike: dict[tuple[str, bool, bool, int], list[int]] = {}
     for i, case in enumerate(panel.cases):
-        alike.setdefault((case.average, case.estimate, case.one_vs_rest), []).append(i)
-    for (average, estimate, apart), members in alike.items():
+        alike.setdefault((case.average, case.estimate, case.one_vs_rest, case.sketch), []).append(i)
+    for (average, estimate, apart, sketch), members in alike.items():
         plans, share = [panel.cases[i].plan for i in members], len(members) / len(panel.cases)
-        used = {name: rows for name, rows in sources.items() if any(name in plan.order for plan in plans)}
+        used = {
+            name: (_sketch(X, sketch), y)
+            for name, (X, y) in sources.items()
+            if any(name in plan.order for plan in plans)
+        }
         problems = [_against_rest(used, k) for k in range(problem.classes)] if apart else [used]
         each = share / len(problems)
         for k, rows in enumerate(problems):
@@ -84,11 +90,17 @@ def _run_cases(
             )
             if swept.interrupted:
                 raise KeyboardInterrupt
-            width = swept.weights.shape[-1]
-            weights[members, :, k * width : (k + 1) * width] = swept.weights
+            found = swept.weights @ projection(problem.n_features, sketch).T if sketch else swept.weights
+            width = found.shape[-1]
+            weights[members, :, k * width : (k + 1) * width] = found
             if twins is not None:
                 twins[members] = swept.twins
     return weights, twins
+
+
+def _sketch(X: Any, width: int) -> Any:
+    """Rows projected to so many columns and shrunk to norm 1 again, as a fit does; as they are for a width of 0."""
+    return np.ascontiguousarray(shorten_rows(project(X, width), 1.0), dtype=np.float32) if width else X
 
 
 def _against_rest(sources: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -134,7 +146,10 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "seed": seed,
         "shares": dict(panel.shares),
         "late": [LATE, SETTLED, LAST_SHARE],
-        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c)] for c in panel.cases],
+        "cases": [
+            [c.method, repr(c.x), c.average, c.estimate, _digest(c), *([c.sketch] if c.sketch else [])]
+            for c in panel.cases
+        ],
         "marks": dict(panel.marks),
         "varies": panel.varies,
     }

@@ -303,15 +303,17 @@ def _refuse_columns(path: Path, columns: Sequence[str]) -> None:
 def _checked_features(table: Table, features: Sequence[str], label: str | None) -> tuple[str, ...]:
     if isinstance(features, str) or not features:
         raise ValueError(f"features must be a list of at least one column, got {checks.shown(features)}")
-    for place, name in enumerate(features):
-        if name not in table.columns:
+    columns, seen = set(table.columns), set[str]()  # sets: there may be many thousands of columns
+    for name in features:
+        if name not in columns:
             raise ValueError(
                 f"{table.path}: features must be columns, got {checks.shown(name)}; "
                 f"there are {refusals.shortened(table.columns)}"
             )
-        if name == label or name in features[:place]:
+        if name == label or name in seen:
             why = "the label's column" if name == label else "there twice"
             raise ValueError(f"features must be different columns without the label, got {name!r}, which is {why}")
+        seen.add(name)
     return tuple(features)
 
 

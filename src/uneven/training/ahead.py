@@ -54,10 +54,11 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             from uneven.training.running import decide  # now only: it needs a compiler
 
             return decide(job, targets, None).plan, PUBLIC
-        problem, note = problem_ahead(file)
+        sources = file.described()
+        problem, note = problem_ahead(file, sources)
         if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
-        return plan_fit(file.described(), problem, file.settings), note
+        return plan_fit(sources, problem, file.settings), note
 
 
 def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:

@@ -11,7 +11,7 @@ from uneven.planner import Plan, Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.scaling import Scale, stated_scale
-from uneven.training.sketch import choose_width
+from uneven.training.sketch import choose_width, expect_width
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -62,9 +62,38 @@ def with_sketch(
     if settings.sketch is None:
         return scale
     described = list(sources)
-    wide = scaled_problem(settings, scale, n_features, True, [source.noise for source in described])
+    wide = _wide_problem(scale, settings, described, n_features)
     width = choose_width(settings.sketch, described, wide, n_features, sparse)
     return replace(scale, columns=n_features, sketch=width) if width else scale
+
+
+def _wide_problem(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> Problem:
+    """Problem of private rows that are not sketched."""
+    return scaled_problem(settings, replace(scale, sketch=0), n_features, True, [source.noise for source in sources])
+
+
+def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> tuple[str, ...]:
+    """What the sketch is expected to bring; where none was asked for, what "auto" would, if that is better.
+
+    Nothing is said beside rows without privacy: they are learned to convergence, which the expected excess leaves out.
+    """
+    described = [source for source in sources if source.rows]
+    if not described or not all(source.noise.protects_features for source in described):
+        return ()
+    wide = _wide_problem(scale, settings, described, n_features)
+    width = scale.sketch or choose_width("auto", described, wide, n_features, False)
+    if not width:
+        return ()
+    cost, plain = (f"{expect_width(k, described, wide, n_features):.2g}" for k in (width, 0))
+    if scale.sketch:
+        return (
+            f"Rows are projected to {width} columns by a public matrix: noise and projection are expected to cost "
+            f"{cost} of the objective, and noise in all {n_features:,} columns {plain}.",
+        )
+    return (
+        f"Noise in {n_features:,} columns is expected to cost {plain} of the objective; sketch = 'auto' would project "
+        f"rows to {width} columns by a public matrix first, with {cost}.",
+    )
 
 
 def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
@@ -95,17 +124,29 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
 
 
-def problem_ahead(file: SourcesFile) -> tuple[Problem, str]:
-    """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`."""
-    settings = file.settings
+def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem, str]:
+    """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`.
+
+    `sources` are those that the file describes.
+    """
+    settings, n_features = file.settings, file.n_features
     private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
-        return replace(file.problem, clip=choose_clip(settings, private)), UNKNOWN
+        ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
+        columns = (ball.sketch or n_features) * file.problem.outputs
+        problem = replace(file.problem, n_features=columns, clip=choose_clip(settings, private))
+        return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
-    scale = with_sketch(scale, settings, file.described(), file.n_features)
+    scale = with_sketch(scale, settings, sources, n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     noises = [entry.noise for entry in file.sources]
-    return scaled_problem(settings, scale, file.n_features, private, noises), note
+    problem = scaled_problem(settings, scale, n_features, private, noises)
+    return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
+
+
+def _join_notes(*notes: str) -> str:
+    """Notes as one, which its reader ends with a full stop."""
+    return ". ".join(note.rstrip(".") for note in notes)

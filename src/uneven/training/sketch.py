@@ -67,6 +67,13 @@ def expect_excess(sources: Iterable[Source], problem: Problem, n_features: int) 
     return noise + LOST * max(0.0, 1.0 / problem.columns - 1.0 / n_features)
 
 
+def expect_width(width: int, sources: Iterable[Source], problem: Problem, n_features: int) -> float:
+    """Expected excess objective of a sketch so wide, or of all columns for 0; the problem is that of rows as given."""
+    extra = problem.columns - n_features  # the intercept's feature
+    columns = (width or n_features) + extra
+    return expect_excess(sources, replace(problem, n_features=columns * problem.outputs), n_features)
+
+
 def _row_energy(source: Source, problem: Problem) -> float:
     """Energy of one released row, and its share of what is added once a batch: of about a hundredth of the rows."""
     size = max(problem.batch_size, source.rows // 100) if problem.own_batches else problem.batch_size
@@ -88,10 +95,6 @@ def choose_width(
             raise ValueError(f"sketch must be at most {n_features}, the number of columns, got {asked}")
         return int(asked)
     widths = [NARROWEST << i for i in range(30) if NARROWEST << i < n_features]
-    if not widths:
-        return n_features if sparse else 0
-    extra, times = problem.columns - n_features, problem.outputs  # the intercept's feature, and one weight per class
-    excess = {k: expect_excess(described, replace(problem, n_features=(k + extra) * times), n_features) for k in widths}
     if not sparse:
-        excess[0] = expect_excess(described, problem, n_features)
-    return min((value, k) for k, value in excess.items())[1]
+        widths.append(0)
+    return min(widths, key=lambda k: (expect_width(k, described, problem, n_features), k), default=n_features)

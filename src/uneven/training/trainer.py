@@ -33,6 +33,7 @@ from uneven.training.label_release import observed, private_labels, release_labe
 from uneven.training.labels import as_numbers, learning_targets, public_classes, uses_softmax
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
+from uneven.training.planning import describe_sketch, describe_sources
 from uneven.training.rows import Rows, find_private
 from uneven.training.running import Result, choose_alpha, decide, run
 from uneven.training.scaling import Scale
@@ -184,7 +185,9 @@ def train(
     too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
-    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *result.notes)
+    sources = describe_sources(groups.noises, groups.counts, 1)
+    sketch = describe_sketch(job.scale, settings, sources, scan.n_features)
+    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
     activity = result.states[0].find_activity(job.groups.noises)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     told = (too_long, own, tuple(names), notes, activity, dict(account.changes))

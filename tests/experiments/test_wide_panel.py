@@ -1,0 +1,57 @@
+"""The wide panel: sketches of rows with many columns, judged by accuracy."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+import uneven
+from uneven.datasets import Dataset, counts
+from uneven.engine import accuracy
+from uneven.experiments.claims import FAILS, HOLDS
+from uneven.experiments.outputs import tabulate
+from uneven.experiments.panels import SKETCHES, build_wide
+from uneven.experiments.results import Results, read_results
+from uneven.experiments.running import run_panel
+from uneven.experiments.targets import judge_chosen_sketch, judge_sketch
+from uneven.training.scaling import Scale
+
+
+def make_rows(n=900, d=200):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    y = np.where(X @ rng.normal(size=d) > 0, 1.0, -1.0)
+    return Dataset("mnist-784", X[:600], y[:600], X[600:], y[600:])
+
+
+def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
+    """The same rows and noise, projected and shrunk as a fit does it; the weights are for the rows as given."""
+    data = make_rows()
+    panel = build_wide("mnist-784", partial(counts, 600), 200)
+    sketched = {case.method: case for case in panel.cases if case.sketch}
+    assert set(sketched) == set(SKETCHES)
+    run_panel(panel, data, tmp_path, runs=2, seed=0)
+    results = read_results(tmp_path, panel.name)
+    case = next(case for case in panel.cases if case.sketch == 100 and case.x == 10.0)
+    scale = Scale(1.0, 0.0, columns=200, sketch=100)
+    sources = {name: (scale.rows(X), y) for name, (X, y) in data.split(panel.shares, 0).items()}
+    weights = uneven.sweep([case.plan], sources, runs=2, seed=0).weights[0]
+    expected = [accuracy(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
+    np.testing.assert_allclose(results.of(case.method, "accuracy")[1][-1], expected, atol=1 / 300)
+    head, _ = tabulate(results)
+    assert head[-2:] == ["uneven, sketch auto", "excess objective of uneven"]
+
+
+@pytest.mark.parametrize(
+    ("hundred", "auto", "verdicts"),
+    [(0.95, 0.95, [HOLDS, HOLDS]), (0.93, 0.95, [FAILS, HOLDS]), (0.95, 0.945, [HOLDS, FAILS])],
+)
+def test_targets(hundred, auto, verdicts):
+    noise = 0.001 * np.random.default_rng(0).normal(size=40)
+    means = {"uneven": 0.95, "uneven, sketch 100": hundred, "uneven, sketch auto": auto}
+    measured = {(name, x): mean + (i + 1) * noise for i, (name, mean) in enumerate(means.items()) for x in (1.0, 10.0)}
+    measured["uneven, clean only", math.nan] = 0.9 + noise
+    results = Results("wide-mnist", {"optimum": {"majority": 0.5}}, {"accuracy": measured})
+    assert [judge(results).verdict for judge in (judge_sketch, judge_chosen_sketch)] == verdicts
