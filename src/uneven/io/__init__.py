@@ -31,9 +31,8 @@ from uneven.io.sources_file import (
     read_ranks,
     read_sources,
     sources_from_text,
-    sources_to_text,
-    write_sources,
 )
+from uneven.io.sources_writing import sources_to_text, write_sources
 from uneven.io.tables import Table, open_table
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""Read and write ``sources.toml``: the sources, where their rows are, and the settings of a run."""
+"""Read ``sources.toml``: the sources, where their rows are, and the settings of a run."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Any
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
 from uneven.io.agreement import agreed_features, agreed_width, complete_from_public
-from uneven.io.files import same_file, write_text_atomically
+from uneven.io.files import same_file
 from uneven.io.refusals import located
-from uneven.io.source_entry import SourceEntry, entry_tables, parse_entry
-from uneven.io.sources_text import parsed, parsed_content, toml_text
+from uneven.io.source_entry import SourceEntry, parse_entry
+from uneven.io.sources_text import parsed, parsed_content
 from uneven.io.tables import Table, open_table
-from uneven.planner import Plan, Source, checked_sources, make_plan
+from uneven.planner import Plan, Source, make_plan
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.settings import NAMES, Settings
@@ -27,10 +27,6 @@ from uneven.settings import NAMES, Settings
 SETTINGS = tuple(name for name in NAMES if name != "random_state")
 """Settings that a file can have: all but the seed, which makes a simulation of a fit."""
 
-ALWAYS = ("alpha", "batch_size", "loss", "strategy", "moments", "radius")
-"""Settings that are written even where they are the usual ones."""
-
-USUAL = asdict(Settings())
 TOP_KEYS = (*SETTINGS, "label", "features", "n_features", "data", "source_column", "delimiter", "columns", "source")
 
 
@@ -229,9 +225,9 @@ def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
     with located(str(file)):
         checks.only_keys("the top level", values, TOP_KEYS)
         settings = _checked_settings(values)
-        stated = _checked_columns(values)
+        stated = checked_columns(values)
         described_columns = _checked_described(values)
-        delimiter = None if values.get("delimiter") is None else _checked_delimiter(values["delimiter"])
+        delimiter = None if values.get("delimiter") is None else checked_delimiter(values["delimiter"])
         shared, column = _checked_shared(file, values)
         tables = _source_tables(values)
     described = [parse_entry(file, number, table, column, TOP_KEYS) for number, table in enumerate(tables, start=1)]
@@ -259,91 +255,7 @@ def _checked_shared(file: Path, values: Mapping[str, Any]) -> tuple[Path | None,
     return file.parent / checks.text("data", data), checks.text("source_column", column)
 
 
-def write_sources(
-    path: str | os.PathLike[str],
-    sources: Iterable[SourceEntry | Source],
-    *,
-    label: str | int | None = None,
-    features: Sequence[str] | None = None,
-    n_features: int | None = None,
-    columns: str = "",
-    delimiter: str | None = None,
-    note: str = "",
-    counted: bool = False,
-    **settings: Any,
-) -> None:
-    """Write a commented ``sources.toml`` that `read_sources` reads back; whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-    sources : iterable of SourceEntry or Source
-        Data in the file's folder, or below it, is written as a path from there, so that the folder can be moved.
-    label, features, n_features
-        See `SourcesFile`; `n_features` where no source has data.
-    columns : str
-        Text of the table ``[columns]``, as `uneven.io.sources_text.columns_text` writes it.
-    delimiter : str or None
-        What separates the columns of files of text.
-    note : str
-        Lines to put below every source, such as comments.
-    counted : bool
-        Whether to write the rows of files too, for readers that do not open them: then a file must not grow.
-    **settings
-        Settings of the classifier, but for its seed.
-    """
-    folder = Path(path).absolute().parent
-    given: dict[str, Any] = {"label": label, "features": features, "n_features": n_features, "delimiter": delimiter}
-    text = sources_to_text(sources, folder, columns=columns, note=note, counted=counted, **given, **settings)
-    write_text_atomically(path, text)
-
-
-def sources_to_text(
-    sources: Iterable[SourceEntry | Source],
-    folder: Path | None = None,
-    *,
-    label: str | int | None = None,
-    features: Sequence[str] | None = None,
-    n_features: int | None = None,
-    columns: str = "",
-    delimiter: str | None = None,
-    note: str = "",
-    counted: bool = False,
-    **settings: Any,
-) -> str:
-    """Text that `write_sources` writes; `folder` is where the file will be, the current one if None.
-
-    Examples
-    --------
-    >>> print(sources_to_text([Source("clinic", rows=6000)], n_features=25))
-    # Sources of data of uneven quality, for uneven: ...
-    # alpha = 0.001  # L2 strength; left out: ...
-    ...
-    [[source]]
-    name = "clinic"
-    rows = 6000
-    noise = { kind = "exact" }
-    """
-    given = list(sources)
-    checked_sources(Source(one.name, 1) if isinstance(one, SourceEntry) else one for one in given)
-    entries = [one if isinstance(one, SourceEntry) else SourceEntry.of(one) for one in given]
-    checks.only_keys("sources.toml", settings, SETTINGS)
-    stated = {"label": label, "features": features, "n_features": n_features}
-    label, names, width = _checked_columns({key: value for key, value in stated.items() if value is not None})
-    if names is not None or all(entry.data is None for entry in entries):
-        agreed_width(width, names)
-    values = asdict(Settings(**settings))
-    written = {key: values[key] for key in SETTINGS if key in ALWAYS or values[key] != USUAL[key]}
-    chosen = [key for key in ("alpha", "batch_size", "strategy") if written[key] == "auto"]
-    written = {key: value for key, value in written.items() if key not in chosen}
-    written |= {"clip": "none"} if values["clip"] is None else {}
-    place = Path.cwd() if folder is None else folder
-    written |= {"label": label, "features": names, "n_features": width}
-    written |= {} if delimiter is None else {"delimiter": _checked_delimiter(delimiter)}
-    return toml_text(written, entry_tables(entries, place, counted), note, columns)
-
-
-def _checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
+def checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
     """Label, features and n_features as given."""
     label, features, width = (values.get(key) for key in ("label", "features", "n_features"))
     if label is not None and type(label) is not int:
@@ -366,7 +278,8 @@ def _checked_described(values: Mapping[str, Any]) -> tuple[Column, ...] | None:
         return describe_columns(values["columns"])
 
 
-def _checked_delimiter(given: Any) -> str:
+def checked_delimiter(given: Any) -> str:
+    """One character that can separate columns."""
     if isinstance(given, str) and len(given) == 1 and given.isascii() and not given.isalnum() and given not in '"\r\n':
         return given
     raise ValueError(f"delimiter must be one character such as ';', got {checks.shown(given)}")

@@ -99,6 +99,15 @@ class Anchored:
     sizes: tuple[tuple[str, int], ...] = ()
     other_promises: tuple[tuple[str, OtherPromise], ...] = ()
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the figures are, and which sources are left out."""
+        out = [name for name, _ in self.verdicts if name not in self.order]
+        return (
+            "Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees.",
+            *(f"{name!r} is left out and not charged: it is not expected to help." for name in out),
+        )
+
     def segments(self, sources: Sequence[Source], problem: Problem) -> tuple[Segment, ...]:
         """Stretches of the private stage, in order of use."""
         by_name = {source.name: source for source in sources}

@@ -34,7 +34,7 @@ from uneven.planner.segments import (
 )
 from uneven.planner.sensitivity import Change, find_changes
 from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
-from uneven.planner.source import Source, checked_sources
+from uneven.planner.source import Source, checked_sources, refuse_private_rms
 from uneven.planner.strategies import (
     ANCHORED,
     STRATEGIES,
@@ -336,7 +336,7 @@ def make_plan(
     """
     checks.one_of("strategy", strategy, STRATEGIES)
     described, chosen = checked_sources(sources), get_strategy(strategy)
-    _refuse_private_rms(described, problem)
+    refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
     own = choose_sizes(described, problem, chosen, which) if sizes is None else sizes
     draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which, own))
@@ -389,10 +389,6 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
         Its bound and excess bound are expectations of Theorem D, which is exact for a quadratic objective.
     """
     described = checked_sources(sources)
-    left_out = [name for name, one in decided.verdicts if name not in decided.order]
-    caveats = warn_unprotected(described)
-    caveats += ["Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees."]
-    caveats += [f"{name!r} is left out and not charged: it is not expected to help." for name in left_out]
     return Plan(
         problem=problem,
         sources=described,
@@ -403,16 +399,7 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
         excess_bound=decided.excess,
         guarantee=THEOREM_D,
         worths=decided.worths,
-        caveats=tuple(caveats),
+        caveats=(*warn_unprotected(described), *decided.caveats),
         converged=decided.converged,
         anchored=decided,
     )
-
-
-def _refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
-    private = [source.name for source in sources if source.noise.protects_features]
-    if private and problem.norms != "largest":
-        raise ValueError(
-            f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
-            f"{problem.norms!r} and {private[0]!r}"
-        )

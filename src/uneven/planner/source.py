@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from uneven import checks
 from uneven.noise import Exact, Noise, noise_from_dict
+from uneven.problem import Problem
 
 MOST_ROWS = 10**15
 """Of one source: counts up to this are exact in floats, and so are sums of several."""
@@ -85,3 +86,13 @@ def checked_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
             raise ValueError(f"sources must have names that differ, got {source.name!r} twice")
         seen.add(source.name)
     return checked
+
+
+def refuse_private_rms(sources: Sequence[Source], problem: Problem) -> None:
+    """Refuse private rows whose norms are bounded on average only."""
+    private = [source.name for source in sources if source.noise.protects_features]
+    if private and problem.norms != "largest":
+        raise ValueError(
+            f"norms must be 'largest' where a source is private: each row's own norm must be bounded; got "
+            f"{problem.norms!r} and {private[0]!r}"
+        )
