@@ -28,7 +28,7 @@ def test_every_comment_can_be_uncommented(folder):
     start([folder / "clinic.parquet"], folder / "sources.toml")
     lines = (folder / "sources.toml").read_text().splitlines()
     options = [line for line in lines if line.startswith("# noise") or line.startswith("# price")]
-    assert len(options) == 5
+    assert len(options) == 6
     for option in options:
         kept = [line for line in lines if not (option.startswith("# noise") and line.startswith("noise ="))]
         text = "\n".join(line.removeprefix("# ") if line == option else line for line in kept)

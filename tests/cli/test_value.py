@@ -78,7 +78,8 @@ def test_json_is_the_valuation(sources):
         uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10), 0.5),
         uneven.Source("survey", 10**9, uneven.LocalPrivacy(1)),
     ]
-    found = uneven.value(described, 25, 0.01, budget=1_000, prices={"survey": {1: 0.02, 3: 0.05}})
+    prices = {"survey": {1: 0.02, 3: 0.05}}
+    found = uneven.value(described, 25, 0.01, clip=0.5, budget=1_000, prices=prices)  # as a fit would clip
     assert json.loads(done.stdout) == json.loads(json.dumps(found.to_dict()))
 
 

@@ -13,6 +13,8 @@ from uneven.planner.guarantees import warn_unprotected
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
+CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then those of no convex loss."
+
 
 def void_bound(planned: Plan, why: str) -> Plan:
     """The plan without a bound: what was run is not what its theorem is about."""

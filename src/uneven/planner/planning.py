@@ -21,7 +21,7 @@ from uneven.planner.guarantees import (
     find_conditions,
     warn_unprotected,
 )
-from uneven.planner.outcomes import mark_converged, void_bound
+from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, void_bound
 from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
     Segment,
@@ -35,15 +35,7 @@ from uneven.planner.segments import (
 from uneven.planner.sensitivity import Change, find_changes
 from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
 from uneven.planner.source import Source, checked_sources, refuse_private_rms
-from uneven.planner.strategies import (
-    ANCHORED,
-    STRATEGIES,
-    THEOREM_D,
-    Draft,
-    Strategy,
-    Theorem,
-    get_strategy,
-)
+from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Draft, Strategy, Theorem, get_strategy
 from uneven.problem import Problem
 from uneven.schedules import Rate
 
@@ -52,9 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of `Plan.to_dict`."""
-
-
-CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then those of no convex loss."
 
 
 @dataclass(frozen=True)

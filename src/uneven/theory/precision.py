@@ -83,7 +83,7 @@ def theorem_c_late_bound(
     Rτ₀ log(S/s₁)/(S - s₁) + 2/(λ(√S + √s₁)).
 
     >>> round(theorem_c_late_bound(75.0, 0.1, 2.0, 25.0, start=50.0, last_share=2 / 3), 12)
-    1.086497303041
+    1.477975859688
     """
     last = theorem_c_bound(precision, lam, radius, offset)
     first, end = offset + start, offset + precision
