@@ -120,7 +120,8 @@ def test_a_list_in_sources_toml_is_read_and_written(tmp_path):
         read_sources(tmp_path / "bad.toml")
 
 
-def test_plan_describes_both_and_compares_the_other_promise():
+def test_plan_describes_both_and_compares_the_other_promise(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # so that no cell of the table is wrapped
     sources = [uneven.Source("a", 9_000, LocalPrivacy(2.0) & FlippedLabels(0.1)), uneven.Source("b", 900)]
     plan = uneven.plan(sources, 5)
     assert "private, ε = 2 (quiet), and 10% of labels flipped" in " ".join(plan.summary().split())

@@ -85,7 +85,7 @@ def folds(X, y):
         yield X[train], y[train], X[test], y[test]
 
 
-@pytest.mark.parametrize("load", [load_iris, load_digits])
+@pytest.mark.parametrize("load", [load_iris, pytest.param(load_digits, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("door", ["arrays", "files"])
 def test_several_classes_within_a_point_of_scikit_learn(tmp_path, load, door):
     """The data as it is, and every default."""

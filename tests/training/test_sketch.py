@@ -116,6 +116,7 @@ def test_the_plan_is_that_of_the_sketch_and_the_ledger_is_charged_once():
     assert with_sketch(scale, settings, fitted.plan_.sources, 300) == replace(scale, columns=300, sketch=30)
 
 
+@pytest.mark.slow
 def test_a_sketch_of_wide_digits_beats_all_their_columns():
     """784 columns at ε = 1: the noise in all of them leaves the majority class, and that of a sketch often does not."""
     data = load_mnist(dimensions=None)

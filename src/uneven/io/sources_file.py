@@ -120,6 +120,7 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     Examples
     --------
     >>> import tempfile
+    >>> from uneven.io import write_sources
     >>> path = Path(tempfile.mkdtemp()) / "sources.toml"
     >>> clinic = Source("clinic", rows=6000)
     >>> write_sources(path, [clinic], n_features=25, alpha=0.01)
@@ -173,6 +174,7 @@ def sources_from_text(
 
     Examples
     --------
+    >>> from uneven.io import sources_to_text
     >>> clinic = Source("clinic", rows=6000)
     >>> sources_from_text(sources_to_text([clinic], n_features=25)).sources[0].source == clinic
     True
