@@ -27,8 +27,3 @@ def redacted(on: bool = True) -> Iterator[None]:
 def owner_only(detail: str, instead: str = "") -> str:
     """`detail`, or `instead` where messages are redacted."""
     return instead if _redacted.get() else detail
-
-
-def is_redacted() -> bool:
-    """Whether messages leave out details at the moment."""
-    return _redacted.get()

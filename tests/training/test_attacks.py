@@ -544,3 +544,16 @@ def test_a_budget_counts_what_the_ledger_knows_and_what_it_does_not():
     with pytest.raises(uneven.BudgetExceeded, match=r"the budget of 1\.5"):
         clf.set_params(ledger=ledger).fit(X, y)
     assert clf.set_params(budget=3.0).fit(X, y).privacy_spent_ == {"data": 3.0}
+
+
+def test_a_refused_fit_spends_nothing_on_private_labels():
+    """Labels are released first, so whatever is refused is refused before that."""
+    X, y = rows()
+    source = np.where(np.arange(len(y)) < 60, "labels", "rows")
+    noise = {"labels": uneven.LabelPrivacy(1.0), "rows": uneven.LocalPrivacy(2.0)}
+    for wrong in ({"long_rows": "refuse", "row_norm": 1e-3}, {"line_search": 2}, {"budget": 1.5}):
+        ledger = uneven.Ledger(budget=9.0)
+        made = uneven.UnevenClassifier(noise, **{"row_norm": 9.0, "ledger": ledger, **wrong})
+        with pytest.raises(ValueError, match="must be"):
+            made.fit(X, y, source=source)
+        assert ledger.sources() == {}, wrong

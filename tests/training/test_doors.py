@@ -211,3 +211,27 @@ def test_a_large_sample_is_thinned_evenly():
     pieces = uneven.training.rows.ArrayRows(uneven.training.rows.Piece(X, np.arange(rows) % 2))
     ((kept, _),) = scan.scan_rows(pieces, held_bytes=2**40).sample.values()
     np.testing.assert_array_equal(kept[:, 0], np.arange(0, rows, 4))
+
+
+@pytest.mark.parametrize("key", ["epsilon", "flip_rate"])
+def test_a_source_without_the_column_may_come_first(tmp_path, key):
+    """Rows that tell their own noise after rows that do not."""
+    X, y, _, _, _ = draw_case(3)
+    half = len(y) // 2
+    level = 0.2 if key == "flip_rate" else 2.0
+    names = [f"x{j}" for j in range(X.shape[1])]
+    for name, rows in (("a", slice(0, half)), ("b", slice(half, None))):
+        table = pd.DataFrame(X[rows], columns=names).assign(y=y[rows])
+        (table if name == "a" else table.assign(level=level)).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "sources.toml").write_text(
+        'label = "y"\nrow_norm = 99.0\nalpha = 0.01\nuse = "all"\nclasses = ["ill", "well"]\n'
+        f"features = {toml_value(names)}\n"
+        '[[source]]\nname = "a"\ndata = "a.csv"\nnoise = { kind = "exact" }\n'
+        f'[[source]]\nname = "b"\ndata = "b.csv"\n{key} = "level"\n'
+    )
+    trained = train_files(read_sources(tmp_path / "sources.toml"), seed=3)
+    told = np.where(np.arange(len(y)) < half, np.nan, level)
+    source = np.where(np.arange(len(y)) < half, "a", "b")
+    settings = {"row_norm": 99.0, "alpha": 0.01, "use": "all", "classes": ["ill", "well"], "random_state": 3}
+    clf = uneven.UnevenClassifier({"a": uneven.Exact()}, **settings).fit(X, y, source=source, **{key: told})
+    np.testing.assert_array_equal(trained.model.coef, clf.coef_)

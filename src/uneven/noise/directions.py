@@ -70,6 +70,8 @@ def walk(d: int, radius: float, step: float, rng: Any) -> float:
     """Length of a vector of length `radius` plus a uniform direction of length `step`."""
     if radius == 0.0:
         return step
+    if d == 1:  # exactly: the root below would lose half of the digits where the two cancel
+        return abs(radius + step * _height(d, rng))
     return math.sqrt(max(radius * radius + step * step + 2.0 * radius * step * _height(d, rng), 0.0))
 
 

@@ -95,10 +95,11 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
     """What the bound assumes of rows, where a noise's variance rests on how long gradients are on average."""
     planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
     if moments == "variance" and planned:
-        name, activity = planned[0].name, getattr(planned[0].noise.observed_among(problem.classes), "activity", 1.0)
+        each = [(s.name, s.noise.observed_among(problem.classes).protection) for s in planned]
+        named = ", ".join(f"{name!r} {getattr(noise, 'activity', 1.0):g}" for name, noise in each)
         yield (
-            f"The bound assumes that gradients of {name!r} are on average at most {activity:g} times their largest "
-            "norm long, at each step (its activity); with an activity of 1 it would assume nothing."
+            "The bound assumes that gradients are on average at most this part of their largest norm long, at each "
+            f"step (the activity): {named}; with an activity of 1 it would assume nothing."
         )
 
 

@@ -217,7 +217,7 @@ def _round_down(epsilon: Array) -> Array:
         return epsilon
     grid = np.geomspace(given[0], given[-1], LEVELS)
     rounded = grid[np.searchsorted(grid, epsilon * (1 + 1e-12), side="right") - 1]
-    return np.where(np.isnan(epsilon), np.nan, rounded)
+    return np.where(np.isnan(epsilon), np.nan, np.minimum(rounded, epsilon))
 
 
 def _round_to_grid(rate: Array) -> Array:

@@ -134,8 +134,7 @@ def scan_rows(
         totals[name] = float(np.cumsum(np.concatenate([[totals.get(name, 0.0)], own]))[-1])
         long[name] = long.get(name, 0) + int(too_long(own, bound).sum())
         longest = max(longest, float(own.max(initial=0.0)))
-        if any(column.found for column in said.values()):
-            squares.append(own)
+        squares.append(own)
         sample.see(name, piece, open_sources is None or name in open_sources)
         counts[name] = counts.get(name, 0) + count
         any_sparse = any_sparse or is_sparse(piece.X)
@@ -150,7 +149,7 @@ def scan_rows(
         counts,
         **whole,
         content=np.concatenate(hashes) if hashes else None,
-        squares=np.concatenate(squares) if squares else None,
+        squares=np.concatenate(squares) if any(column.found for column in said.values()) else None,
         totals=totals,
         long=long,
         longest=longest,
