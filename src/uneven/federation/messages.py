@@ -30,6 +30,9 @@ LARGEST = 1e9
 Privacy rests on it: rows lie in the unit ball, so a margin is at most 1e9·√d and no gradient becomes infinite or NaN,
 which a mechanism would pass on."""
 
+MOST = 10**15
+"""Largest count in a message: a float holds it to the unit."""
+
 STATE_KEYS = (
     "weights",
     "step",
@@ -122,12 +125,12 @@ def state_from_dict(values: Any, n_features: int) -> State:
     """
     values = checks.table("state", values, STATE_KEYS)
     counts = {
-        key: {name: checks.whole(key, one, least=0) for name, one in values[key].items()}
+        key: {name: checks.whole(key, one, least=0, most=MOST) for name, one in values[key].items()}
         for key in ("silent", "released")
     }
     return State(
         weights=vector("weights", values["weights"], n_features),
-        step=checks.whole("step", values["step"], least=0),
+        step=checks.whole("step", values["step"], least=0, most=MOST),
         clock=checks.not_negative("clock", values["clock"], 1e100),
         step_size=checks.not_negative("step_size", values["step_size"], 1e100),
         average=vector("average", values["average"], n_features),
@@ -142,6 +145,31 @@ def state_from_dict(values: Any, n_features: int) -> State:
 def _pair(values: Any) -> tuple[float, float]:
     total, count = vector("estimates", values, 2, 1e18)
     return float(total), float(count)
+
+
+def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a site says of itself, refused where something is missing or of another type."""
+    features, classes, columns = (values[key] for key in ("features", "classes", "columns"))
+    if not isinstance(features, list) or not all(isinstance(one, str) for one in features):
+        raise ValueError(f"features must be a list of names, got {checks.shown(features)}")
+    if not isinstance(classes, list) or not all(isinstance(one, str | int | float) for one in classes):
+        raise ValueError(f"classes must be a list of labels, got {checks.shown(classes)}")
+    if not isinstance(columns, dict | None):
+        raise ValueError(f"columns must be a mapping or null, got {checks.shown(columns)}")
+    if not isinstance(values["simulated"], bool):
+        raise ValueError(f"simulated must be true or false, got {checks.shown(values['simulated'])}")
+    checks.whole("rows", values["rows"], most=MOST)
+    checks.positive("row_norm", values["row_norm"])
+    return {key: values[key] for key in ("rows", "features", "columns", "classes", "row_norm", "simulated")}
+
+
+def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:
+    """A site's answer to a step, refused if it does not fit; a batch of silent rows has no total."""
+    rows = checks.whole("rows", values["rows"], most=MOST)
+    counts = {key: checks.whole(key, values[key], least=0, most=MOST) for key in ("silent", "released")}
+    nothing = values["total"] == [] and counts["silent"] == rows
+    total = [] if nothing else vector("total", values["total"], n_features, 1e18).tolist()
+    return {"total": total, "rows": rows, **counts}
 
 
 def task_to_dict(task: Task) -> dict[str, Any]:
