@@ -284,8 +284,46 @@ def test_a_failure_tells_nothing_of_the_rows(network, monkeypatch):
     monkeypatch.setattr("uneven.federation.site.run_segment", fails)
     assert sites.ask("east", **request()) == {"failed": "'east' could not answer; its own log says why"}
     monkeypatch.undo()
-    assert "state" in sites.ask("east", **request())  # nothing was sent: under the same charge it may be done again
+    # That it failed was told, and may depend on the rows: done again under the same charge, it would tell more.
+    assert sites.ask("east", **request()) == {"failed": "'east' could not answer; its own log says why"}
     assert spent(sites) == {EPSILON["east"]}
+
+
+def test_a_step_that_failed_is_not_answered_again(network, monkeypatch):
+    sites = network(seed=None)
+    sites.ask("east", **request("open"))
+    with monkeypatch.context() as broken:
+        broken.setattr("uneven.federation.segments.Batches.answer", lambda *_: 1 / 0)
+        assert "failed" in sites.ask("east", **step(at=0))
+    sites.ask("east", **request("open"))
+    assert "failed" in sites.ask("east", **step(at=0))
+    assert "rows" in sites.ask("east", **step(at=1))
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("problem", {"classes": 5}),
+        ("schedule", {"kind": "matrixclock", "variance": [1e-9], "curvature": [1e-9], "longest": 1e18}),
+        ("moment", [2.5e-10, -1e-9, 0.0]),
+    ],
+)
+def test_tasks_that_could_break_the_loops_are_refused_before_any_charge(network, where, change):
+    """Other numbers of classes, clocks with a matrix and negative moments: found by an attack."""
+    sites, asked = network(seed=None), request()
+    asked["task"][where] = {**asked["task"][where], **change} if where == "problem" else change
+    assert "refused" in sites.ask("east", **asked)
+    assert spent(sites) == set()
+
+
+@pytest.mark.parametrize(
+    "change", [{"step": 10**400}, {"released": {"east": 10**400}}, {"estimates": {"east": [-1, -2]}}]
+)
+def test_states_with_impossible_counts_are_refused_before_any_charge(network, change):
+    sites, asked = network(seed=None), request()
+    asked["state"] = {**asked["state"], **change}
+    assert "refused" in sites.ask("east", **asked)
+    assert spent(sites) == set()
 
 
 # Step by step

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uneven import checks
-from uneven.federation.messages import MOST, read_message, write_message
+from uneven.federation.messages import MOST_STEPS, read_message, write_message
 from uneven.federation.policy import Refused
 
 Call = Callable[[str, str], str]
@@ -85,7 +85,7 @@ class _Work:
     def follow(self, working: Any) -> tuple[int, int]:
         """Rows that are done, and of how many; refused where they are no counts or do not grow."""
         with reading(self.site):
-            of = checks.whole("of", working["of"], most=MOST)
+            of = checks.whole("of", working["of"], most=MOST_STEPS)
             rows = checks.whole("rows", working["rows"], least=0, most=of)
         self.of = self.of or of
         if 100 * (min(rows, self.of) - self.mark) >= self.of:

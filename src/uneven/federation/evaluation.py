@@ -9,7 +9,7 @@ from uneven import checks
 from uneven.columns import plain_columns
 from uneven.evaluation import Estimate, accuracy_from_answers
 from uneven.federation.calls import Ask, reading
-from uneven.federation.messages import MOST, digest, write_message
+from uneven.federation.messages import MOST_STEPS, digest, write_message
 from uneven.federation.policy import Refused
 from uneven.noise import LabelPrivacy
 from uneven.training.model import Model
@@ -74,7 +74,7 @@ def evaluate_sites(
         try:
             reply = ask(site, request)
             with reading(site):
-                count = checks.whole("rows", reply.get("rows"), most=MOST)
+                count = checks.whole("rows", reply.get("rows"), most=MOST_STEPS)
                 answers[site] = checks.whole("said", reply.get("said"), least=0, most=count), count
         except (Refused, OSError) as reason:
             left_out[site] = str(reason)

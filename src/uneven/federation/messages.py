@@ -20,7 +20,7 @@ from uneven import checks
 from uneven.engine import Average, State, Task
 from uneven.noise import Moment, noise_from_dict
 from uneven.problem import Problem
-from uneven.schedules import schedule_from_dict, schedule_to_dict
+from uneven.schedules import MatrixClock, schedule_from_dict, schedule_to_dict
 
 Array = NDArray[np.float64]
 
@@ -30,8 +30,8 @@ LARGEST = 1e9
 Privacy rests on it: rows lie in the unit ball, so a margin is at most 1e9·√d and no gradient becomes infinite or NaN,
 which a mechanism would pass on."""
 
-MOST = 10**15
-"""Largest count in a message: a float holds it to the unit."""
+MOST_STEPS = 10**15
+"""Largest count of steps or rows in a message."""
 
 STATE_KEYS = (
     "weights",
@@ -125,12 +125,12 @@ def state_from_dict(values: Any, n_features: int) -> State:
     """
     values = checks.table("state", values, STATE_KEYS)
     counts = {
-        key: {name: checks.whole(key, one, least=0, most=MOST) for name, one in values[key].items()}
+        key: {name: checks.whole(key, one, least=0, most=MOST_STEPS) for name, one in values[key].items()}
         for key in ("silent", "released")
     }
     return State(
         weights=vector("weights", values["weights"], n_features),
-        step=checks.whole("step", values["step"], least=0, most=MOST),
+        step=checks.whole("step", values["step"], least=0, most=MOST_STEPS),
         clock=checks.not_negative("clock", values["clock"], 1e100),
         step_size=checks.not_negative("step_size", values["step_size"], 1e100),
         average=vector("average", values["average"], n_features),
@@ -144,6 +144,8 @@ def state_from_dict(values: Any, n_features: int) -> State:
 
 def _pair(values: Any) -> tuple[float, float]:
     total, count = vector("estimates", values, 2, 1e18)
+    if total < 0.0 or count < 0.0:
+        raise ValueError("estimates must hold numbers that are not negative, got others")
     return float(total), float(count)
 
 
@@ -158,15 +160,15 @@ def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"columns must be a mapping or null, got {checks.shown(columns)}")
     if not isinstance(values["simulated"], bool):
         raise ValueError(f"simulated must be true or false, got {checks.shown(values['simulated'])}")
-    checks.whole("rows", values["rows"], most=MOST)
+    checks.whole("rows", values["rows"], most=MOST_STEPS)
     checks.positive("row_norm", values["row_norm"])
     return {key: values[key] for key in ("rows", "features", "columns", "classes", "row_norm", "simulated")}
 
 
 def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:
     """A site's answer to a step, refused if it does not fit; a batch of silent rows has no total."""
-    rows = checks.whole("rows", values["rows"], most=MOST)
-    counts = {key: checks.whole(key, values[key], least=0, most=MOST) for key in ("silent", "released")}
+    rows = checks.whole("rows", values["rows"], most=MOST_STEPS)
+    counts = {key: checks.whole(key, values[key], least=0, most=MOST_STEPS) for key in ("silent", "released")}
     nothing = values["total"] == [] and counts["silent"] == rows
     total = [] if nothing else vector("total", values["total"], n_features, 1e18).tolist()
     return {"total": total, "rows": rows, **counts}
@@ -216,8 +218,10 @@ def _refuse_wild(task: Task) -> None:
 
     Every schedule's largest step is its first: the clock and the step count grow.
     """
+    if task.problem.classes != 2 or isinstance(task.schedule, MatrixClock):
+        raise ValueError("task must be of two classes, with one step size for all weights; got another")
     moment = task.moments[0].at(task.problem.batch_size)
-    if not (moment >= 1e-18 and min(vars(task.moments[0]).values()) >= -1e-9 and task.problem.ball <= LARGEST):
+    if not (moment >= 1e-18 and min(vars(task.moments[0]).values()) >= 0.0 and task.problem.ball <= LARGEST):
         raise ValueError("task must have positive moments and a ball of at most 1e9, got others")
     if not 0.0 <= float(task.schedule(1, moment, 1.0 / moment)) <= LARGEST:
         raise ValueError(f"task must have steps of at most {LARGEST:g}, got longer ones")

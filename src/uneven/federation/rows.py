@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,16 @@ def identify_rows(policy: Policy, scan: Scan, key: bytes) -> NDArray[np.int64] |
     return count_copies(key, scan.content, list_columns(policy.feature_names, scan.n_features))
 
 
+def refuse_shared_rows(policy: Policy, scan: Scan, kept: Scan) -> None:
+    """Refuse rows kept aside that are also learned from: what they may spend would then tell the server which."""
+    ours, theirs = (one.content if one.row_id is None else one.row_id for one in (scan, kept))
+    if ours is not None and theirs is not None and len(both := np.intersect1d(ours, theirs)):
+        raise ValueError(
+            f"{policy.kept} must have other rows than {policy.data}, got {len(both)} that are in both; leave them out, "
+            "or give an id to every row"
+        )
+
+
 def digest_rows(scan: Scan) -> str:
     """Digest of how the ledger knows the rows, in their order; empty if no row is private."""
     known = scan.content if scan.row_id is None else scan.row_id
@@ -71,3 +83,11 @@ def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     if scan.row_id is not None and len(np.unique(scan.row_id)) < scan.rows:
         raise ValueError(f"{policy.id} of {policy.data} must be distinct, got the same id more than once")
     return scan
+
+
+def hold_folder(lock: Any, policy: Policy) -> None:
+    """Hold the site's folder until the process ends, however it ends: two processes could release a row each."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import secrets
 import threading
@@ -37,7 +36,7 @@ from uneven.federation.messages import (
 )
 from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
 from uneven.federation.releases import Releases
-from uneven.federation.rows import digest_rows, identify_rows, open_rows
+from uneven.federation.rows import digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.ledger import BudgetExceeded, Ledger
@@ -80,10 +79,12 @@ class Site:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         with ExitStack() as files:
-            _hold(files.enter_context(policy.path("site.lock").open("w")), policy)
+            hold_folder(files.enter_context(policy.path("site.lock").open("w")), policy)
             self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
             self._rows, self.scan = open_rows(policy, policy.data, self.ledger.key)
             self._kept_rows = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
+            if self._kept_rows is not None:
+                refuse_shared_rows(policy, self.scan, self._kept_rows[1])
             self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -105,8 +106,7 @@ class Site:
             log.warning("refused: %s", reason)
             return write_message({"refused": str(reason)})
         except Exception:
-            log.exception("a request could not be answered")
-            return write_message({"failed": f"{self.policy.name!r} could not answer; its own log says why"})
+            return self._fail("a request could not be answered")
 
     def _handle(self, text: str) -> Reply:
         try:
@@ -186,7 +186,7 @@ class Site:
             return kept
 
         def work() -> str:
-            text = write_message({**run(done), "rows": self.scan.rows})
+            text = self._once(lambda: {**run(done), "rows": self.scan.rows})
             with self._one_at_a_time:
                 self.releases.keep(asked.release, asked.request, text)
             return text
@@ -259,11 +259,11 @@ class Site:
         """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
         del self._batches[release]
         self.releases.reserve(release, batches.next)
-        answer = batches.answer(weights)
-        reply = write_message({"finished": step} if answer is None else answer)
-        if answer is not None:
+        reply = self._once(lambda: batches.answer(weights) or {"finished": step})
+        if "finished" not in (said := read_message(reply)):
             self.releases.keep_step(release, step, request, reply)
-        self._batches[release] = batches
+        if "failed" not in said:
+            self._batches[release] = batches
         return reply
 
     # One bit a row
@@ -273,10 +273,8 @@ class Site:
         policy = self.policy
         with _refusing():
             _expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
-            release, epsilon = (
-                f"{checks.text('job', message['job'])}/evaluation",
-                LabelPrivacy(message["epsilon"]).epsilon,
-            )
+            release = f"{checks.text('job', message['job'])}/evaluation"
+            epsilon = LabelPrivacy(message["epsilon"]).epsilon
             coef = vector("coef", message["coef"], policy.n_features)
             (intercept,) = vector("intercept", [message["intercept"]], 1)
         refuse_job(policy, message["name"], policy.modes[0])
@@ -288,12 +286,23 @@ class Site:
             return kept
         rows, scan = self._kept_rows
         self._charge(release, digest(text), f"{policy.name}, kept", scan, epsilon)
-        said = count_said(rows, coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed)
-        reply = write_message({"said": said, "rows": scan.rows})
+        options = coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed
+        reply = self._once(lambda: {"said": count_said(rows, *options), "rows": scan.rows})
         self.releases.keep(release, digest(text), reply)
         return reply
 
     # What all share
+
+    def _once(self, release: Callable[[], dict[str, Any]]) -> str:
+        """Answer of a release that was charged. A failure is one too, and is kept: tried again, it would tell more."""
+        try:
+            return write_message(release())
+        except Exception:
+            return self._fail("a release that was charged failed")
+
+    def _fail(self, what: str) -> str:
+        log.exception(what)
+        return write_message({"failed": f"{self.policy.name!r} could not answer; its own log says why"})
 
     def _check_task(
         self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()
@@ -312,8 +321,9 @@ class Site:
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_noise(policy, noise)
         asked = Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))
-        if problem.norms != "largest" or problem.n_features != self._rows.n_features + asked.intercept:
-            raise Refused("task must be for rows in the unit ball, with a weight for each column; got another")
+        width = self._rows.n_features + asked.intercept
+        if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
+            raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
         return asked
 
     def _kept(self, release: str, step: int, request: str) -> str | None:
@@ -381,11 +391,3 @@ def _expect_keys(message: dict[str, Any], keys: tuple[str, ...]) -> None:
 def _release(message: dict[str, Any]) -> str:
     """Name of a release: the job's and the segment's number."""
     return f"{checks.text('job', message.get('job'))}/{checks.whole('number', message.get('number'), least=0)}"
-
-
-def _hold(lock: Any, policy: Policy) -> None:
-    """Hold the site's folder until the process ends, however it ends: two processes could release a row each."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
