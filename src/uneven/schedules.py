@@ -137,24 +137,33 @@ TYPICAL = 1.0 / 16.0
 """Typical curvature of a direction, as a share of L/d, the most that it can be on average."""
 
 
-class LateWeights(NamedTuple):
-    """The "late" average of a clock with an offset τ₀: over the steps after `settled`·τ₀, beside the last iterate."""
+class LateWindow(NamedTuple):
+    """The "late" average: of the steps after this clock, beside a share of the last iterate."""
 
-    settled: float
+    after: float
     last_share: float
 
 
-def late_weights(smoothness: float, alpha: float, dimension: int) -> LateWeights:
-    """Share 1/κ of the last iterate, κ = L/(16λd) and at least 3/2; the start counts a third where the average begins.
+def late_window(
+    end: float, offset: float, private: bool, smoothness: float, alpha: float, dimension: int
+) -> LateWindow:
+    """Steps that the "late" average is over, for a clock that ends at `end`.
 
-    The start fades like (τ₀/(τ₀ + τ))^κ, so a small λ, where κ is large, has a longer average and more of it. For
-    κ = 3/2 the average begins at `SETTLED`, as if κ were 1, so that the start has faded in every direction.
+    Without an offset, or without privacy, it is the last part `LATE` of the clock. The noise of private releases is the
+    same in all directions, which leaves most of it where the loss hardly curves: there the last iterate is better. It
+    has the share 1/κ, κ = L/(16λd) and at least 3/2, and the average begins where the start, which fades like
+    (τ₀/(τ₀ + τ))^κ, counts a third; for κ = 3/2 at `SETTLED`, as if κ were 1. Without privacy a gradient's noise is
+    small where the loss hardly curves.
 
-    >>> late_weights(0.25, 1e-3, 54), late_weights(0.25, 1e-3, 1)
-    (LateWeights(settled=2.0, last_share=0.6666666666666666), LateWeights(settled=0.11..., last_share=0.064))
+    >>> late_window(1000.0, 10.0, True, 0.25, 1e-3, 54)
+    LateWindow(after=20.0, last_share=0.6666666666666666)
+    >>> late_window(1000.0, 10.0, False, 0.25, 1e-3, 54)
+    LateWindow(after=750.0, last_share=0.0)
     """
+    if offset == 0.0 or not private:
+        return LateWindow(end * (1.0 - LATE), 0.0)
     share = min(LAST_SHARE, alpha * dimension / (TYPICAL * smoothness))
-    return LateWeights((1.0 + SETTLED) ** (share / LAST_SHARE) - 1.0, share)
+    return LateWindow(offset * ((1.0 + SETTLED) ** (share / LAST_SHARE) - 1.0), share)
 
 
 LATE_AVERAGE = "the average of late iterates"

@@ -242,12 +242,13 @@ def test_a_simulation_shows_each_strategy_its_own_figures():
     plans = uneven.plan(table.HOSPITALS, **USUAL).alternatives()
     distance = {name: (0.5 + k, 0.01 * k) for k, name in enumerate(plans)}
     accuracy = {name: (0.6 + 0.01 * k, 0.001 * k) for k, name in enumerate(plans)}
-    done = Simulation(plans, 2, distance, accuracy, 0.9)
+    done = Simulation(plans, 2, distance, accuracy, 0.9, dict.fromkeys(accuracy, (0.8, 0.01)))
     head, *rows = page.tabulate_simulation(done)
-    assert head == ("strategy", "measured", "bound", "accuracy")
+    assert head == ("strategy", "measured", "bound", "accuracy", "AUC")
     for k, (row, (name, plan)) in enumerate(zip(rows, plans.items(), strict=True)):
         measured, accurate = f"{text.number(0.5 + k)} ± {0.01 * k:.2g}", f"{60 + k}.0% ± {0.1 * k:.1f}"
-        assert row == (name, measured, text.number(plan.bound), accurate)
+        assert row[:-1] == (name, measured, text.number(plan.bound), accurate)
+        assert row[-1].startswith("0.8")
 
 
 def test_a_simulation_is_shown_and_marked_when_it_is_old(app):

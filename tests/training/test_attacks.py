@@ -290,7 +290,7 @@ def test_redacted_messages_tell_nothing_of_single_rows(tmp_path):
         with pytest.raises(ValueError, match="column 'b' must hold") as caught:
             train_files(described(tmp_path, frame, head))
         assert ("secret" in str(caught.value)) is told
-        assert ("17" in str(caught.value)) is told
+        assert ("17" in str(caught.value).replace(str(tmp_path), "")) is told
     ledger = uneven.Ledger(budget=1.0)
     ledger.charge("a", [41], 1.0)
     X, y = rows()
@@ -339,7 +339,7 @@ def test_a_row_that_cannot_be_read_is_not_shown_where_redacted(tmp_path):
     (tmp_path / "sources.toml").write_text(text.replace("[[source]]", columns + "[[source]]"))
     with pytest.raises(ValueError, match="'b' must hold numbers") as caught:
         train_files(read_sources(tmp_path / "sources.toml"))
-    assert not re.search("SECRET|17", str(caught.value))
+    assert not re.search("SECRET|17", str(caught.value).replace(str(tmp_path), ""))
 
 
 def test_redaction_inside_redaction_stays():
@@ -476,22 +476,30 @@ def test_rows_without_ids_among_others_are_counted_as_unknown():
 
 def test_one_private_row_among_test_rows_is_refused(tmp_path):
     X, y = rows()
-    file, others = described(tmp_path, framed(X, y)), framed(*rows(99, 5))
+    file, others = described(tmp_path, framed(X, y)), framed(*rows(9, 5))
     pd.concat([others, framed(X, y).iloc[[7]]]).to_csv(tmp_path / "test.csv", index=False)
     for what in ("test", "validation"):
-        with pytest.raises(ValueError, match=rf"{what} must be rows that are not .*test.csv: 1 of its 100 rows agree"):
+        with pytest.raises(ValueError, match=rf"{what} must be rows that are not .*test.csv: 1 of its 10 rows agree"):
             train_files(file, **{what: open_table(tmp_path / "test.csv")})
-    assert train_files(file, seed=0, test=open_table(tmp_path / "test.csv")).measures[-1].rows == 100  # a simulation
+    assert train_files(file, seed=0, test=open_table(tmp_path / "test.csv")).measures[-1].rows == 10  # a simulation
+
+
+def test_rows_that_agree_by_chance_are_not_refused(tmp_path):
+    """In few columns some rows of a test file agree with private ones: up to a twentieth of them."""
+    X, y = rows()
+    file, others = described(tmp_path, framed(X, y)), framed(*rows(99, 5))
+    pd.concat([others, framed(X, y).iloc[[7]]]).to_csv(tmp_path / "test.csv", index=False)
+    assert train_files(file, test=open_table(tmp_path / "test.csv")).measures[-1].rows == 100
 
 
 def test_the_classifier_refuses_private_rows_for_validation():
-    (X, y), (V, v) = rows(), rows(200, 5)
+    (X, y), (V, v) = rows(), rows(12, 5)
     noise = {"a": uneven.LocalPrivacy(2.0), "b": NOISE}
     clf = classifier(noise, strategy="two-rates", line_search=2, budget=9.0)
     source = np.repeat(["a", "b"], 60)
     with pytest.raises(ValueError, match=r"validation must be rows that are not learned from, got 120 of its 120 rows"):
         clf.fit(X, y, source=source, validation=(X, y))
-    with pytest.raises(ValueError, match="validation must be rows that are not learned from, got 1 of its 201 rows"):
+    with pytest.raises(ValueError, match="validation must be rows that are not learned from, got 1 of its 13 rows"):
         clf.fit(X, y, source=source, validation=(np.vstack([V, X[7]]), np.append(v, y[7])))
     assert not hasattr(clf, "privacy_spent_")
     clf.fit(X, y, source=source, validation=(V, v))

@@ -9,7 +9,7 @@ from typing import Protocol
 from uneven.engine.state import Task, average_for
 from uneven.noise import Noise
 from uneven.problem import Problem
-from uneven.schedules import Schedule, late_weights
+from uneven.schedules import LateWindow, Schedule, late_window
 
 
 class SourceLike(Protocol):
@@ -59,8 +59,6 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
     which = "upper" if estimate else plan.moments
     mixed = any(len(segment.sources) > 1 for segment in plan.segments)
     end = None if estimate or mixed else sum(segment.precision for segment in plan.segments)
-    problem = plan.problem
-    late = late_weights(problem.smoothness, problem.alpha, problem.n_features)
     if estimate and mixed:
         raise ValueError("estimate must be False for a plan that shuffles sources together; got True")
     return [
@@ -70,8 +68,17 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(average, plan.average, end, getattr(segment.schedule, "offset", 0.0), late),
+            average=average_for(average, plan.average, _window(plan, segment.schedule, end)),
             estimate=estimate,
         )
         for segment in plan.segments
     ]
+
+
+def _window(plan: PlanLike, schedule: Schedule, end: float | None) -> LateWindow | None:
+    """What a late average is over; None where the clock's end is unknown."""
+    if end is None:
+        return None
+    private, problem = any(source.noise.protects_features for source in plan.sources), plan.problem
+    offset = getattr(schedule, "offset", 0.0)
+    return late_window(end, offset, private, problem.smoothness, problem.alpha, problem.n_features)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Activity, LocalPrivacy, Moment, Noise
 from uneven.problem import Problem
-from uneven.schedules import AVERAGES, LATE, LateWeights, Schedule
+from uneven.schedules import AVERAGES, LateWindow, Schedule
 
 Array = NDArray[np.float64]
 
@@ -28,18 +28,16 @@ class Average:
         checks.one_of("average", self.kind, AVERAGES)
 
 
-def average_for(kind: str, usual: str, clock_end: float | None, offset: float, weights: LateWeights) -> Average:
+def average_for(kind: str, usual: str, window: LateWindow | None) -> Average:
     """Average that was asked for; ``"auto"`` is the plan's usual one, growing if it is late and the end is unknown."""
     checks.one_of("average", kind, ("auto", *AVERAGES))
     if kind == "auto":
-        kind = "growing" if usual == "late" and clock_end is None else usual
-    if kind == "late":
-        if clock_end is None:
-            raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
-        if offset > 0.0:
-            return Average("late", weights.settled * offset, weights.last_share)
-        return Average("late", clock_end * (1.0 - LATE))
-    return Average(kind)
+        kind = "growing" if usual == "late" and window is None else usual
+    if kind != "late":
+        return Average(kind)
+    if window is None:
+        raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+    return Average("late", *window)
 
 
 @dataclass(frozen=True)

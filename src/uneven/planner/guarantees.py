@@ -15,7 +15,7 @@ from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
-from uneven.schedules import LATE, late_weights
+from uneven.schedules import LATE, late_window
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -50,7 +50,7 @@ def bound_excess(problem: Problem, draft: Draft) -> float | None:
     return problem.smoothness / 2.0 * draft.bound if problem.loss_function.smooth else None
 
 
-def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: float) -> float:
+def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: float, private: bool) -> float:
     """Bound for the late average. Without an offset by convexity: the largest of its iterates' bounds."""
     offset = getattr(segments[0].schedule, "offset", 0.0)
     if offset == 0.0:
@@ -59,10 +59,10 @@ def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: flo
     largest = max(
         1.0 / segment.step_moment for segment in segments
     )  # the first step averaged may begin so much earlier
-    weights = late_weights(problem.smoothness, problem.alpha, problem.n_features)
-    begin = weights.settled * offset
-    start = max(begin - largest, 0.0) if precision > begin else precision
-    return theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, weights.last_share)
+    after, share = late_window(precision, offset, private, problem.smoothness, problem.alpha, problem.n_features)
+    start = max(after - largest, 0.0) if precision > after else precision
+    late = theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, share)
+    return min(late, theory.theorem_c_bound(start, problem.alpha, problem.ball, offset))  # that of its first iterate
 
 
 def find_caveats(

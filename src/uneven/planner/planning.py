@@ -181,7 +181,8 @@ class Plan:
             return None
         if self.average != "late" or self.anchored is not None:
             return self.bound
-        return bound_late_average(self.problem, self.segments, self.bound)
+        private = any(source.noise.protects_features for source in self.sources)
+        return bound_late_average(self.problem, self.segments, self.bound, private)
 
     def evaluated_bound(self) -> float | None:
         """Bound on E‖w - w*‖² with the recursion behind the theorem evaluated step by step.

@@ -46,6 +46,11 @@ class FileRows:
     file: SourcesFile
 
     @property
+    def tells_noise(self) -> bool:
+        """Whether rows of some source tell their own noise."""
+        return any({"epsilon", "flip_rate"} & entry.columns.keys() for entry in self.file.sources)
+
+    @property
     def n_features(self) -> int:
         """Number of columns learned from."""
         return self.file.n_features

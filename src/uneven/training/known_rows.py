@@ -16,6 +16,10 @@ from uneven.training.grouping import Grouped
 SHARED = 0.1
 """Share of rows that may agree with public rows learned from: in few columns, rows agree by chance."""
 
+SHARED_PRIVATE = 0.05
+"""Share of rows that may agree with private rows learned from. The score is of the rows given, which their owner has
+anyway; this keeps somebody from measuring on the private rows themselves, and on a few of them among made-up ones."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -26,7 +30,7 @@ class Known:
     hasher: Hasher
 
     def refuse(self, what: str, where: str, pieces: Iterable[Any]) -> None:
-        """Refuse rows of which one is private and learned from, or many are learned from, whatever their order.
+        """Refuse rows of which many are learned from, or some are private and learned from, whatever their order.
 
         Parameters
         ----------
@@ -45,7 +49,7 @@ class Known:
         if again > SHARED * count:
             many = owner_only(f"{again:,} of its {count:,} rows are", "too many of its rows are")
             raise ValueError(f"{what} must be rows that are not learned from, got {where}{many} also in the data")
-        if private:
+        if private > SHARED_PRIVATE * count:
             many = owner_only(f"{private:,} of its {count:,} rows agree", "rows that agree")
             raise ValueError(
                 f"{what} must be rows that are not learned from, got {where}{many} with private rows in every column: "

@@ -39,6 +39,11 @@ class ReleasedRows:
         """Number of columns of X."""
         return self.rows.n_features
 
+    @property
+    def tells_noise(self) -> bool:
+        """Whether rows of some source tell their own noise."""
+        return bool(getattr(self.rows, "tells_noise", False))
+
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Pieces as they come, with labels as released."""
         rngs, first = {name: draw() for name, draw in self.draws.items()}, 0

@@ -134,7 +134,8 @@ def scan_rows(
         totals[name] = float(np.cumsum(np.concatenate([[totals.get(name, 0.0)], own]))[-1])
         long[name] = long.get(name, 0) + int(too_long(own, bound).sum())
         longest = max(longest, float(own.max(initial=0.0)))
-        squares.append(own)
+        if getattr(rows, "tells_noise", False) or any(column.found for column in said.values()):
+            squares.append(own)
         sample.see(name, piece, open_sources is None or name in open_sources)
         counts[name] = counts.get(name, 0) + count
         any_sparse = any_sparse or is_sparse(piece.X)
