@@ -7,11 +7,13 @@ Nothing here knows how.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from uneven.federation.messages import read_message, write_message
+from uneven import checks
+from uneven.federation.messages import MOST_STEPS, read_message, write_message
 from uneven.federation.policy import Refused
 
 Call = Callable[[str, str], str]
@@ -20,6 +22,13 @@ Tell = Callable[[str, str, int, int], None]
 
 PAUSES = (0.005, 0.5)
 """Seconds between two requests to a site that is busy or away: the first pause, and the longest."""
+
+STANDSTILL = 60
+"""A site at work is left out after so many times the patience without a further hundredth of its rows."""
+
+
+class Lost(Refused):
+    """A site was lost after it may have charged its rows."""
 
 
 def no_tell(_site: str, _what: str, _done: int, _of: int) -> None:
@@ -40,33 +49,76 @@ class Ask:
         Raises
         ------
         Refused
-            Where the site says no, or cannot answer.
+            Where the site says no to begin with.
+        Lost
+            Where it says no later, sends no message, or is at work without progress for too long.
         TimeoutError
             Where it was away for longer than the patience.
         """
-        text, pause, since = write_message(request), PAUSES[0], time.monotonic()
+        text, pause, work = write_message(request), PAUSES[0], _Work(site, STANDSTILL * self.patience)
+        since, begun = time.monotonic(), False
         while True:
             try:
                 answer = self.call(site, text)
+            except UnicodeDecodeError:
+                raise Lost(f"{site!r} sent something that is no message") from None
             except OSError:
+                begun = True  # it may have heard the request
                 if time.monotonic() - since > self.patience:
                     raise TimeoutError(f"no answer from {site!r} for {self.patience:g} s") from None
             else:
-                reply = _accepted(site, answer)
+                reply = _accepted(site, answer, begun)
                 if "working" not in reply:
                     return reply
-                since = time.monotonic()
-                self.tell(site, "at work", int(reply["working"]["rows"]), int(reply["working"]["of"]))
+                since, begun = time.monotonic(), True
+                self.tell(site, "at work", *work.follow(reply["working"]))
             time.sleep(pause)
             pause = min(2.0 * pause, PAUSES[1])
 
 
-def _accepted(site: str, answer: str) -> dict[str, Any]:
+class _Work:
+    """What a site at work says of its progress, and since when there was none."""
+
+    def __init__(self, site: str, limit: float) -> None:
+        self.site, self.limit, self.mark, self.of, self.since = site, limit, 0, 0, time.monotonic()
+
+    def follow(self, working: Any) -> tuple[int, int]:
+        """Rows that are done, and of how many; refused where they are no counts or do not grow."""
+        with reading(self.site):
+            of = checks.whole("of", working["of"], most=MOST_STEPS)
+            rows = checks.whole("rows", working["rows"], least=0, most=of)
+        self.of = self.of or of
+        if 100 * (min(rows, self.of) - self.mark) >= self.of:
+            self.mark, self.since = rows, time.monotonic()
+        if time.monotonic() - self.since > self.limit:
+            raise Lost(f"{self.site!r} was at work without progress for {self.limit:g} s")
+        return rows, of
+
+
+def _accepted(site: str, answer: str, begun: bool) -> dict[str, Any]:
     try:
         reply = read_message(answer)
     except ValueError:
-        raise Refused(f"{site!r} sent something that is no message") from None
-    for key in ("refused", "failed"):
-        if key in reply:
-            raise Refused(f"{site!r} {key}: {reply[key]}")
+        raise Lost(f"{site!r} sent something that is no message") from None
+    if "failed" in reply:
+        raise Lost(f"{site!r} failed: {_one_line(reply['failed'])}")
+    if "refused" in reply:
+        raise (Lost if begun else Refused)(f"{site!r} refused: {_one_line(reply['refused'])}")
     return reply
+
+
+@contextmanager
+def reading(site: str) -> Iterator[None]:
+    """Turn what is wrong with a site's reply into one line, for which the site is left out."""
+    try:
+        yield
+    except Refused:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as wrong:
+        said = f"{wrong.args[0]} is missing" if isinstance(wrong, KeyError) else str(wrong)
+        raise Lost(f"{site!r} sent a wrong reply: {_one_line(said)}") from None
+
+
+def _one_line(text: object) -> str:
+    """What a site wrote, without control characters and not too long."""
+    return "".join(one if one.isprintable() else " " for one in str(text)[:300])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from uneven import checks
 from uneven.columns import plain_columns
 from uneven.evaluation import Estimate, accuracy_from_answers
-from uneven.federation.calls import Ask
-from uneven.federation.messages import digest, write_message
+from uneven.federation.calls import Ask, reading
+from uneven.federation.messages import MOST_STEPS, digest, write_message
 from uneven.federation.policy import Refused
 from uneven.noise import LabelPrivacy
 from uneven.training.model import Model
@@ -73,10 +73,11 @@ def evaluate_sites(
         ask.tell(site, "asked", 0, 0)
         try:
             reply = ask(site, request)
+            with reading(site):
+                count = checks.whole("rows", reply.get("rows"), most=MOST_STEPS)
+                answers[site] = checks.whole("said", reply.get("said"), least=0, most=count), count
         except (Refused, OSError) as reason:
             left_out[site] = str(reason)
-            continue
-        answers[site] = checks.whole("said", reply.get("said"), least=0), checks.whole("rows", reply.get("rows"))
     if not answers:
         raise ConnectionError(f"no site answered: {'; '.join(left_out.values())}")
     said, rows = (sum(one[k] for one in answers.values()) for k in (0, 1))

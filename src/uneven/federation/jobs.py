@@ -41,6 +41,8 @@ class Progress:
         What the site without privacy said, where private ones are added to it.
     notes : list of str
         What was found on the way.
+    charged : list of str
+        Sites that are left out but may have charged their rows.
     """
 
     job: str
@@ -51,6 +53,7 @@ class Progress:
     state: dict[str, Any] | None = None
     anchor: dict[str, Any] | None = None
     notes: Sequence[str] = ()
+    charged: Sequence[str] = ()
 
 
 class Job:

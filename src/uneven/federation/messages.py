@@ -149,6 +149,31 @@ def _pair(values: Any) -> tuple[float, float]:
     return float(total), float(count)
 
 
+def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a site says of itself, refused where something is missing or of another type."""
+    features, classes, columns = (values[key] for key in ("features", "classes", "columns"))
+    if not isinstance(features, list) or not all(isinstance(one, str) for one in features):
+        raise ValueError(f"features must be a list of names, got {checks.shown(features)}")
+    if not isinstance(classes, list) or not all(isinstance(one, str | int | float) for one in classes):
+        raise ValueError(f"classes must be a list of labels, got {checks.shown(classes)}")
+    if not isinstance(columns, dict | None):
+        raise ValueError(f"columns must be a mapping or null, got {checks.shown(columns)}")
+    if not isinstance(values["simulated"], bool):
+        raise ValueError(f"simulated must be true or false, got {checks.shown(values['simulated'])}")
+    checks.whole("rows", values["rows"], most=MOST_STEPS)
+    checks.positive("row_norm", values["row_norm"])
+    return {key: values[key] for key in ("rows", "features", "columns", "classes", "row_norm", "simulated")}
+
+
+def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:
+    """A site's answer to a step, refused if it does not fit; a batch of silent rows has no total."""
+    rows = checks.whole("rows", values["rows"], most=MOST_STEPS)
+    counts = {key: checks.whole(key, values[key], least=0, most=MOST_STEPS) for key in ("silent", "released")}
+    nothing = values["total"] == [] and counts["silent"] == rows
+    total = [] if nothing else vector("total", values["total"], n_features, 1e18).tolist()
+    return {"total": total, "rows": rows, **counts}
+
+
 def task_to_dict(task: Task) -> dict[str, Any]:
     """Task of one source as plain values."""
     (noise,), (moment,) = task.noises, task.moments

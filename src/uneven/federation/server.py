@@ -15,10 +15,12 @@ from uneven.anchor.shift import Disagreement
 from uneven.columns import plain_columns
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
-from uneven.federation.calls import Ask
+from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
     digest,
+    read_answer,
+    read_description,
     state_from_dict,
     state_to_dict,
 )
@@ -29,6 +31,9 @@ from uneven.planner import Plan
 from uneven.training.anchoring import refuse_anchor, state_after
 from uneven.training.grouping import group_pieces
 from uneven.training.model import Model
+
+MOST_RESTARTS = 20
+"""How often a site may be restarted during one step."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,9 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
     for entry in file.sources:
         ask.tell(entry.name, "described", 0, 0)
         try:
-            sites[entry.name] = ask(entry.name, {"kind": "describe", "name": name, "mode": mode})
+            reply = ask(entry.name, {"kind": "describe", "name": name, "mode": mode})
+            with reading(entry.name):
+                sites[entry.name] = read_description(reply)
         except (Refused, OSError) as reason:
             left_out[entry.name] = str(reason)
     if not sites:
@@ -180,7 +187,17 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     }
     del request["private"]
     ask.tell(public[0], "asked for the anchor", 0, 0)
-    return replace(progress, anchor={**ask(public[0], request), "site": public[0]})
+    try:
+        reply = ask(public[0], request)
+        with reading(public[0]):
+            summary_from_dict(reply["summary"], job.problem.n_features)
+            found = replace(progress, anchor={**reply, "site": public[0]})
+            Job(file, found, name, mode)
+    except (Refused, OSError) as reason:
+        rest = {one: said for one, said in progress.sites.items() if one != public[0]}
+        left_out = {**progress.left_out, public[0]: str(reason)}
+        return _ask_anchor(file, ask, replace(progress, sites=rest, left_out=left_out), name, mode)
+    return found
 
 
 # The run
@@ -197,7 +214,9 @@ def _segment(job: Job, ask: Ask, progress: Progress, number: int) -> Progress:
         after = (_relay if job.mode == "relay" else _oracle)(job, ask, site, number, state)
     except (Refused, OSError) as reason:
         ask.tell(site, "left out", 0, 0)
-        return replace(progress, next=number + 1, left_out={**progress.left_out, site: str(reason)})
+        charged = [*progress.charged, *([site] if isinstance(reason, Lost | OSError) else [])]
+        left_out = {**progress.left_out, site: str(reason)}
+        return replace(progress, next=number + 1, left_out=left_out, charged=charged)
     ask.tell(site, "done", int(progress.sites[site]["rows"]), int(progress.sites[site]["rows"]))
     return replace(progress, next=number + 1, state=state_to_dict(after))
 
@@ -211,27 +230,47 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     before = rows[progress.anchor["site"]] + sum(rows[one] for one in passed if one not in progress.left_out)
     summary = progress.anchor["summary"]
     reply = ask(site, {**job.request_adding(number, before), "anchor": summary, "state": state_to_dict(state)})
-    moved = move_summary(summary_from_dict(summary, d), reply["added"])
-    found = Disagreement(**reply["added"]["disagreement"])
+    with reading(site):
+        moved = {**summary, **start_to_dict(move_summary(summary_from_dict(summary, d), reply["added"]))}
+        said = reply["added"]["disagreement"]
+        keys = ("statistic", "p_value", "variance")
+        found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})
+        after = state_from_dict(reply["state"], d)
+        _checked_state(state_after(after, summary_from_dict(moved, d)))
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
         progress,
         next=number + 1,
-        state=state_to_dict(state_from_dict(reply["state"], d)),
-        anchor={**progress.anchor, "summary": {**summary, **start_to_dict(moved)}},
+        state=state_to_dict(after),
+        anchor={**progress.anchor, "summary": moved},
         notes=[*progress.notes, found.describe(site)],
     )
 
 
 def _relay(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
     reply = ask(site, {**job.request(number), "state": state_to_dict(state)})
-    return state_from_dict(reply.get("state"), len(state.weights))
+    with reading(site):
+        return _checked_state(state_from_dict(reply["state"], len(state.weights)))
+
+
+def _checked_state(state: State) -> State:
+    """The state as it can be sent on, with a finite answer."""
+    if not np.isfinite(state.answer).all():
+        raise ValueError("state must have a finite answer, got another")
+    return state_from_dict(state_to_dict(state), len(state.weights))
 
 
 def _oracle(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
-    """Step by step; a site that was restarted in between is told again what the steps are for."""
-    task, rows = job.tasks[number], job.plan.segments[number].rows
+    """Step by step; what goes wrong after the rows were charged loses the site."""
     ask(site, job.request(number))
+    try:
+        return _steps(job, ask, site, number, state)
+    except Refused as reason:
+        raise Lost(str(reason)) from None
+
+
+def _steps(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
+    task, rows = job.tasks[number], job.plan.segments[number].rows
     for step in range(job.plan.segments[number].steps):
         request = {
             "kind": "step",
@@ -240,13 +279,22 @@ def _oracle(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
             "step": step,
             "weights": state.weights.tolist(),
         }
-        while "closed" in (answer := ask(site, request)):
-            ask(site, job.request(number))
+        answer = _ask_step(job, ask, site, number, request)
         if "finished" in answer:  # its machine was restarted, and batches that may have been used are passed over
             break
-        state = apply_answer(state, task, answer)
+        with reading(site):
+            state = _checked_state(apply_answer(state, task, read_answer(answer, len(state.weights))))
         ask.tell(site, "at work", min((step + 1) * job.plan.problem.batch_size, rows), rows)
     return state
+
+
+def _ask_step(job: Job, ask: Ask, site: str, number: int, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer to a step; a site that was restarted in between is told again what the steps are for."""
+    for _ in range(MOST_RESTARTS):
+        if "closed" not in (answer := ask(site, request)):
+            return answer
+        ask(site, job.request(number))
+    raise Lost(f"{site!r} forgot what a step is for {MOST_RESTARTS} times")
 
 
 def _result(job: Job, progress: Progress) -> Federated:
@@ -273,8 +321,8 @@ def _result(job: Job, progress: Progress) -> Federated:
         alpha=job.alpha,
         privacy_spent={
             name: math.inf if progress.sites[name]["simulated"] else epsilon
-            for name in used
-            if (epsilon := job.noises[name].epsilon_per_row) is not None
+            for name in job.plan.order
+            if (name in used or name in progress.charged) and (epsilon := job.noises[name].epsilon_per_row) is not None
         },
         feature_names=job.names,
         columns=job.file.columns,
