@@ -120,7 +120,7 @@ def train(
     Parameters
     ----------
     rows : Rows
-        Read once to be checked, and once more to learn where they are too many to hold.
+        Read once to be checked, and again to learn where they are too many to hold: once where they are private.
     noise : Noise, dict of str to Noise, or None
         Of all rows, or of each source by name; None is `Exact`.
     settings : Settings

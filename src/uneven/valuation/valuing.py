@@ -14,6 +14,7 @@ from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.shape import CLIP
 from uneven.anchor.uncertainty import Anchor, fit_anchor
 from uneven.planner import Plan, Source, checked_sources, make_plan
+from uneven.planner.strategies import THEOREM_D
 from uneven.problem import Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
@@ -92,7 +93,7 @@ class Valuation:
     @property
     def anchored(self) -> bool:
         """Whether rows are worth what they take from the expected excess, instead of a bound."""
-        return self.theorem in ("Theorem D", PREDICTION)
+        return self.theorem in (THEOREM_D.name, PREDICTION)
 
     @property
     def spent(self) -> float:
@@ -207,7 +208,7 @@ def value_sources(
     return Valuation(
         problem=problem,
         moments=planned.moments,
-        theorem="Theorem D" if anchor is not None else PREDICTION if predicted else planned.theorem,
+        theorem=THEOREM_D.name if anchor is not None else PREDICTION if predicted else planned.theorem,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
