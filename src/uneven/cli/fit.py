@@ -46,9 +46,9 @@ def command(
 ) -> None:
     """Learn a classifier from the files of a sources.toml, whatever their size.
 
-    Files are read once to check them, and large ones again to learn: once where rows are private, until it has converged
-    where they are not. Private rows are charged in between. The sources.toml can have every setting of the classifier but its seed, and columns for a row's id, epsilon and flip
-    rate.
+    Files are read once to check them, and large ones again to learn: once where rows are private, and until the model
+    has converged where they are not. Private rows are charged in between. The sources.toml can have every setting of
+    the classifier but its seed, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
     Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
