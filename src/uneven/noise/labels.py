@@ -37,7 +37,7 @@ class FlippedLabels(Noise):
 
     Of K > 2 classes, one rate replaces a label by each other class with probability σ/(K-1). A matrix of K rows states
     any confusion: row i has the probability that class i is observed as each class, classes in order. The surrogate is
-    that of `uneven.softmax`, and 1/(1-2σ) becomes the largest sum of a row of |T⁻¹|.
+    that of `uneven.softmax`, and 1/(1-2σ) becomes the largest sum of absolute values in a row of T⁻¹.
 
     >>> FlippedLabels(rate=0.25).second_moment(Problem(25, 1e-3, batch_size=1, radius="paper"))
     (0.0, 7.0)
@@ -102,7 +102,7 @@ class FlippedLabels(Noise):
         return np.asarray(np.linalg.inv(self.confusion_of(classes))) if self.known_rate > 0.0 else None
 
     def amplification(self, classes: int = 2) -> float:
-        """How much longer the surrogate's gradient can be: the largest sum of a row of |T⁻¹|.
+        """How much longer the surrogate's gradient can be: the largest sum of absolute values in a row of T⁻¹.
 
         1/(1-2σ) for one rate and two classes, (1+|a-b|)/(1-a-b) for two rates.
         """
