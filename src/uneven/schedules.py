@@ -19,9 +19,9 @@ AVERAGES = ("last", "late", "growing", "steps")
 """Which iterates the answer is made of.
 
 last     the last one
-late     w_{t+1} weighted by precision, over the steps with τ_t > `after`. Of a clock with an offset τ₀: from τ_t > 2τ₀
-         on, where the start has faded; that average is a third of the answer, and the last iterate two thirds.
-         Without an offset: the last quarter of the clock, whose end must be known
+late     w_{t+1} weighted by precision, over the steps with τ_t > `after`: the last quarter of the clock, whose end must
+         be known. Under privacy, of a clock with an offset τ₀: from where the start has faded, τ_t > 2τ₀ at the latest;
+         the last iterate is up to two thirds of the answer then (`late_window`)
 growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
 steps    w_t weighted by step size (Theorem B)
 """
@@ -120,7 +120,7 @@ class MatrixClock:
 Schedule = Rate | Precision | Averaged | Anytime | MatrixClock
 
 LATE = 0.25
-"""Part of a clock without an offset that the "late" average is over."""
+"""Part of the clock that the "late" average is over, without privacy or without an offset."""
 
 SETTLED = 2.0
 """The "late" average of a clock with an offset is over the steps after so many times that offset. There the clock with

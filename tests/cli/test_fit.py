@@ -365,3 +365,10 @@ def test_a_privacy_statement_is_written(folder, private, good):
     text = (folder / "statement.md").read_text()
     assert "| clinic | 400 | features and label | quiet, ε = 4 a release | 0 | 4 |" in text
     assert "Digest of the ledger after the run" in text
+
+
+def test_a_plan_beside_private_labels_says_that_it_is_by_steps_alone(described, good):
+    described('row_norm = 3.0\nclasses = ["ill", "well"]', crowd='{ kind = "label-privacy", epsilon = 1.0 }')
+    said = " ".join(good("plan", "sources.toml").split())
+    assert "planned by steps alone; 'uneven fit' randomises private labels once" in said
+    assert "planned as 'uneven fit' runs it" not in said

@@ -35,10 +35,10 @@ def rows(rates, seed=0, n=6_000):
 @pytest.mark.parametrize("anchor", [(0.0, 0.0), (0.2, 0.2), (0.05, 0.25)])
 @pytest.mark.parametrize("crowd", [(0.35, 0.1), (0.0, 0.3), (0.3, 0.3)])
 def test_two_rates_are_estimated_beside_any_anchor(anchor, crowd):
-    """Within 0.08: the standard error over seeds is 0.01 to 0.02 (measured), and the model's shape adds some bias."""
+    """Within four standard deviations: over 12 seeds they were 0.003 to 0.017, and the bias at most 0.007."""
     noises = {"anchor": FlippedLabels(anchor), "crowd": FlippedLabels(("estimate", "estimate"))}
     found = estimated(noises, rows({"anchor": anchor, "crowd": crowd}))["crowd"]
-    assert found.rate == pytest.approx(crowd, abs=0.08)
+    assert found.rate == pytest.approx(crowd, abs=4 * 0.017)
 
 
 def test_one_rate_beside_an_anchor_that_is_flipped_too():

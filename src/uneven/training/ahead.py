@@ -26,7 +26,6 @@ UNREAD = (
     "first, and reports the plan that it ran"
 )
 
-
 LABELS = (
     "planned by steps alone; 'uneven fit' randomises private labels once, which is charged, learns rows without "
     "privacy and those with private labels to convergence, and reports the plan that it ran"
@@ -56,7 +55,9 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             return decide(job, targets, None).plan, PUBLIC
         sources = file.described()
         problem, note = problem_ahead(file, sources)
-        if _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
+        if _has_private_labels(file):
+            note = LABELS
+        elif _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
         return plan_fit(sources, problem, file.settings), note
 
@@ -90,12 +91,18 @@ def _has_public(file: SourcesFile) -> bool:
     return any(entry.noise is not None and not entry.noise.private for entry in file.sources)
 
 
+def _has_private_labels(file: SourcesFile) -> bool:
+    noises = [entry.noise for entry in file.sources if entry.noise is not None]
+    return any(noise.private and not noise.protects_features for noise in noises)
+
+
 def _needs_public_rows(file: SourcesFile) -> bool:
     opened = file.shared is not None or all(entry.table is not None for entry in file.sources)
     return (
         opened
         and all(entry.noise is not None for entry in file.sources)
         and _has_public(file)
+        and not _has_private_labels(file)
         and file.settings.strategy in ("auto", "anchored")
         and file.settings.steps_asked is None
     )

@@ -128,7 +128,7 @@ class Account:
             return
         if self.ledger is None and ids is not None and all_known(bill.groups, ids):
             self.ledger, self.own = own_ledger(), True
-        _refuse_beyond(bill.budget, costs, before)
+        self.refuse_costs(bill)
         earlier = self._spent(bill, ids)
         if self.ledger is None:
             spent = {name: before + cost for name, cost in costs.items()}
@@ -142,6 +142,20 @@ class Account:
         if bill.simulated:
             self.simulated |= set(costs)
         self._note(bill, ids, earlier)
+
+    def refuse_costs(self, bill: Bill) -> None:
+        """Refuse what a row would spend by this call, or by this and those before it."""
+        budget, before = bill.budget, self.earlier
+        for name, cost in bill.costs.items():
+            if budget is not None and cost > budget * (1 + 1e-9):
+                raise ValueError(
+                    f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}"
+                )
+            if budget is not None and before + cost > budget * (1 + 1e-9):
+                raise BudgetExceeded(
+                    f"rows of source {name!r} would exceed the budget of {budget:g}: they may have spent {before:g} in "
+                    f"earlier fits of this model and were asked for {cost:g}; nothing was charged"
+                )
 
     def _spent(self, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:
         """The most that the ledger knows of a row of each private source of a bill."""
@@ -261,18 +275,6 @@ def _largest_spent(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None) -> dict
         for k, own in zip(parts, np.split(spent, np.cumsum(list(map(len, each)))[:-1]), strict=True):
             most[groups.names[k]] = float(own.max(initial=0.0))
     return most
-
-
-def _refuse_beyond(budget: float | None, costs: Mapping[str, float], before: float) -> None:
-    """Refuse what a row would spend by this call, or by this and those before it."""
-    for name, cost in costs.items():
-        if budget is not None and cost > budget * (1 + 1e-9):
-            raise ValueError(f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}")
-        if budget is not None and before + cost > budget * (1 + 1e-9):
-            raise BudgetExceeded(
-                f"rows of source {name!r} would exceed the budget of {budget:g}: they may have spent {before:g} in "
-                f"earlier fits of this model and were asked for {cost:g}; nothing was charged"
-            )
 
 
 def warn_simulated(settings: Settings, groups: Grouped) -> bool:

@@ -166,6 +166,7 @@ def train(
     columns = list_columns(feature_names, scan.n_features)
     if labels := private_labels(declared):
         _refuse_before_release(scan, groups, settings)
+        account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
         account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
         rows = release_labels(rows, declared, scan.classes, settings.random_state)
         looked_at = None if open_sources is None else {*open_sources, *labels}
@@ -217,12 +218,6 @@ def _refuse_before_release(scan: Scan, groups: Grouped, settings: Settings) -> N
         raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
     scale = choose_scale(scan, groups, settings, groups.any_private)
     _refuse_long({} if scale.bound is None else count_long(scan, groups, scale.bound), scan, settings)
-    for name, noise in groups.noises.items():
-        cost = settings.pass_count * (noise.epsilon_per_row or 0.0)
-        if settings.budget is not None and cost > settings.budget * (1 + 1e-9):
-            raise ValueError(
-                f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {settings.budget!r}"
-            )
 
 
 def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
