@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
-from uneven.anchor.diagonals import add_diagonal
+from uneven.anchor.diagonals import add_diagonal, times
 from uneven.theory.anchor import theorem_d_mismatch
 
 Array = NDArray[np.float64]
@@ -127,38 +127,56 @@ def measure_shift(
     return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
 
 
+def mean_square(coordinates: Coordinates) -> float:
+    """E‖w*‖²/d, the anchor's uncertainty included."""
+    u = coordinates.start
+    return float((u @ u + coordinates.variance.sum()) / len(u))
+
+
 def largest_shift(coordinates: Coordinates) -> float:
     """4·E‖w*‖²/d: another optimum as long as the anchor's is at most twice that length away."""
+    return 4.0 * mean_square(coordinates)
+
+
+def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagreement) -> Coordinates:
+    """Coordinates for a source that disagrees: the start cu₀, and v + min(t², E‖w*‖²/d) for v.
+
+    c = 1 - ḡᵀu₀/u₀ᵀHu₀, from 0 to 1, is the multiple of the start that the source's own gradient ḡ asks for. Another
+    optimum as long as the anchor's is no further than its length from the best multiple of u₀, 0 being one of them. A
+    larger t² is found where the source curves more than the public rows: ḡ is longer then at the same distance.
+    """
     u = coordinates.start
-    return float(4.0 * (u @ u + coordinates.variance.sum()) / len(u))
+    bend = float(u @ times(coordinates.hessian, u))
+    factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
+    added = min(disagreement.variance, mean_square(coordinates))
+    covariance = add_diagonal(coordinates.covariance, np.full(len(u), added))
+    return replace(coordinates, start=factor * u, covariance=covariance)
 
 
-def allow_shift(coordinates: Coordinates, disagreement: Disagreement, clock: float) -> Coordinates:
-    """Coordinates for a source that disagrees: v + t² for v, and steps for a curvature h or √(hα).
+def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
+    """Coordinates with steps for a curvature h or √(hα), where public rows do not know how the source curves.
 
-    The public rows do not know how another distribution curves. α is the least curvature there is, and h what is known
+    Their distribution is another, or they are too few. α is the least curvature there is, and h what is known
     elsewhere: their geometric mean is off by the root of what either could be off by. Steps for a lower curvature are
     longer and noisier: of both, those are taken whose larger expected excess, over both curvatures, is the smaller.
 
     Parameters
     ----------
+    coordinates : Coordinates
     clock : float
-        Clock τ that the source's other rows bring.
+        Clock τ that the source's rows bring.
     """
-    d, h = len(coordinates.curvature), coordinates.curvature
-    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(d, -1).sum(axis=1)
-    possible, v = (h, np.sqrt(h * floor)), coordinates.variance + disagreement.variance
+    h, v = coordinates.curvature, coordinates.variance
+    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(len(h), -1).sum(axis=1)
+    possible = h, np.sqrt(h * floor)
 
     def worst(steps: Array) -> float:
         return max(float(true @ theorem_d_mismatch(v, steps, clock, v, true)) for true in possible)
 
-    covariance = add_diagonal(coordinates.covariance, np.full(d, disagreement.variance))
-    return replace(coordinates, covariance=covariance, curvature=min(possible, key=worst))
+    return replace(coordinates, curvature=min(possible, key=worst))
 
 
-def react(
-    coordinates: Coordinates, gradient: Array, clock: float, left: float, step: bool
-) -> tuple[Coordinates, Disagreement]:
+def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -> tuple[Coordinates, Disagreement]:
     """Measure, then allow for the shift; or, if the source agrees and `step` is true, use the measurement as one step.
 
     Parameters
@@ -171,8 +189,6 @@ def react(
         they are measured: it is no disagreement.
     clock : float
         Precision of the releases' mean.
-    left : float
-        Clock that the source's other rows bring.
     step : bool
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
@@ -187,5 +203,5 @@ def react(
         coordinates.freedom,
     )
     if found.matters:
-        return allow_shift(coordinates, found, left), found
+        return allow_shift(coordinates, gradient, found), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found
