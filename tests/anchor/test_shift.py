@@ -14,6 +14,7 @@ from uneven.anchor.shift import (
     mean_square,
     measure_shift,
     react,
+    share_of_shift,
 )
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise.privunit import calibrated
@@ -22,7 +23,7 @@ H, V, CLOCK, LARGEST = np.geomspace(0.1, 1e-3, 30), np.full(30, 0.5), 1e4, 1e4
 
 
 def drawn(t2, runs, seed=0):
-    spread = np.sqrt(1 / CLOCK + H**2 * (V + t2))
+    spread = np.sqrt(1 / CLOCK + H**2 * (V + t2 * share_of_shift(H)))
     return spread * np.random.default_rng(seed).standard_normal((runs, 30))
 
 
@@ -110,14 +111,16 @@ def coordinates_of_rows(n, seed):
     return plain_coordinates(fit_anchor(*rows(n, TRUTH, np.random.default_rng(seed)), 1e-3))
 
 
-def test_a_shift_adds_its_variance_up_to_the_mean_square_of_a_weight():
+def test_a_shift_adds_as_much_excess_in_each_direction_up_to_the_mean_square_of_a_weight():
     c = coordinates_of_rows(300, 5)
     most = (c.start @ c.start + c.variance.sum()) / 4
-    for variance, added in ((0.3 * most, 0.3 * most), (2.0 * most, most)):
-        allowed = allow_shift(c, np.zeros(4), Disagreement(9.0, 1e-9, variance))
-        np.testing.assert_allclose(allowed.variance, c.variance + added)
-        np.testing.assert_array_equal(allowed.start, c.start)
     assert mean_square(c) == pytest.approx(most)
+    small, large = (allow_shift(c, np.zeros(4), Disagreement(9.0, 1e-9, t2)) for t2 in (0.01 * most, 1e9))
+    added = small.variance - c.variance
+    np.testing.assert_allclose(c.curvature * added, np.full(4, c.curvature[0] * added[0]))
+    assert added.mean() == pytest.approx(0.01 * most)
+    np.testing.assert_allclose(large.variance, c.variance + most)
+    np.testing.assert_array_equal(large.start, c.start)
 
 
 @pytest.mark.parametrize(("multiple", "begins"), [(0.6, 0.6), (-1.0, 0.0), (2.0, 1.0)])

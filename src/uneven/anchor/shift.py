@@ -2,9 +2,11 @@
 
 The first rows answer at w₀ without moving it. In coordinates with curvature h their mean gradient has
 
-    E ḡ_j² = s² + h_j²(v_j + t²),
+    E ḡ_j² = s² + h_j²(v_j + t²·c_j),   c_j = (1/h_j)/mean(1/h),
 
-s² its known variance, v the anchor's and t² the variance between sources (random effects, as in meta-analysis).
+s² its known variance, v the anchor's and t² the variance between sources, on average over directions (random effects,
+as in meta-analysis). It is as 1/h: each direction then adds the same to the expected excess. Optima of real sources
+are apart where little curves, and next to equal in the few directions that decide most labels.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ def measure_shift(
     >>> round(measure_shift(g, 1.0, ones, ones, largest=100.0).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
     6.4
     """
-    squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
+    squares, expected = gradient**2, 1.0 / clock + curvature**2 * variance
+    weight = curvature**2 * share_of_shift(curvature)
     if freedom is not None:
         degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
@@ -127,6 +130,15 @@ def measure_shift(
     return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
 
 
+def share_of_shift(curvature: Array) -> Array:
+    """c_j = (1/h_j)/mean(1/h).
+
+    >>> share_of_shift(np.array([1.0, 0.5])).round(3).tolist()
+    [0.667, 1.333]
+    """
+    return np.asarray(1.0 / curvature / np.mean(1.0 / curvature))
+
+
 def mean_square(coordinates: Coordinates) -> float:
     """E‖w*‖²/d, the anchor's uncertainty included."""
     u = coordinates.start
@@ -139,17 +151,17 @@ def largest_shift(coordinates: Coordinates) -> float:
 
 
 def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagreement) -> Coordinates:
-    """Coordinates for a source that disagrees: the start cu₀, and v + min(t², E‖w*‖²/d) for v.
+    """Coordinates for a source that disagrees: a multiple of the start u₀, and v + min(t²c, E‖w*‖²/d) for v.
 
-    c = 1 - ḡᵀu₀/u₀ᵀHu₀, from 0 to 1, is the multiple of the start that the source's own gradient ḡ asks for. Another
-    optimum as long as the anchor's is no further than its length from the best multiple of u₀, 0 being one of them. A
-    larger t² is found where the source curves more than the public rows: ḡ is longer then at the same distance.
+    1 - ḡᵀu₀/u₀ᵀHu₀, from 0 to 1, is the multiple that the source's own gradient ḡ asks for. Another optimum as long as
+    the anchor's is no further than its length from the best multiple of u₀, 0 being one of them. A larger t² is found
+    where the source curves more than the public rows: ḡ is longer then at the same distance.
     """
     u = coordinates.start
     bend = float(u @ times(coordinates.hessian, u))
     factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
-    added = min(disagreement.variance, mean_square(coordinates))
-    covariance = add_diagonal(coordinates.covariance, np.full(len(u), added))
+    added = np.minimum(disagreement.variance * share_of_shift(coordinates.curvature), mean_square(coordinates))
+    covariance = add_diagonal(coordinates.covariance, added)
     return replace(coordinates, start=factor * u, covariance=covariance)
 
 
