@@ -2,11 +2,11 @@
 
 The first rows answer at w₀ without moving it. In coordinates with curvature h their mean gradient has
 
-    E ḡ_j² = s² + h_j²(v_j + t²·c_j),   c_j = (1/h_j)/mean(1/h),
+    E ḡ_j² = s² + h_j²(v_j + min(t²/h_j, m)),
 
-s² its known variance, v the anchor's and t² the variance between sources, on average over directions (random effects,
-as in meta-analysis). It is as 1/h: each direction then adds the same to the expected excess. Optima of real sources
-are apart where little curves, and next to equal in the few directions that decide most labels.
+s² its known variance and v the anchor's. t²/h is the variance between sources (random effects, as in meta-analysis), at
+most m: each direction then adds the same, ½t², to the expected excess. Optima of real sources are apart where little
+curves, and next to equal in the few directions that decide most labels.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Disagreement:
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
-        t², the smallest that the likelihood allows with 84%: the likeliest is far too large where noise is. 0 where no
-        plausible t² explains the statistic better than chance.
+        t², h times the variance between sources: the smallest that the likelihood allows with 84%, since the likeliest
+        is far too large where noise is. The largest, mh, where none explains the statistic better than chance:
+        gradients of columns that public rows hardly have say nothing on how far away the optimum is.
     """
 
     statistic: float
@@ -62,11 +63,6 @@ class Disagreement:
         """Whether noise alone is an unlikely explanation."""
         return self.p_value < LEVEL
 
-    @property
-    def matters(self) -> bool:
-        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
-        return self.found and self.variance > 0.0
-
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
 
@@ -75,8 +71,7 @@ class Disagreement:
         """
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
-        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
-        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
 
 
 def measure_shift(
@@ -98,8 +93,7 @@ def measure_shift(
     curvature, variance : arrays of shape (d,)
         h and v.
     largest : float
-        Largest t² that is plausible (`largest_shift`). Without it, chance in directions that hardly curve, where noise
-        is largest, would pass for an optimum far away.
+        m, the largest variance of one direction that is plausible (`largest_shift`).
     freedom : array of shape (d,) or None
         Rows that v rests on in each direction (`Coordinates`); None for v as known. Each ḡ_j²/(s² + h_j²v_j) is then F
         with so many degrees of freedom (Satterthwaite), and taken at the chi-squared value of the same probability.
@@ -111,7 +105,6 @@ def measure_shift(
     6.4
     """
     squares, expected = gradient**2, 1.0 / clock + curvature**2 * variance
-    weight = curvature**2 * share_of_shift(curvature)
     if freedom is not None:
         degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
@@ -119,24 +112,18 @@ def measure_shift(
 
     def loss(shift: Any) -> Any:
         """-2·log likelihood of t², up to a constant."""
-        total = expected + shift * weight
+        total = expected + curvature * np.minimum(shift, curvature * largest)
         return (np.log(total) + squares / total).sum(axis=-1)
 
-    grid = np.append(0.0, np.geomspace(1e-6 * largest, largest, GRID))
+    grid = np.append(0.0, np.geomspace(1e-6, 1.0, GRID) * largest * curvature.max())
     losses = loss(grid[:, None])
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
-    lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
+    if first == 0:
+        lower = float(grid[-1])
+    else:
+        lower = float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
     return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
-
-
-def share_of_shift(curvature: Array) -> Array:
-    """c_j = (1/h_j)/mean(1/h).
-
-    >>> share_of_shift(np.array([1.0, 0.5])).round(3).tolist()
-    [0.667, 1.333]
-    """
-    return np.asarray(1.0 / curvature / np.mean(1.0 / curvature))
 
 
 def mean_square(coordinates: Coordinates) -> float:
@@ -151,7 +138,7 @@ def largest_shift(coordinates: Coordinates) -> float:
 
 
 def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagreement) -> Coordinates:
-    """Coordinates for a source that disagrees: a multiple of the start u₀, and v + min(t²c, E‖w*‖²/d) for v.
+    """Coordinates for a source that disagrees: a multiple of the start u₀, and v + min(t²/h, E‖w*‖²/d) for v.
 
     1 - ḡᵀu₀/u₀ᵀHu₀, from 0 to 1, is the multiple that the source's own gradient ḡ asks for. Another optimum as long as
     the anchor's is no further than its length from the best multiple of u₀, 0 being one of them. A larger t² is found
@@ -160,7 +147,7 @@ def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagre
     u = coordinates.start
     bend = float(u @ times(coordinates.hessian, u))
     factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
-    added = np.minimum(disagreement.variance * share_of_shift(coordinates.curvature), mean_square(coordinates))
+    added = np.minimum(disagreement.variance / coordinates.curvature, mean_square(coordinates))
     covariance = add_diagonal(coordinates.covariance, added)
     return replace(coordinates, start=factor * u, covariance=covariance)
 
@@ -214,6 +201,6 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         largest_shift(coordinates),
         coordinates.freedom,
     )
-    if found.matters:
+    if found.found:
         return allow_shift(coordinates, gradient, found), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found
