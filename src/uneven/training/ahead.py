@@ -12,7 +12,7 @@ from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan
 from uneven.problem import Problem
-from uneven.training.planning import plan_fit, problem_ahead
+from uneven.training.planning import keep_rows, plan_fit, problem_ahead
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             note = LABELS
         elif _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
             note = UNREAD
-        return plan_fit(sources, problem, file.settings), note
+        return keep_rows(plan_fit(sources, problem, file.settings), file.settings), note
 
 
 def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:
