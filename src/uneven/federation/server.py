@@ -168,7 +168,7 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     why = refuse_anchor(job.settings, groups, 1, sparse=False)
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
-    if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
+    if not job.settings.public_first or mode != "relay" or why is not None:
         if job.settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
         if job.settings.strategy == "auto" and why is None:
