@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from tests.training.test_doors import draw_case, write_files
+
 from uneven.io import read_sources
 from uneven.training.ahead import anchor_ahead, plan_ahead
 from uneven.training.files import train_files

@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
 
-    Plans what 'uneven fit' would run, and says where that cannot be known. Rows without privacy are read for it; private
-    rows are only counted.
+    Plans what 'uneven fit' would run, and says where that cannot be known. Rows without privacy are read for it;
+    private rows are only counted.
 
     Beside each private source it shows what the other promise would bring at the same epsilon: "local-privacy" protects
     a row from everyone, "site-privacy" from everyone outside its site.
