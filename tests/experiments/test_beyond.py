@@ -69,7 +69,9 @@ def test_an_ablation_changes_one_thing_at_a_time():
 
 
 def test_settings_beyond_the_papers():
-    kept = {case.x: case.plan.kept > 0 for case in panels.build_harder("mnist", counts, 25).cases if "uneven" == case.method}
+    kept = {
+        case.x: case.plan.kept > 0 for case in panels.build_harder("mnist", counts, 25).cases if case.method == "uneven"
+    }
     assert [panels.HARDER_EPSILONS[int(x)] for x, keeps in kept.items() if keeps] == [(1.0, 0.1), (0.3, 0.3)]
     most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]

@@ -175,10 +175,7 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "seed": seed,
         "shares": dict(panel.shares),
         "late": [LATE, SETTLED, LAST_SHARE],
-        "cases": [
-            [c.method, repr(c.x), c.average, c.estimate, _digest(c), *_describe_more(c)]
-            for c in panel.cases
-        ],
+        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c), *_describe_more(c)] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,
     }
