@@ -40,7 +40,7 @@ BLOCK = re.compile(
     flags=re.M | re.S,
 )
 HOW = ("", "quiet", "recorded", "not-run")
-MOST_LINES, MOST_LETTERS, WIDTH = 40, 2_000, 110
+MOST_LINES, MOST_LETTERS, WIDTH = 60, 2_000, 100
 Found = tuple[str, dict[str, bytes]]
 
 

@@ -31,7 +31,7 @@ ul, ol { padding-left: 1.3rem; }
 li { margin: .3rem 0; }
 a { color: var(--link); }
 h1, h2, h3, p, li, figcaption { overflow-wrap: anywhere; }
-td, th { overflow-wrap: anywhere; min-width: 4.6rem; }
+td, th { overflow-wrap: break-word; min-width: 4.6rem; max-width: 22rem; }
 td:not(.number) { min-width: 4.9rem; }
 .lead { color: var(--muted); font-size: 1.05rem; }
 .muted, caption, figcaption { color: var(--muted); font-size: .9rem; }
@@ -67,7 +67,7 @@ svg .reference { stroke: var(--muted); stroke-width: 1.5; stroke-dasharray: 2 4;
 .legend svg { display: inline-block; width: 2rem; height: .8rem; vertical-align: middle; margin-right: .4rem; }
 pre {
   background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .7rem .9rem;
-  overflow-x: auto; font-size: .85rem; line-height: 1.45;
+  overflow-x: auto; white-space: pre-wrap; font-size: .85rem; line-height: 1.45;
 }
 code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; }
 footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
@@ -87,7 +87,6 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   body { font-size: 10.5pt; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }
-  pre { white-space: pre-wrap; }
   details::details-content { content-visibility: visible; block-size: auto; }
   h2, h3 { break-after: avoid; }
   figure, tr, .card { break-inside: avoid; }
