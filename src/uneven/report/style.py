@@ -31,7 +31,7 @@ ul, ol { padding-left: 1.3rem; }
 li { margin: .3rem 0; }
 a { color: var(--link); }
 h1, h2, h3, p, li, figcaption { overflow-wrap: anywhere; }
-td, th { overflow-wrap: break-word; min-width: 4.6rem; max-width: 22rem; }
+td, th { overflow-wrap: anywhere; min-width: 4.6rem; }
 td:not(.number) { min-width: 4.9rem; }
 .lead { color: var(--muted); font-size: 1.05rem; }
 .muted, caption, figcaption { color: var(--muted); font-size: .9rem; }
@@ -75,7 +75,9 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   main { padding-top: 1rem; }
   h1 { font-size: 1.4rem; }
   .tiles { grid-template-columns: 1fr; }
-  .tile td, .tile tbody th, .tile td:not(.number) { min-width: 0; }
+  .tile td.number { min-width: 0; }
+  .tile td:not(.number) { min-width: 3.3rem; }
+  .tile tbody th { min-width: 4.6rem; }
   .tile thead th { min-width: 0; }
   .tile td.number { white-space: normal; }
   details { border-width: 1px 0; border-radius: 0; padding: 0; }
