@@ -2,6 +2,7 @@
 
 policy      what a site holds and allows, and why it refuses the rest
 messages    requests and replies as text
+requests    a site's requests: keys, names, refusals
 segments    the steps of one source, all at once or one at a time
 releases    what a site has released
 anchors     what a site without privacy says, and how private ones add to it

@@ -21,10 +21,10 @@ from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training.grouping import group_pieces
-from uneven.training.job import Job
 from uneven.training.labels import learning_targets
+from uneven.training.preparation import prepare
 from uneven.training.rows import Rows
-from uneven.training.running import choose_alpha, decide
+from uneven.training.running import decide
 from uneven.training.scaling import Scale
 from uneven.training.scan import Scan
 
@@ -44,7 +44,7 @@ def answer_as_anchor(rows: Rows, scan: Scan, scale: Scale, name: str, settings: 
     groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
     asked = replace(Settings(**settings), strategy="anchored")
     targets = learning_targets(scan.classes, asked)
-    job = choose_alpha(Job(rows, asked, scan, groups, scale), targets)
+    job = prepare(rows, scan, groups, asked, scale)
     decided = decide(job, targets, None)
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None

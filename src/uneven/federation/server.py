@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from uneven.federation.messages import (
     digest,
     read_answer,
     read_description,
+    read_message,
     state_from_dict,
     state_to_dict,
+    write_message,
 )
 from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer
@@ -107,6 +110,8 @@ def _refuse_unfit(file: SourcesFile) -> None:
         raise ValueError("passes must be 1 and line_search 0 where rows stay at their sites: each is released once")
     if settings.sketch is not None:
         raise ValueError(f"sketch must be left out where rows stay at their sites, got {settings.sketch!r}")
+    if settings.classes is not None and len(settings.classes) != 2:
+        raise ValueError(f"classes must be two where rows stay at their sites, got {len(settings.classes)}")
     for name in ("class_weight", "threshold"):
         if (given := getattr(settings, name)) is not None:
             raise ValueError(f"{name} must be left out where rows stay at their sites, got {given!r}")
@@ -132,32 +137,53 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
                 sites[entry.name] = read_description(reply)
         except (Refused, OSError) as reason:
             left_out[entry.name] = str(reason)
+    left_out |= (unfit := _find_unfit(file, sites))
+    sites = {site: described for site, described in sites.items() if site not in unfit}
     if not sites:
-        raise ConnectionError(f"no site takes part: {'; '.join(left_out.values())}")
-    _refuse_disagreement(file, sites)
+        raise ConnectionError(f"no site takes part: {'; '.join(left_out.values())}; no row was spent")
+    _refuse_lost_anchor(file, mode, sites, unfit)
     return replace(progress, sites=sites, left_out=left_out)
 
 
-def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse sites with other columns, classes or row norm than the rest, before any row is spent."""
-    first, held = next(iter(sites.items()))
-    private = any(entry.noise is not None and entry.noise.private for entry in file.sources)
+def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """Sites with other columns, classes, row norm or protection than the rest, and why they are left out."""
+    noises = {entry.name: entry.noise for entry in file.sources if entry.noise is not None}
     stated = file.settings.row_norm
-    if isinstance(stated, str) and not private:
+    if isinstance(stated, str) and not any(noise.private for noise in noises.values()):
         raise ValueError(f"row_norm must be a number where rows stay at their sites, got {stated!r}")
     expected = {
-        "features": held["features"] if file.feature_names is None else list(file.feature_names),
+        "features": _held_by_most("features", sites) if file.feature_names is None else list(file.feature_names),
         "columns": None if file.columns is None else plain_columns(file.columns),
-        "classes": held["classes"] if file.settings.classes is None else list(file.settings.classes),
+        "classes": _held_by_most("classes", sites) if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
+    unfit = {}
     for site, described in sites.items():
-        for key, value in expected.items():
-            if described[key] != value:
-                raise ValueError(
-                    f"{key} of site {site!r} must be {checks.shown(value)}, as {str(file.path)!r} and {first!r} have "
-                    f"it; got {checks.shown(described[key])}; no row was spent"
-                )
+        asked, allowed = noises[site].epsilon_per_row, described["epsilon"]
+        for key in (key for key in expected if described[key] != expected[key]):
+            unfit[site] = f"its {key} must be {checks.shown(expected[key])}, got {checks.shown(described[key])}"
+        if allowed is not None and (asked is None or asked > allowed * (1.0 + 1e-9)):
+            wanted = "no privacy" if asked is None else f"ε = {asked:g}"
+            unfit[site] = f"it allows ε = {allowed:g} for one release of a row, and the plan asks for {wanted}"
+    return unfit
+
+
+def _held_by_most(key: str, sites: Mapping[str, dict[str, Any]]) -> Any:
+    """What most sites say of themselves; refused where that is not one thing."""
+    counts = Counter(write_message({key: described[key]}) for described in sites.values()).most_common(2)
+    if len(counts) == 2 and counts[0][1] == counts[1][1]:
+        raise ValueError(f"{key} must be stated in sources.toml, since sites do not agree on it; no row was spent")
+    return read_message(counts[0][0])[key] if counts else None
+
+
+def _refuse_lost_anchor(
+    file: SourcesFile, mode: str, sites: Mapping[str, dict[str, Any]], unfit: Mapping[str, str]
+) -> None:
+    """Refuse to spend private rows without the anchor that was planned, where a mistake alone is in its way."""
+    public = [entry.name for entry in file.sources if entry.noise is not None and not entry.noise.private]
+    lost = [site for site in public if site in unfit]
+    if lost and mode == "relay" and file.settings.strategy in ("auto", "anchored") and not set(public) & set(sites):
+        raise ValueError(f"{lost[0]!r} must fit to be the anchor of the others: {unfit[lost[0]]}; no row was spent")
 
 
 def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: str) -> Progress:
@@ -168,7 +194,7 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     why = refuse_anchor(job.settings, groups, 1, sparse=False)
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
-    if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
+    if not job.settings.public_first or mode != "relay" or why is not None:
         if job.settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
         if job.settings.strategy == "auto" and why is None:
