@@ -11,7 +11,7 @@ import numpy as np
 from uneven import checks
 from uneven.noise import grid, privunit, quiet
 from uneven.noise.base import Array, Coefficients, Noise
-from uneven.noise.directions import CAP, SILENT, TINY, UNIFORM, add_from_cap, add_uniform, choose, walk
+from uneven.noise.directions import CAP, SHORT, SILENT, TINY, UNIFORM, add_from_cap, add_uniform, choose, walk
 from uneven.noise.privunit import Calibration
 from uneven.problem import Problem
 from uneven.theory import laplace_energy
@@ -290,6 +290,8 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
     ‖Z‖ ~ Gamma(shape d, scale 2/ε), and the direction is uniform on the sphere.
     """
     direction = rng.standard_normal((rows, n_features))
+    while (short := (direction**2).mean(axis=1) < SHORT).any():
+        direction[short] = rng.standard_normal((int(short.sum()), n_features))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(n_features, 2.0 / epsilon, size=(rows, 1)) * direction)
 
