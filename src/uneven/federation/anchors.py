@@ -21,10 +21,9 @@ from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training.anchoring import fit_public
-from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import group_pieces
-from uneven.training.job import Job
 from uneven.training.labels import learning_targets
+from uneven.training.preparation import prepare
 from uneven.training.rows import Rows
 from uneven.training.running import decide, decide_anchored
 from uneven.training.scaling import Scale
@@ -52,7 +51,7 @@ def answer_as_anchor(
     groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
     asked = replace(Settings(**settings), strategy="anchored")
     targets = learning_targets(scan.classes, asked)
-    job = with_chosen_alpha(Job(rows, asked, scan, groups, scale), [name], targets[0])
+    job = prepare(rows, scan, groups, asked, scale, here=[name])
     if all(noise.private for other, noise in noises.items() if other != name):
         decided = decide(job, targets, None)
     elif start is None:

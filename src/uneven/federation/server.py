@@ -195,10 +195,10 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     why = refuse_anchor(job.settings, groups, 1, sparse=False)
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
-    if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
+    if not job.settings.public_first or mode != "relay" or why is not None:
         if job.settings.strategy == "anchored" and why is not None:
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
-        if job.settings.strategy in ("auto", "anchored") and why is None:
+        if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))
             raise ValueError(
                 f"mode must be 'relay' where rows without privacy, of {listed}, are the anchor of private ones, got "

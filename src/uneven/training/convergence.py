@@ -60,9 +60,13 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
     return [PublicRows(data[name], counts[name], job.groups.noises[name]) for name in names]
 
 
-def with_chosen_alpha(job: Job, names: Collection[str], target: Any) -> Job:
-    """The job with alpha chosen by cross-validation on the rows of these sources, if it was left to them."""
-    if not isinstance(job.settings.alpha, str):
+def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
+    """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
+
+    `here` names the sources whose rows can be read; None is all.
+    """
+    names = [name for name, noise in job.groups.noises.items() if not noise.private and (here is None or name in here)]
+    if not (names and job.settings.public_first and isinstance(job.settings.alpha, str)):
         return job
     chosen = choose_alpha(
         job.problem, public_rows(job, names, target), intercept_free(job.problem, job.scale.intercept)
