@@ -69,6 +69,8 @@ def init(
         "jobs": jobs.split(","),
         "modes": ["relay", "oracle"],
     }
+    kit.chmod(0o700)  # however it was copied here
+    (kit / "key.pem").chmod(0o600)
     write_text_atomically(file, policy_to_text(values))
     from uneven.planner.text import counted
 

@@ -45,6 +45,7 @@ STATE_KEYS = (
     "released",
     "last_share",
 )
+DESCRIPTION_KEYS = ("rows", "features", "columns", "classes", "row_norm", "epsilon", "simulated")
 TASK_KEYS = ("problem", "noise", "moment", "schedule", "average", "after", "last_share", "estimate")
 
 
@@ -162,7 +163,9 @@ def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"simulated must be true or false, got {checks.shown(values['simulated'])}")
     checks.whole("rows", values["rows"], most=MOST_STEPS)
     checks.positive("row_norm", values["row_norm"])
-    return {key: values[key] for key in ("rows", "features", "columns", "classes", "row_norm", "simulated")}
+    if values["epsilon"] is not None:
+        checks.positive("epsilon", values["epsilon"])
+    return {key: values[key] for key in DESCRIPTION_KEYS}
 
 
 def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:
