@@ -8,7 +8,6 @@ import pytest
 from uneven import LocalPrivacy, Problem
 from uneven.audit.drawing import by_engine
 from uneven.noise import grid
-from uneven.noise.directions import add_from_cap
 from uneven.noise.privacy import MECHANISMS, Releases, draw_l2_laplace
 
 N = 40_000
@@ -66,38 +65,6 @@ def test_rounding_costs_nothing_that_could_be_measured(mechanism, d, rows):
     added = grid.EXTRA * d * grid.width(noise.grid(d, 1.0), rows) ** 2 / rows
     assert added < 2e-4 * noise.row_energy(Problem(d, 1e-3, 1))
     assert noise.epsilon - grid.slack(d, 1.0, 32.0) > 1 - 1e-5
-
-
-@pytest.mark.parametrize("d", [1, 3, 54])
-def test_computed_releases_are_as_close_to_exact_ones_as_the_proof_needs(d):
-    """The same draws in single and double precision: errors scale with the precision, and stay below the bound."""
-
-    class Recorded:
-        def __init__(self, draws):
-            self.draws, self.at = draws, 0
-
-        def draw(self):
-            self.at += 1
-            return self.draws[self.at - 1]
-
-        random = standard_normal = draw
-
-    how, rng = LocalPrivacy(10.0).calibration(d), np.random.default_rng(0)
-    worst = 0.0
-    for _ in range(200):
-        draws = [*rng.random(2), *rng.normal(size=8 * d + 8)]
-        row = rng.normal(size=d)
-        row = (row / np.linalg.norm(row)).astype(np.longdouble)
-        try:
-            outs = []
-            for kind in (np.float64, np.longdouble):
-                out, scratch = np.zeros(d, dtype=kind), np.zeros(d, dtype=kind)
-                add_from_cap(out, row.astype(kind), 1.0, 1.0, how.height, how.share, scratch, Recorded(draws))
-                outs.append(out)
-        except (IndexError, ValueError):  # this cap wanted another kind of draw at that place
-            continue
-        worst = max(worst, float(np.abs(outs[0] - outs[1]).sum()))
-    assert 2 * worst <= grid.error_bound(d, 1.0) / math.sqrt(d)
 
 
 def values_of(noise, x, n, rng):

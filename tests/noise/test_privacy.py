@@ -50,10 +50,11 @@ def test_moments_of_the_sum(draw):
     assert abs(squares.mean() - stated) < 4 * error
     assert abs(squares.mean() - 1.1 * stated) > 4 * error
     assert (np.abs(z.mean(axis=0)) < 4.5 * z.std(axis=0) / np.sqrt(DRAWS)).all()
-    # The fourth moment tells the law from a Gaussian of the same variance (whose kurtosis in d dimensions is known).
+    # The fourth moment tells the law from a Gaussian of the same variance: E W² of the gamma number is larger.
     fourth = squares**2
-    gaussian = stated**2 * (D + 2) / D
-    assert fourth.mean() - 4 * fourth.std() / np.sqrt(DRAWS) > gaussian
+    gaussian, error = stated**2 * (D + 2) / D, fourth.std() / np.sqrt(DRAWS)
+    truth = gaussian * (1 + 2 / (ROWS * (D + 1)))
+    assert abs(fourth.mean() - truth) < 4 * error < 0.75 * (truth - gaussian)
 
 
 def test_radius_of_one_row_is_gamma():

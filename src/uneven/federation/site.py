@@ -48,6 +48,7 @@ from uneven.federation.requests import (
 from uneven.federation.rows import digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
+from uneven.federation.sums import answer_sums
 from uneven.ledger import BudgetExceeded
 from uneven.noise import LabelPrivacy, Noise, noise_from_dict
 from uneven.problem import Problem
@@ -115,6 +116,7 @@ class Site:
         return {
             "describe": self._describe,
             "anchor": self._anchor,
+            "sums": self._sums,
             "relay": self._relay,
             "add": self._add,
             "open": self._open,
@@ -193,20 +195,30 @@ class Site:
 
     def _anchor(self, message: dict[str, Any], text: str) -> Reply:
         """Learn from rows without privacy, and judge what private sites would bring; it may be asked for again."""
-        policy, keys = self.policy, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", "settings", "sources")
+        keys = "settings", "sources", "start"
+        return self._answer_openly(message, text, keys, lambda *to: answer_as_anchor(*to, *map(message.get, keys)))
+
+    def _sums(self, message: dict[str, Any], text: str) -> Reply:
+        """Sums over rows without privacy, which are one part of the anchor."""
+        keys = "problem", "noise", "weights", "reach", "curvature", "share"
+        return self._answer_openly(message, text, keys, lambda *to: answer_sums(message, *to))
+
+    def _answer_openly(
+        self, message: dict[str, Any], text: str, keys: tuple[str, ...], answer: Callable[..., dict[str, Any]]
+    ) -> Reply:
+        """Answer from rows without privacy, which is not kept: it may be asked for again."""
+        policy = self.policy
         with refusing():
-            expect_keys(message, keys)
+            expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", *keys))
         refuse_job(policy, message["name"], "relay")
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         if policy.private:
             raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
         scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
-        assert scale is not None
 
         def work() -> str:
             with refusing():
-                given = message["settings"], message["sources"]
-                return write_message(answer_as_anchor(self._rows, self.scan, scale, policy.name, *given))
+                return write_message(answer(self._rows, self.scan, scale, policy.name))
 
         key = f"anchor {digest(text)}"
         if key not in self._running:

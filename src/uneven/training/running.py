@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.solver import one_thread
+from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -74,7 +76,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
             with one_thread():
-                return _decide_anchored(job, targets[0])
+                return decide_anchored(job, targets[0])
         if settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
@@ -86,8 +88,9 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     return Decision(tuple(plans), settings.pass_count * len(plans))
 
 
-def _decide_anchored(job: Job, target: Any) -> Decision:
-    prepared = anchoring.prepare(job, target)
+def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Decision:
+    """Choose how private sources are added to the public ones, whose anchor may be given."""
+    prepared = anchoring.prepare(job, target, anchor)
     coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
