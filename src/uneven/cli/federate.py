@@ -84,7 +84,7 @@ def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     made = make_kits(folder, [entry.name for entry in file.sources], address)
     typer.echo(f"Made {len(made)} kits in {folder}: {terminal.listed([one.name for one in made])}.")
     typer.echo(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
-    typer.echo("Next, at a site: uneven site init KIT --data ROWS --label COLUMN --epsilon E, then uneven site run KIT")
+    typer.echo(f"Next, at a site: uneven site init KIT --data ROWS --like {file.path.name}, then uneven site run KIT")
 
 
 @contextmanager
