@@ -16,6 +16,9 @@ from uneven.softmax import softmax_loss
 RADII = ("tight", "paper")
 NORMS = ("largest", "rms")
 
+DEFAULT_ALPHA = 1e-3
+"""alpha where nothing can choose it: every row private, a single row, or a loss without a least value."""
+
 USUAL_BATCH = 50
 """Batch size that "auto" stands for, where noise is not drawn once a batch."""
 

@@ -12,7 +12,7 @@ from uneven import checks
 from uneven.losses import LOGISTIC, LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
-from uneven.problem import RADII, batching
+from uneven.problem import DEFAULT_ALPHA, RADII, batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
@@ -20,8 +20,8 @@ LONG_ROWS = ("shrink", "refuse")
 MULTI_CLASS = ("softmax", "one-vs-rest")
 """How more than two classes are learned: as one problem, or each against the rest."""
 
-DEFAULT_ALPHA = 1e-3
-"""alpha where every row is private."""
+PUBLIC_FIRST = ("auto", "anchored")
+"""Strategies that learn sources without privacy first, to convergence where they can."""
 
 Check = Callable[[str, Any], object]
 
@@ -106,7 +106,7 @@ CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
     "loss": _one_of(*LOSSES),
-    "strategy": _one_of("auto", "anchored", *STRATEGIES),
+    "strategy": _one_of(*PUBLIC_FIRST, *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
     "radius": _one_of(*RADII),
     "fit_intercept": _boolean,
@@ -183,6 +183,11 @@ class Settings:
         return batching(self.batch_size, own)
 
     @property
+    def row_bound(self) -> float:
+        """Norm above which rows are long: as stated, or 1."""
+        return 1.0 if isinstance(self.row_norm, str) else float(self.row_norm)
+
+    @property
     def stated_classes(self) -> int:
         """How many classes are stated; two where they are left to the rows."""
         return 2 if self.classes is None else len(self.classes)
@@ -194,7 +199,12 @@ class Settings:
     @property
     def stepping(self) -> str:
         """Strategy of a run by steps: "precision" where none is asked for."""
-        return "precision" if self.strategy in ("auto", "anchored") else self.strategy
+        return "precision" if self.public_first else self.strategy
+
+    @property
+    def public_first(self) -> bool:
+        """Whether sources without privacy are learned first, to convergence where they can."""
+        return self.strategy in PUBLIC_FIRST
 
     @property
     def pass_count(self) -> int:

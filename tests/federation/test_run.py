@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
 import uneven
-from uneven.cli.federate import _words
+from uneven.cli.federate import _teller, _words
 from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import federate
@@ -98,6 +99,26 @@ def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeyp
     assert all(0 <= done <= of == ROWS[site] for site, what, done, of in told if what == "at work")
 
 
+@pytest.mark.parametrize("mode", ["relay", "oracle", "anchored"])
+def test_progress_is_told_at_the_server_and_at_the_site(tmp_path, network, monkeypatch, caplog, capsys, mode):
+    """At both ends a line for each tenth of a site's rows, and the last is all of them."""
+    caplog.set_level("INFO", "uneven.site")
+    monkeypatch.setattr("uneven.federation.site.PATIENCE", 0.0)
+    sites = network(public=("west",) if mode == "anchored" else (), top={"use": "all"})
+    call = sites.call if mode == "oracle" else lambda site, text: sites.sites[site].answer(text)
+    ask = Ask(call, 1.0, _teller())
+    federate(read_sources(tmp_path / "sources.toml"), ask, tmp_path / "job", mode=mode.replace("anchored", "relay"))
+    logged = [re.fullmatch(r"\S+: (\d+) of 260 rows done", record.message) for record in caplog.records]
+    rows = [int(found[1]) for found in logged if found]
+    assert rows == sorted(set(rows))
+    assert rows[-1] == ROWS["east"]
+    said = capsys.readouterr().err
+    assert "uneven: east: asked, 0 of 260 rows" in said
+    assert "uneven: east: done, 260 of 260 rows" in said
+    if mode == "oracle":
+        assert len(rows) == said.count("uneven: east: at work") == 10
+
+
 def test_relay_is_one_message_a_site(tmp_path, network):
     sites = network()
     both(tmp_path, sites, "relay")
@@ -179,29 +200,75 @@ def test_a_site_lost_on_the_way_is_left_out(tmp_path, network):
     assert federated.state.step == 7 + 17
 
 
-@pytest.mark.parametrize(
-    ("what", "other", "message"),
-    [
-        ("features", ["a", "b", "c"], "features of site 'north' must be"),
-        ("classes", [0, 2], "classes of site 'north' must be"),
-        ("row_norm", 2.0, "row_norm of site 'north' must be 1.0"),
-    ],
-)
-def test_sites_that_do_not_fit_are_found_before_a_row_is_spent(tmp_path, network, what, other, message):
-    sites = network()
+def saying(sites, **said):
+    """A call in which 'north' says something else of itself."""
 
     def call(site, text):
         reply = json.loads(sites.call(site, text))
-        return json.dumps(reply | {what: other} if site == "north" else reply)
+        return json.dumps(reply | said if site == "north" and '"describe"' in text else reply)
 
-    with pytest.raises(ValueError, match=message):
-        federate(read_sources(tmp_path / "sources.toml"), Ask(call, 1.0), tmp_path / "job")
+    return call
+
+
+UNFIT = [
+    ("features", ["a", "b", "c"], "its features must be ['a', 'b', 'c', 'd'], got ['a', 'b', 'c']"),
+    ("classes", [0, 2], "its classes must be [0, 1], got [0, 2]"),
+    ("row_norm", 2.0, "its row_norm must be 1.0, got 2.0"),
+    ("columns", {"a": {"range": [0, 1]}}, "its columns must be None"),
+    ("epsilon", 3.0, "it allows ε = 3 for one release of a row, and the plan asks for ε = 4"),
+]
+
+
+@pytest.mark.parametrize(("what", "other", "reason"), UNFIT)
+def test_a_site_that_does_not_fit_is_left_out_before_a_row_is_spent(tmp_path, network, what, other, reason):
+    """It is asked for nothing, and the plan is made without it."""
+    sites = network()
+    found = federate(
+        read_sources(tmp_path / "sources.toml"), Ask(saying(sites, **{what: other}), 1.0), tmp_path / "job"
+    )
+    assert reason in found.left_out["north"]
+    assert found.used == ("west", "east")
+    assert [source.name for source in found.plan.sources] == ["east", "west"]
+    assert sites.sites["north"].ledger.sources() == {}
+    assert [text for site, text, _ in sites.messages if site == "north" and "describe" not in text] == []
+
+
+@pytest.mark.parametrize("public", [("north",), ("north", "west")])
+def test_the_only_anchor_that_does_not_fit_stops_the_run_before_a_row_is_spent(tmp_path, network, public):
+    """Where another site can be the anchor, the run goes on with it."""
+    sites, call = (made := network(public=public, top={"use": "all"})), saying(made, classes=[0, 2])
+    file, ask = read_sources(tmp_path / "sources.toml"), Ask(call, 1.0)
+    if "west" in public:
+        assert set(federate(file, ask, tmp_path / "job").left_out) == {"north"}
+        return
+    with pytest.raises(ValueError, match=r"'north' must fit to be the anchor of the others: its classes .* no row was"):
+        federate(file, ask, tmp_path / "job")
     assert all(site.ledger.sources() == {} for site in sites.sites.values())
+
+
+def test_what_sites_disagree_on_without_a_majority_has_to_be_stated(tmp_path, network):
+    """Of two, nobody knows which is right; of three, two are."""
+    network().close()
+    for file in ("sources.toml", "local.toml"):
+        text = (tmp_path / file).read_text()
+        (tmp_path / file).write_text(text.replace('features = ["a", "b", "c", "d"]', "n_features = 4"))
+    sites = Network(tmp_path)
+    found = federate(read_sources(tmp_path / "sources.toml"), Ask(saying(sites, features=["a"]), 1.0), tmp_path / "job")
+    assert set(found.left_out) == {"north"}
+    sites.sites.pop("west").close()
+    with pytest.raises(ValueError, match=r"features must be stated in sources.toml, since sites do not agree"):
+        federate(read_sources(tmp_path / "sources.toml"), Ask(saying(sites, features=["a"]), 0.01), tmp_path / "other")
+    sites.close()
 
 
 @pytest.mark.parametrize(
     ("top", "message"),
-    [({"strategy": "arbitrary"}, "strategy must use one source after the other"), ({"passes": 2}, "passes must be 1")],
+    [
+        ({"strategy": "arbitrary"}, "strategy must use one source after the other"),
+        ({"passes": 2}, "passes must be 1"),
+        ({"class_weight": "balanced"}, "class_weight must be left out where rows stay at their sites"),
+        ({"classes": [0, 1, 2]}, "classes must be two where rows stay at their sites, got 3"),
+    ],
 )
 def test_what_sites_cannot_do_is_refused(tmp_path, network, top, message):
     sites = network(top=top)

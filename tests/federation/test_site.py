@@ -248,6 +248,11 @@ def test_what_is_no_message_is_refused(network, text):
     assert list(json.loads(network().call("east", text))) == ["refused"]
 
 
+def test_a_message_that_is_too_long_is_not_read(network, monkeypatch):
+    monkeypatch.setattr("uneven.federation.messages.MOST_BYTES", 100)
+    assert "must have at most 100 bytes" in network().ask("east", **request())["refused"]
+
+
 def test_nan_weights_are_refused(network):
     text = json.dumps(request()).replace('"weights": [0.0,', '"weights": [NaN,')
     assert "without NaN" in network().call("east", text)
@@ -262,17 +267,125 @@ def test_jobs_and_modes_are_the_sites_to_allow(network):
     assert "state" in sites.ask("east", **request(name="study-7"))
 
 
-def test_a_release_whose_record_is_gone_is_not_made_again(tmp_path, network):
-    """The ledger has the charge, but the file of answers was deleted: nothing tells that the answer was never sent."""
+# Files that are lost, or put back from an older copy
+
+
+def files(folder, name):
+    """The SQLite file of this name, and those beside it."""
+    return sorted(folder.glob(f"{name}*"))
+
+
+def copy_of(folder, name):
+    return {file: file.read_bytes() for file in files(folder, name)}
+
+
+def put_back(folder, name, copy):
+    for file in files(folder, name):
+        file.unlink()
+    for file, data in copy.items():
+        file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ledger.db", "ledger.db must be there beside .*: what rows have spent would be forgotten"),
+        ("releases.db", "releases.db must be there beside .*: what was released would be forgotten"),
+    ],
+)
+def test_a_site_does_not_start_without_one_of_its_two_records(tmp_path, network, name, message):
     sites = network(seed=None)
     sites.ask("east", **request())
     sites.close()
-    for file in (tmp_path / "east").glob("releases.db*"):
-        file.unlink()
-    sites.sites = Network(tmp_path).sites
+    put_back(tmp_path / "east", name, {})
+    with pytest.raises(ValueError, match=message):
+        Network(tmp_path, ["east"])
+    assert files(tmp_path / "east", name) == []  # nor does it start the next time
+
+
+def test_the_ledger_of_another_site_is_refused(tmp_path, network):
+    sites = network(seed=None)
+    sites.ask("east", **request())
+    sites.close()
+    put_back(tmp_path / "east", "ledger.db", {})
+    (tmp_path / "east" / "ledger.db").write_bytes((tmp_path / "west" / "ledger.db").read_bytes())
+    with pytest.raises(ValueError, match=r"budget must be at most 1|must be the ledger that was beside"):
+        Network(tmp_path, ["east"])
+
+
+def test_an_older_ledger_is_refused(tmp_path, network):
+    """Put back from a copy, it would allow a second release of every row."""
+    sites = network(seed=None)
+    sites.close()
+    copy = copy_of(tmp_path / "east", "ledger.db")
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **request())
+    sites.close()
+    put_back(tmp_path / "east", "ledger.db", copy)
+    with pytest.raises(ValueError, match=r"must have charged what .* has answered, got an older copy"):
+        Network(tmp_path, ["east"])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_older_releases_do_not_let_a_segment_run_again(tmp_path, network, monkeypatch, begun):
+    """Put back from a copy made before the answer: with fresh noise, the rows would be released twice."""
+    sites = network(seed=None)
+    if begun:  # the copy has the release, but not its answer
+        with monkeypatch.context() as crash:
+            crash.setattr("uneven.federation.site.Site._start", lambda self, asked, _: self._claim(asked) and "{}")
+            sites.ask("east", **request())
+    sites.close()
+    copy = copy_of(tmp_path / "east", "releases.db")
+    sites = Network(tmp_path, ["east"])
+    assert "state" in sites.ask("east", **request())
+    sites.close()
+    put_back(tmp_path / "east", "releases.db", copy)
+    sites = Network(tmp_path, ["east"])
     for _ in range(2):
         assert "what was released is not on record" in sites.ask("east", **request())["refused"]
     assert spent(sites) == {EPSILON["east"]}
+    sites.close()
+
+
+@pytest.mark.parametrize(("copied", "answered"), [(2, 5), (2, 3)], ids=["another reservation", "the same"])
+def test_older_releases_do_not_let_a_batch_answer_again(tmp_path, network, monkeypatch, copied, answered):
+    """A copy from before a later reservation is refused; from one in between, all reserved batches are passed over."""
+    monkeypatch.setattr("uneven.federation.releases.AHEAD", 4)
+    monkeypatch.setattr("uneven.federation.site.AHEAD", 4)
+    sites = network(seed=None)
+    sites.ask("east", **request("open"))
+    for at in range(copied):
+        sites.ask("east", **step(at=at))
+    sites.close()
+    copy = copy_of(tmp_path / "east", "releases.db")
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **request("open"))
+    for at in range(copied, answered):
+        assert sites.ask("east", **step(at=at))["rows"] == 20
+    sites.close()
+    put_back(tmp_path / "east", "releases.db", copy)
+    sites = Network(tmp_path, ["east"])
+    opened = sites.ask("east", **request("open"))
+    if answered > 4:
+        assert "what was released is not on record" in opened["refused"]
+        assert sites.ask("east", **step(at=2)) == {"closed": "j/0"}
+    else:
+        rows = [sites.ask("east", **step(at=at)).get("rows") for at in range(copied, 12)]
+        assert rows == [20] * 9 + [None]  # of 13 batches, those after the four that were reserved
+    sites.close()
+
+
+def test_only_the_owner_can_read_what_a_site_keeps(tmp_path, network):
+    """Also files that an older version made for everyone."""
+    sites = network(seed=None)
+    sites.close()
+    (tmp_path / "east" / "releases.db").chmod(0o644)
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **request())
+    kept = [file for name in ("ledger.db", "releases.db", "site.lock") for file in files(tmp_path / "east", name)]
+    assert len(kept) >= 3
+    assert {oct(file.stat().st_mode & 0o777) for file in kept} == {"0o600"}
+    sites.close()
 
 
 def test_a_failure_tells_nothing_of_the_rows(network, monkeypatch):
@@ -304,6 +417,7 @@ def test_a_step_that_failed_is_not_answered_again(network, monkeypatch):
     ("where", "change"),
     [
         ("problem", {"classes": 5}),
+        ("problem", {"class_weights": [0.5, 1.0]}),
         ("schedule", {"kind": "matrixclock", "variance": [1e-9], "curvature": [1e-9], "longest": 1e18}),
         ("moment", [2.5e-10, -1e-9, 0.0]),
     ],

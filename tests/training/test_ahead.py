@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.training.test_doors import draw_case, write_files
 
 from uneven.io import read_sources
 from uneven.training.ahead import anchor_ahead, plan_ahead
@@ -63,3 +64,20 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     assert (len(anchor.y), problem.n_features) == (3000, 4)
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold + private)
     assert anchor_ahead(read_sources(path)) is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.filterwarnings("ignore:.*were shrunk")
+def test_the_plan_of_random_files_is_the_one_that_a_fit_runs(tmp_path, seed):
+    """No private row has to be read for it: their number, what is stated and the rows without privacy are enough."""
+    rng = np.random.default_rng(seed)
+    X, y, source, noise, settings = draw_case(seed)
+    settings["alpha"] = ["auto", settings["alpha"]][rng.integers(2)]
+    settings["strategy"] = str(rng.choice(["auto", "auto", settings["strategy"]]))
+    settings["passes"] = ["auto", settings["passes"]][rng.integers(2)]
+    if rng.random() < 0.5:  # nothing that asks for steps
+        settings |= {"average": "auto", "clip": "auto", "moments": "auto", "passes": "auto"}
+    file = write_files(tmp_path, X, y, source, noise, settings)
+    planned, ran = plan_ahead(file)[0], train_files(file, seed=seed).plan
+    np.testing.assert_array_equal(planned.step_sizes(), ran.step_sizes())
+    assert planned == ran

@@ -16,13 +16,10 @@ from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import one_thread, solve
 from uneven.matrices import is_sparse
-from uneven.problem import Problem
+from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.softmax import loss_values
 
 Array = NDArray[np.float64]
-
-DEFAULT_ALPHA = 1e-3
-"""Where nothing can be compared: every row private, a single row, or the linear loss, which has no least value."""
 
 FOLDS, FEW_ROWS = 5, 500
 """Folds; twice as many up to this many rows, where each fold would otherwise cost many rows to learn from."""

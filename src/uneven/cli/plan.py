@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
 
-    Reads no rows beyond what it takes to count them. Plans what 'uneven fit' would run where that is known without
-    reading them, and says so.
+    Plans what 'uneven fit' would run, and says where that cannot be known. Rows without privacy are read for it;
+    private rows are only counted.
 
     Beside each private source it shows what the other promise would bring at the same epsilon: "local-privacy" protects
     a row from everyone, "site-privacy" from everyone outside its site.

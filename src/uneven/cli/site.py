@@ -69,6 +69,8 @@ def init(
         "jobs": jobs.split(","),
         "modes": ["relay", "oracle"],
     }
+    kit.chmod(0o700)  # however it was copied here
+    (kit / "key.pem").chmod(0o600)
     write_text_atomically(file, policy_to_text(values))
     from uneven.planner.text import counted
 
@@ -100,6 +102,7 @@ def run(kit: KitPath) -> None:
     from uneven.planner.text import counted
 
     logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.getLogger("uneven.site").setLevel(logging.INFO)
     own = Kit(kit)
     site = _open(kit)
     if own.name != site.policy.name:

@@ -11,11 +11,10 @@ from typing import Any
 from uneven.engine import Task, tasks_of
 from uneven.federation.messages import read_message, task_to_dict, write_message
 from uneven.io import SourcesFile, write_text_atomically
-from uneven.planner import Anchored, Plan, make_anchored_plan, void_bound
+from uneven.planner import Anchored, Plan, make_anchored_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.planning import describe_sources, plan_fit, scaled_problem
-from uneven.training.running import find_void
+from uneven.training.planning import describe_sources, plan_steps, scaled_problem
 from uneven.training.scaling import Scale, stated_scale
 
 
@@ -71,7 +70,7 @@ class Job:
         assert scale is not None
         self.scale: Scale = scale
         self.names = tuple(self.features) if file.encoder is None else file.encoder.names
-        self.sources = describe_sources(self.noises, [int(progress.sites[key]["rows"]) for key in self.noises], 1)
+        self.sources = describe_sources(self.noises, [int(progress.sites[key]["rows"]) for key in self.noises])
         self.anchor = progress.anchor
         chosen = None if self.anchor is None else self.anchor["alpha"]
         self.alpha = self.settings.stated_alpha if chosen is None else float(chosen)
@@ -86,10 +85,10 @@ class Job:
             worths = dict(decided.worths)
             ordered = tuple((source.name, worths[source.name]) for source in self.sources)
             return make_anchored_plan(self.sources, self.problem, replace(decided, worths=ordered))
-        plan = plan_fit(self.sources, self.problem, self.settings)
+        plan = plan_steps(self.sources, self.problem, self.settings)
         if plan.shuffled:
             raise ValueError(f"strategy must use one source after the other, got {plan.strategy!r}")
-        return void_bound(plan, why) if (why := find_void(plan, self.settings)) else plan
+        return plan
 
     def common(self) -> dict[str, Any]:
         """What every request has."""

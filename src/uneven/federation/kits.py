@@ -95,7 +95,7 @@ def make_kits(folder: Path, sites: Iterable[str], address: str = ADDRESS) -> lis
     for name in names:
         refuse_name(name)
     checked_address(address)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _authority(folder / AUTHORITY)
     new = [name for name in (SERVER, *names) if not (folder / name / "certificate.pem").exists()]
     for name in new:
@@ -110,7 +110,7 @@ def _authority(folder: Path) -> tuple[Any, bytes]:
         private, public = utils.generate_keys()
         itself = utils.Identity(AUTHORITY)
         certificate = utils.generate_cert(itself, itself, private, public, valid_days=DAYS, ca=True)
-        folder.mkdir(exist_ok=True)
+        _make_folder(folder)
         (folder / "certificate.pem").write_bytes(utils.serialize_cert(certificate))
         _write_key(folder / "key.pem", utils.serialize_pri_key(private))
     return utils.load_private_key_file(str(folder / "key.pem")), (folder / "certificate.pem").read_bytes()
@@ -124,11 +124,17 @@ def _make_kit(folder: Path, name: str, authority: tuple[Any, bytes], address: st
     certificate = utils.generate_cert(
         utils.Identity(name), utils.Identity(AUTHORITY), signing, public, valid_days=DAYS, server_default_host=host
     )
-    folder.mkdir(exist_ok=True)
+    _make_folder(folder)
     _write_key(folder / "key.pem", utils.serialize_pri_key(private))
     (folder / "authority.pem").write_bytes(root)
     (folder / "address.txt").write_text(address + "\n", encoding="utf-8")
     (folder / "certificate.pem").write_bytes(utils.serialize_cert(certificate))
+
+
+def _make_folder(path: Path) -> None:
+    """A folder that only its owner can look into."""
+    path.mkdir(exist_ok=True)
+    path.chmod(0o700)
 
 
 def _write_key(path: Path, key: bytes) -> None:

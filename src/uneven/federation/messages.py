@@ -33,6 +33,9 @@ which a mechanism would pass on."""
 MOST_STEPS = 10**15
 """Largest count of steps or rows in a message."""
 
+MOST_BYTES = 50_000_000
+"""Longest message: an anchor of 300 columns takes about 15 MB."""
+
 STATE_KEYS = (
     "weights",
     "step",
@@ -45,6 +48,7 @@ STATE_KEYS = (
     "released",
     "last_share",
 )
+DESCRIPTION_KEYS = ("rows", "features", "columns", "classes", "row_norm", "epsilon", "simulated")
 TASK_KEYS = ("problem", "noise", "moment", "schedule", "average", "after", "last_share", "estimate")
 
 
@@ -59,6 +63,8 @@ def write_message(values: Mapping[str, Any]) -> str:
 
 def read_message(text: str | bytes | bytearray) -> dict[str, Any]:
     """Message from text, or one line that says why it is none."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"a message must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
     try:
         values = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -162,7 +168,9 @@ def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"simulated must be true or false, got {checks.shown(values['simulated'])}")
     checks.whole("rows", values["rows"], most=MOST_STEPS)
     checks.positive("row_norm", values["row_norm"])
-    return {key: values[key] for key in ("rows", "features", "columns", "classes", "row_norm", "simulated")}
+    if values["epsilon"] is not None:
+        checks.positive("epsilon", values["epsilon"])
+    return {key: values[key] for key in DESCRIPTION_KEYS}
 
 
 def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:

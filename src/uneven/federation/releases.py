@@ -11,12 +11,21 @@ Entries and the answers of whole segments are on the disk before anything goes o
 would take longer than the step: answers to steps reach the operating system, which survives the death of the process
 but not that of the machine. So batches are reserved on the disk, `AHEAD` of them at a time, before they are used. After
 a restart of the machine all that were reserved are passed over, whether their answers were kept or not.
+
+The ledger has claims of its own for answers and reservations, and the tally counts the answers to steps. So where
+this file, or the ledger, was put back from an older copy, that shows: what may have been released is not made again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sqlite3
 from pathlib import Path
+from typing import Any
+
+from uneven.federation.policy import Policy
+from uneven.ledger import Ledger
 
 AHEAD = 64
 """Batches that are reserved at a time: as many are lost at most when the machine goes down."""
@@ -26,6 +35,7 @@ SCHEMA = (
     "reserved INTEGER NOT NULL, skipped INTEGER NOT NULL, boot TEXT NOT NULL, rows TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE IF NOT EXISTS answer (name TEXT, step INTEGER, request TEXT NOT NULL, text TEXT NOT NULL, "
     "PRIMARY KEY (name, step)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -36,9 +46,11 @@ def boot_id() -> str:
 
 
 class Releases:
-    """Releases of one site, in an SQLite file."""
+    """Releases of one site, in an SQLite file; `tally` is an open file for the number of answers, or None."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tally: Any = None) -> None:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)  # an older file; SQLite gives its other files the same
         self._book = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         for setting in ("journal_mode = WAL", "fullfsync = ON"):
             self._book.execute(f"PRAGMA {setting}")
@@ -46,6 +58,20 @@ class Releases:
             self._durably(statement)
         if "rows" not in [column[1] for column in self._book.execute("PRAGMA table_info(release)")]:  # an older file
             self._durably("ALTER TABLE release ADD COLUMN rows TEXT NOT NULL DEFAULT ''")
+        self._tally, self._total = tally, int(self._book.execute("SELECT count(*) FROM answer").fetchone()[0])
+        if tally is not None and not self._agrees():
+            self._durably("UPDATE release SET boot = ''")  # as after a restart of the machine
+
+    def _agrees(self) -> bool:
+        """Whether all answers are here that the tally has counted since the machine was started."""
+        boot, _, count = os.pread(self._tally.fileno(), 200, 0).decode("ascii", "replace").strip().partition(" ")
+        return boot == boot_id() and count.isdigit() and self._total >= int(count)
+
+    def _count(self) -> None:
+        """Count one more answer: without waiting for the disk, so it survives the death of the process."""
+        self._total += 1
+        if self._tally is not None:
+            os.pwrite(self._tally.fileno(), f"{boot_id()} {self._total}\n".encode(), 0)
 
     def _durably(self, statement: str, *values: object) -> None:
         """Execute, and wait for the disk: for this and for all that came before."""
@@ -65,6 +91,7 @@ class Releases:
     def keep(self, name: str, request: str, text: str) -> None:
         """Keep the answer of a whole segment, before it is sent."""
         self._durably("INSERT INTO answer VALUES (?, 0, ?, ?)", name, request, text)
+        self._count()
 
     def find(self, name: str, step: int) -> tuple[str, str] | None:
         """Digest of the request and answer of one step; None if nothing was released for it."""
@@ -76,7 +103,21 @@ class Releases:
         """Number of answers given for a release."""
         return int(self._book.execute("SELECT count(*) FROM answer WHERE name = ?", (name,)).fetchone()[0])
 
+    def answered(self) -> list[str]:
+        """Names of all releases that something was answered for."""
+        return [name for (name,) in self._book.execute("SELECT DISTINCT name FROM answer ORDER BY name")]
+
+    def bind(self, key: bytes) -> bool:
+        """Whether this is the record beside the ledger of that key; a new record becomes it."""
+        self._durably("INSERT OR IGNORE INTO fact VALUES ('ledger', ?)", hashlib.sha256(key).hexdigest())
+        found = self._book.execute("SELECT value FROM fact WHERE name = 'ledger'").fetchone()
+        return bool(found[0] == hashlib.sha256(key).hexdigest())
+
     # Step by step
+
+    def reserved(self, name: str) -> int:
+        """Number of batches that are reserved."""
+        return int(self._book.execute("SELECT reserved FROM release WHERE name = ?", (name,)).fetchone()[0])
 
     def resume(self, name: str) -> int:
         """Number of batches to pass over; after a restart of the machine, all that were reserved."""
@@ -88,17 +129,45 @@ class Releases:
             self._durably("UPDATE release SET skipped = ?, boot = ? WHERE name = ?", skipped, now, name)
         return int(count + skipped)
 
-    def reserve(self, name: str, batch: int) -> None:
-        """Reserve a batch before it is used."""
-        (reserved,) = self._book.execute("SELECT reserved FROM release WHERE name = ?", (name,)).fetchone()
-        if batch >= reserved:
-            self._durably("UPDATE release SET reserved = ? WHERE name = ?", batch + AHEAD, name)
+    def reserve(self, name: str, batch: int) -> int:
+        """Reserve a batch before it is used; the number now reserved, or 0 where it was reserved already."""
+        if batch < self.reserved(name):
+            return 0
+        self._durably("UPDATE release SET reserved = ? WHERE name = ?", batch + AHEAD, name)
+        return batch + AHEAD
 
     def keep_step(self, name: str, step: int, request: str, text: str) -> None:
         """Keep the answer of a step, whose batch was reserved, before it is sent."""
         self._book.execute("PRAGMA synchronous = NORMAL")
         self._book.execute("INSERT INTO answer VALUES (?, ?, ?, ?)", (name, step, request, text))
+        self._count()
 
     def close(self) -> None:
         """Close the file."""
         self._book.close()
+
+
+def open_ledger(policy: Policy) -> Ledger:
+    """The site's ledger; a new one is refused where answers were given under another."""
+    ledger, releases = policy.path(policy.ledger), policy.path(policy.releases)
+    if releases.exists() and not ledger.exists():
+        raise ValueError(f"{ledger} must be there beside {releases}, got none: what rows have spent would be forgotten")
+    return Ledger(ledger, budget=policy.budget)
+
+
+def open_releases(policy: Policy, ledger: Ledger, tally: Any) -> Releases:
+    """The record of answers, refused where it or the ledger is not the one, or not as new as the other."""
+    path, kept = policy.path(policy.releases), f"{policy.name} keeps {policy.releases}"
+    if ledger.claimed(kept) and not path.exists():
+        raise ValueError(f"{path} must be there beside {ledger.path}, got none: what was released would be forgotten")
+    releases = Releases(path, tally)
+    try:
+        if not releases.bind(ledger.key):
+            raise ValueError(f"{ledger.path} must be the ledger that was beside {path}, got another one")
+        if policy.private and not all(ledger.claimed(name) for name in releases.answered()):
+            raise ValueError(f"{ledger.path} must have charged what {path} has answered, got an older copy of it")
+    except ValueError:
+        releases.close()
+        raise
+    ledger.claim(kept)
+    return releases

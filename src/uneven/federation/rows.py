@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +86,12 @@ def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     return scan
 
 
-def hold_folder(lock: Any, policy: Policy) -> None:
+def hold_folder(policy: Policy) -> IO[bytes]:
     """Hold the site's folder until the process ends, however it ends: two processes could release a row each."""
+    lock = os.fdopen(os.open(policy.path("site.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+b")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        lock.close()
         raise ValueError(f"{policy.folder} must be used by one site at a time, got a second one") from None
+    return lock

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from uneven.anchor.shift import Disagreement
 from uneven.columns import plain_columns
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
+from uneven.federation.asking import SiteFailed, ask_anchor
 from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
     digest,
     read_answer,
     read_description,
+    read_message,
     state_from_dict,
     state_to_dict,
+    write_message,
 )
 from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer
@@ -107,6 +111,8 @@ def _refuse_unfit(file: SourcesFile) -> None:
         raise ValueError("passes must be 1 and line_search 0 where rows stay at their sites: each is released once")
     if settings.sketch is not None:
         raise ValueError(f"sketch must be left out where rows stay at their sites, got {settings.sketch!r}")
+    if settings.classes is not None and len(settings.classes) != 2:
+        raise ValueError(f"classes must be two where rows stay at their sites, got {len(settings.classes)}")
     for name in ("class_weight", "threshold"):
         if (given := getattr(settings, name)) is not None:
             raise ValueError(f"{name} must be left out where rows stay at their sites, got {given!r}")
@@ -132,32 +138,53 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
                 sites[entry.name] = read_description(reply)
         except (Refused, OSError) as reason:
             left_out[entry.name] = str(reason)
+    left_out |= (unfit := _find_unfit(file, sites))
+    sites = {site: described for site, described in sites.items() if site not in unfit}
     if not sites:
-        raise ConnectionError(f"no site takes part: {'; '.join(left_out.values())}")
-    _refuse_disagreement(file, sites)
+        raise ConnectionError(f"no site takes part: {'; '.join(left_out.values())}; no row was spent")
+    _refuse_lost_anchor(file, mode, sites, unfit)
     return replace(progress, sites=sites, left_out=left_out)
 
 
-def _refuse_disagreement(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse sites with other columns, classes or row norm than the rest, before any row is spent."""
-    first, held = next(iter(sites.items()))
-    private = any(entry.noise is not None and entry.noise.private for entry in file.sources)
+def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """Sites with other columns, classes, row norm or protection than the rest, and why they are left out."""
+    noises = {entry.name: entry.noise for entry in file.sources if entry.noise is not None}
     stated = file.settings.row_norm
-    if isinstance(stated, str) and not private:
+    if isinstance(stated, str) and not any(noise.private for noise in noises.values()):
         raise ValueError(f"row_norm must be a number where rows stay at their sites, got {stated!r}")
     expected = {
-        "features": held["features"] if file.feature_names is None else list(file.feature_names),
+        "features": _held_by_most("features", sites) if file.feature_names is None else list(file.feature_names),
         "columns": None if file.columns is None else plain_columns(file.columns),
-        "classes": held["classes"] if file.settings.classes is None else list(file.settings.classes),
+        "classes": _held_by_most("classes", sites) if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
+    unfit = {}
     for site, described in sites.items():
-        for key, value in expected.items():
-            if described[key] != value:
-                raise ValueError(
-                    f"{key} of site {site!r} must be {checks.shown(value)}, as {str(file.path)!r} and {first!r} have "
-                    f"it; got {checks.shown(described[key])}; no row was spent"
-                )
+        asked, allowed = noises[site].epsilon_per_row, described["epsilon"]
+        for key in (key for key in expected if described[key] != expected[key]):
+            unfit[site] = f"its {key} must be {checks.shown(expected[key])}, got {checks.shown(described[key])}"
+        if allowed is not None and (asked is None or asked > allowed * (1.0 + 1e-9)):
+            wanted = "no privacy" if asked is None else f"ε = {asked:g}"
+            unfit[site] = f"it allows ε = {allowed:g} for one release of a row, and the plan asks for {wanted}"
+    return unfit
+
+
+def _held_by_most(key: str, sites: Mapping[str, dict[str, Any]]) -> Any:
+    """What most sites say of themselves; refused where that is not one thing."""
+    counts = Counter(write_message({key: described[key]}) for described in sites.values()).most_common(2)
+    if len(counts) == 2 and counts[0][1] == counts[1][1]:
+        raise ValueError(f"{key} must be stated in sources.toml, since sites do not agree on it; no row was spent")
+    return read_message(counts[0][0])[key] if counts else None
+
+
+def _refuse_lost_anchor(
+    file: SourcesFile, mode: str, sites: Mapping[str, dict[str, Any]], unfit: Mapping[str, str]
+) -> None:
+    """Refuse to spend private rows without the anchor that was planned, where a mistake alone is in its way."""
+    public = [entry.name for entry in file.sources if entry.noise is not None and not entry.noise.private]
+    lost = [site for site in public if site in unfit]
+    if lost and mode == "relay" and file.settings.strategy in ("auto", "anchored") and not set(public) & set(sites):
+        raise ValueError(f"{lost[0]!r} must fit to be the anchor of the others: {unfit[lost[0]]}; no row was spent")
 
 
 def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: str) -> Progress:
@@ -168,34 +195,27 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     why = refuse_anchor(job.settings, groups, 1, sparse=False)
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
-    if job.settings.strategy not in ("auto", "anchored") or mode != "relay" or why is not None:
-        if job.settings.strategy == "anchored":
-            raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
-        if job.settings.strategy == "auto" and why is None:
+    if not job.settings.public_first or mode != "relay" or why is not None:
+        if job.settings.strategy == "anchored" and why is not None:
+            raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
+        if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))
-            told = f"Oracle mode has no anchor: rows without privacy, of {listed}, took steps like all others."
-            return replace(progress, notes=[*progress.notes, told])
+            raise ValueError(
+                f"mode must be 'relay' where rows without privacy, of {listed}, are the anchor of private ones, got "
+                f"{mode!r}; strategy = 'precision' goes without an anchor"
+            )
         return progress
-    if len(public) > 1:
-        listed = ", ".join(map(repr, public))
-        raise ValueError(f"one site without privacy can be the anchor, got {listed}; state strategy = 'precision'")
-    request = {
-        "kind": "anchor",
-        **job.common(),
-        "settings": asdict(job.settings),
-        "sources": [source.to_dict() for source in job.sources],
-    }
-    del request["private"]
-    ask.tell(public[0], "asked for the anchor", 0, 0)
+    lead = max(public, key=lambda one: int(progress.sites[one]["rows"]))
     try:
-        reply = ask(public[0], request)
-        with reading(public[0]):
+        reply = ask_anchor(job, ask, lead, public)
+        with reading(lead):
             summary_from_dict(reply["summary"], job.problem.n_features)
-            found = replace(progress, anchor={**reply, "site": public[0]})
+            found = replace(progress, anchor=reply)
             Job(file, found, name, mode)
-    except (Refused, OSError) as reason:
-        rest = {one: said for one, said in progress.sites.items() if one != public[0]}
-        left_out = {**progress.left_out, public[0]: str(reason)}
+    except (Refused, OSError, SiteFailed) as reason:
+        site, why = reason.args if isinstance(reason, SiteFailed) else (lead, str(reason))
+        rest = {one: said for one, said in progress.sites.items() if one != site}
+        left_out = {**progress.left_out, site: why}
         return _ask_anchor(file, ask, replace(progress, sites=rest, left_out=left_out), name, mode)
     return found
 
@@ -227,7 +247,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     (site,), d = job.plan.segments[number].sources, job.problem.n_features
     rows = {source.name: source.rows for source in job.sources}
     passed = [one for segment in job.plan.segments[:number] for one in segment.sources]
-    before = rows[progress.anchor["site"]] + sum(rows[one] for one in passed if one not in progress.left_out)
+    before = sum(rows[one] for one in (*job.plan.converged, *passed) if one not in progress.left_out)
     summary = progress.anchor["summary"]
     reply = ask(site, {**job.request_adding(number, before), "anchor": summary, "state": state_to_dict(state)})
     with reading(site):

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,11 +34,22 @@ from uneven.federation.messages import (
     write_message,
 )
 from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
-from uneven.federation.releases import Releases
+from uneven.federation.releases import AHEAD, open_ledger, open_releases
+from uneven.federation.requests import (
+    JOB_KEYS,
+    SCHEMA_KEYS,
+    Asked,
+    answer_claim,
+    expect_keys,
+    refusing,
+    release_name,
+    reservation_claim,
+)
 from uneven.federation.rows import digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
-from uneven.ledger import BudgetExceeded, Ledger
+from uneven.federation.sums import answer_sums
+from uneven.ledger import BudgetExceeded
 from uneven.noise import LabelPrivacy, Noise, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -57,21 +67,6 @@ PATIENCE = 0.1
 Reply = str | tuple[str, Future[str], list[int]]
 """Text, or a segment that is running: its release, what it will come to, and the rows it has used so far."""
 
-SCHEMA_KEYS = ("features", "columns", "classes", "row_norm")
-JOB_KEYS = ("kind", "job", "name", "number", *SCHEMA_KEYS, "intercept", "private")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A checked request for a segment: the release, the digest of the text, the noise, and how to scale rows."""
-
-    release: str
-    request: str
-    noise: Noise
-    problem: Problem
-    intercept: bool
-    private: bool
-
 
 class Site:
     """One site; `answer` takes a request and returns the reply, both as text."""
@@ -79,13 +74,13 @@ class Site:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         with ExitStack() as files:
-            hold_folder(files.enter_context(policy.path("site.lock").open("w")), policy)
-            self.ledger = Ledger(policy.path(policy.ledger), budget=policy.budget)
+            lock = files.enter_context(hold_folder(policy))
+            self.ledger = open_ledger(policy)
             self._rows, self.scan = open_rows(policy, policy.data, self.ledger.key)
             self._kept_rows = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
             if self._kept_rows is not None:
                 refuse_shared_rows(policy, self.scan, self._kept_rows[1])
-            self.releases = files.enter_context(closing(Releases(policy.path(policy.releases))))
+            self.releases = files.enter_context(closing(open_releases(policy, self.ledger, lock)))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
         self._one_at_a_time = threading.Lock()
@@ -121,6 +116,7 @@ class Site:
         return {
             "describe": self._describe,
             "anchor": self._anchor,
+            "sums": self._sums,
             "relay": self._relay,
             "add": self._add,
             "open": self._open,
@@ -131,42 +127,30 @@ class Site:
     # What is there
 
     def _describe(self, message: dict[str, Any], _text: str) -> str:
-        policy = self.policy
-        refuse_job(policy, message.get("name"), str(message.get("mode")))
-        return write_message(
-            {
-                "site": policy.name,
-                "rows": self.scan.rows,
-                "features": list(policy.features),
-                "columns": policy.described_columns,
-                "classes": list(policy.classes),
-                "row_norm": policy.row_norm,
-                "epsilon": policy.epsilon,
-                "simulated": policy.seed is not None,
-            }
-        )
+        refuse_job(self.policy, message.get("name"), str(message.get("mode")))
+        return write_message({"rows": self.scan.rows, **self.policy.describe()})
 
     # One message a site
 
     def _relay(self, message: dict[str, Any], text: str) -> Reply:
         asked, task = self._check_task(message, text, "relay", ("state",))
-        with _refusing():
+        with refusing():
             state = state_from_dict(message["state"], asked.problem.n_features)
         return self._start(asked, partial(self._run, asked, task, state))
 
     def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
-        after = run_segment(state, task, self._data(asked), self.policy.seed, done.append)
+        after = run_segment(state, task, self._data(asked), self.policy.seed, self._ticker(asked.release, done))
         return {"state": state_to_dict(after)}
 
     def _add(self, message: dict[str, Any], text: str) -> Reply:
         """Add the site's rows to what the anchor says."""
-        with _refusing():
-            _expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
+        with refusing():
+            expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
             noise, problem = noise_from_dict(message["noise"]), Problem.from_dict(message["problem"])
         asked = self._check(message, text, "relay", noise, problem)
         if noise.compiled(problem) is None or problem.ball > LARGEST:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to be added to an anchor")
-        with _refusing():
+        with refusing():
             summary = summary_from_dict(message["anchor"], problem.n_features)
             state = state_from_dict(message["state"], problem.n_features)
             share = checks.within("share", message["share"], 0.0, 1.0)
@@ -174,22 +158,23 @@ class Site:
         return self._start(asked, partial(self._run_source, asked, source, summary, state))
 
     def _run_source(
-        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, _done: list[int]
+        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
     ) -> dict[str, Any]:
         with one_thread():
-            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed)
+            tick = self._ticker(asked.release, done)
+            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
 
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
         """Answer that was given before, or a segment that is running: its rows are charged first."""
         if (kept := self._kept(asked.release, 0, asked.request)) is not None:
-            return kept
+            return self._claimed(asked.release, kept)
 
         def work() -> str:
             text = self._once(lambda: {**run(done), "rows": self.scan.rows})
             with self._one_at_a_time:
                 self.releases.keep(asked.release, asked.request, text)
-            return text
+                return self._claimed(asked.release, text)
 
         done: list[int] = []
         if asked.release not in self._running:
@@ -199,25 +184,48 @@ class Site:
 
     def _anchor(self, message: dict[str, Any], text: str) -> Reply:
         """Learn from rows without privacy, and judge what private sites would bring; it may be asked for again."""
-        policy, keys = self.policy, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", "settings", "sources")
-        with _refusing():
-            _expect_keys(message, keys)
+        keys = "settings", "sources", "start"
+        return self._answer_openly(message, text, keys, lambda *to: answer_as_anchor(*to, *map(message.get, keys)))
+
+    def _sums(self, message: dict[str, Any], text: str) -> Reply:
+        """Sums over rows without privacy, which are one part of the anchor."""
+        keys = "problem", "noise", "weights", "reach", "curvature", "share"
+        return self._answer_openly(message, text, keys, lambda *to: answer_sums(message, *to))
+
+    def _answer_openly(
+        self, message: dict[str, Any], text: str, keys: tuple[str, ...], answer: Callable[..., dict[str, Any]]
+    ) -> Reply:
+        """Answer from rows without privacy, which is not kept: it may be asked for again."""
+        policy = self.policy
+        with refusing():
+            expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", *keys))
         refuse_job(policy, message["name"], "relay")
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         if policy.private:
             raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
         scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
-        assert scale is not None
 
         def work() -> str:
-            with _refusing():
-                given = message["settings"], message["sources"]
-                return write_message(answer_as_anchor(self._rows, self.scan, scale, policy.name, *given))
+            with refusing():
+                return write_message(answer(self._rows, self.scan, scale, policy.name))
 
         key = f"anchor {digest(text)}"
         if key not in self._running:
             self._running[key] = self._worker.submit(work), []
         return key, *self._running[key]
+
+    def _ticker(self, release: str, done: list[int]) -> Callable[[int], None]:
+        """What a segment tells of its rows as it uses them: the site's log has a line for each tenth."""
+
+        def tick(rows: int) -> None:
+            done.append(rows)
+            self._log_rows(release, sum(done) - rows, sum(done))
+
+        return tick
+
+    def _log_rows(self, release: str, before: int, after: int) -> None:
+        if 10 * after // self.scan.rows > 10 * before // self.scan.rows:
+            log.info("%s: %s of %s rows done", release, f"{after:,}", f"{self.scan.rows:,}")
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
@@ -236,14 +244,15 @@ class Site:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
+            self._refuse_older(reservation_claim(asked.release, self.releases.reserved(asked.release) + AHEAD))
             used = self.releases.resume(asked.release)
             self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
 
     def _step(self, message: dict[str, Any], text: str) -> str:
-        with _refusing():
+        with refusing():
             checks.only_keys("a request", message, ("kind", "job", "number", "step", "weights"))
-            release, step = _release(message), checks.whole("step", message.get("step"), least=0)
+            release, step = release_name(message), checks.whole("step", message.get("step"), least=0)
         if (kept := self._kept(release, step, digest(text))) is not None:
             return kept
         if release not in self._batches:
@@ -251,19 +260,22 @@ class Site:
         if step != (expected := self.releases.count(release)):
             raise Refused(f"step must be {expected}, the next one, got {step}: steps come in order, each once")
         batches = self._batches[release]
-        with _refusing():
+        with refusing():
             weights = vector("weights", message.get("weights"), batches.task.problem.n_features)
         return self._release_step(batches, weights, step, release, digest(text))
 
     def _release_step(self, batches: Batches, weights: Any, step: int, release: str, request: str) -> str:
         """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
         del self._batches[release]
-        self.releases.reserve(release, batches.next)
+        if (reserved := self.releases.reserve(release, batches.next)) and self.policy.private:
+            self.ledger.claim(reservation_claim(release, reserved))
         reply = self._once(lambda: batches.answer(weights) or {"finished": step})
         if "finished" not in (said := read_message(reply)):
             self.releases.keep_step(release, step, request, reply)
         if "failed" not in said:
             self._batches[release] = batches
+            size = batches.task.problem.batch_size
+            self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
         return reply
 
     # One bit a row
@@ -271,8 +283,8 @@ class Site:
     def _evaluate(self, message: dict[str, Any], text: str) -> str:
         """How many rows kept aside say that a model is right about them."""
         policy = self.policy
-        with _refusing():
-            _expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
+        with refusing():
+            expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
             release = f"{checks.text('job', message['job'])}/evaluation"
             epsilon = LabelPrivacy(message["epsilon"]).epsilon
             coef = vector("coef", message["coef"], policy.n_features)
@@ -283,15 +295,26 @@ class Site:
         if self._kept_rows is None:
             raise Refused(f"{policy.name!r} has no rows kept aside to be evaluated on")
         if (kept := self._kept(release, 0, digest(text))) is not None:
-            return kept
+            return self._claimed(release, kept)
         rows, scan = self._kept_rows
         self._charge(release, digest(text), f"{policy.name}, kept", scan, epsilon)
         options = coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed
         reply = self._once(lambda: {"said": count_said(rows, *options), "rows": scan.rows})
         self.releases.keep(release, digest(text), reply)
-        return reply
+        return self._claimed(release, reply)
 
     # What all share
+
+    def _claimed(self, release: str, text: str) -> str:
+        """An answer that may be sent: the ledger knows that there is one, should the record of it be lost."""
+        if self.policy.private:
+            self.ledger.claim(answer_claim(release))
+        return text
+
+    def _refuse_older(self, claim: str) -> None:
+        """Refuse to release what the ledger knows of and the record of answers does not."""
+        if self.ledger.claimed(claim):
+            raise Refused(f"{claim!r} is in the ledger, but what was released is not on record")
 
     def _once(self, release: Callable[[], dict[str, Any]]) -> str:
         """Answer of a release that was charged. A failure is one too, and is kept: tried again, it would tell more."""
@@ -308,15 +331,15 @@ class Site:
         self, message: dict[str, Any], text: str, mode: str, more: tuple[str, ...] = ()
     ) -> tuple[Asked, Task]:
         """The request and its task, if the policy allows it."""
-        with _refusing():
-            _expect_keys(message, (*JOB_KEYS, "task", *more))
+        with refusing():
+            expect_keys(message, (*JOB_KEYS, "task", *more))
             task = task_from_dict(message["task"], self.policy.name)
         return self._check(message, text, mode, task.noises[0], task.problem), task
 
     def _check(self, message: dict[str, Any], text: str, mode: str, noise: Noise, problem: Problem) -> Asked:
         policy = self.policy
-        with _refusing():
-            release = _release(message)
+        with refusing():
+            release = release_name(message)
         refuse_job(policy, message["name"], mode)
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_noise(policy, noise)
@@ -324,6 +347,8 @@ class Site:
         width = self._rows.n_features + asked.intercept
         if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
             raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
+        if problem.class_weights != (1.0, 1.0):
+            raise Refused("class_weight must be left out where rows stay at their sites; got class weights")
         return asked
 
     def _kept(self, release: str, step: int, request: str) -> str | None:
@@ -343,12 +368,12 @@ class Site:
         """Enter a release and charge its rows, if they are private: once; the seed of the release."""
         policy, entry, rows = self.policy, self.releases.entry(release), digest_rows(scan)
         if entry is None:
-            if self.ledger.claimed(release):
-                raise Refused(f"{release!r} was charged, but what was released is not on record")
+            self._refuse_older(release)
             entry = request, rows, secrets.randbits(63) if policy.seed is None else policy.seed
             self.releases.enter(release, *entry)
         if entry[0] != request:
             raise Refused(f"{release!r} was begun for another request; each row is released once")
+        self._refuse_older(answer_claim(release))
         if entry[1] != rows:
             raise Refused(f"{release!r} was begun with other rows; each row is charged before it is released, and once")
         if policy.private:
@@ -370,24 +395,3 @@ class Site:
         groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.noise})
         job = Job(self._rows, Settings(), self.scan, groups, scale)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]
-
-
-class _refusing:  # noqa: N801 (used as a statement)
-    """Turn what is wrong with a message into a refusal: it says what is in the message, and nothing else."""
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
-        if isinstance(error, ValueError | TypeError | KeyError | AttributeError) and not isinstance(error, Refused):
-            raise Refused(str(error)) from None
-
-
-def _expect_keys(message: dict[str, Any], keys: tuple[str, ...]) -> None:
-    checks.only_keys("a request", message, keys)
-    checks.needed_keys("a request", message, keys)
-
-
-def _release(message: dict[str, Any]) -> str:
-    """Name of a release: the job's and the segment's number."""
-    return f"{checks.text('job', message.get('job'))}/{checks.whole('number', message.get('number'), least=0)}"

@@ -61,6 +61,11 @@ class SourceEntry:
         """Entry of a described source."""
         return cls(source.name, source.noise, source.price, source.rows, data, **rest)
 
+    @property
+    def private(self) -> bool:
+        """Whether its rows are private: by their noise, or because they tell their own ε."""
+        return "epsilon" in self.columns if self.noise is None else self.noise.private
+
     @cached_property
     def source(self) -> Source:
         """The source as planned with: its rows as stated, or counted in the file, which may take a reading of it."""

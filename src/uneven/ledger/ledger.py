@@ -191,8 +191,13 @@ class Ledger:
         self.stored_budget = float(budget)
         self.budget = float(budget) if self.budget is None else min(self.budget, float(budget))
 
+    def claim(self, claim: str) -> None:
+        """Write a claim down, durably, that costs nothing: that something was released, or who uses the ledger."""
+        with self._opened() as connection, connection:
+            _claim(connection, claim)
+
     def claimed(self, claim: str) -> bool:
-        """Whether a claim was charged."""
+        """Whether a claim was charged or written down."""
         with self._opened() as connection:
             return connection.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
 

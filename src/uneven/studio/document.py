@@ -16,11 +16,12 @@ from uneven.losses import LOSSES
 from uneven.noise import MOMENTS
 from uneven.planner import STRATEGIES, Plan
 from uneven.problem import RADII
+from uneven.settings import PUBLIC_FIRST
 from uneven.studio import table
 from uneven.training.ahead import plan_ahead
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "strategy": ("auto", "anchored", *STRATEGIES),
+    "strategy": (*PUBLIC_FIRST, *STRATEGIES),
     "loss": tuple(LOSSES),
     "radius": tuple(RADII),
     "moments": ("auto", *MOMENTS, "estimated"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.uncertainty import Anchor
@@ -12,7 +14,7 @@ from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan
 from uneven.problem import Problem
-from uneven.training.planning import plan_fit, problem_ahead
+from uneven.training.planning import keep_rows, plan_steps, problem_ahead
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ LABELS = (
     "privacy and those with private labels to convergence, and reports the plan that it ran"
 )
 
+TOLD = (
+    "planned as if rows that tell their own noise were exact, since none was read; 'uneven fit' reads what they tell, "
+    "and reports the plan that it ran"
+)
+
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """The plan that a fit would run, and a note on what was planned for.
@@ -42,24 +49,30 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     Returns
     -------
     plan : Plan
-        Rows without privacy are read where the plan depends on them: for alpha, their scale, and the verdicts on
-        private sources.
+        Rows without privacy are read: alpha, their scale, their classes and the verdicts on private sources may depend
+        on them.
     note : str
         What it was planned for.
     """
     with located(str(file.path)):
-        if _needs_public_rows(file):
-            job, targets = _public_job(file, {source.name: source.rows for source in file.described()})
+        if _can_read_public(file):
+            job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
 
             return decide(job, targets, None).plan, PUBLIC
         sources = file.described()
         problem, note = problem_ahead(file, sources)
-        if _has_private_labels(file):
-            note = LABELS
-        elif _has_public(file) and file.settings.strategy == "auto" and file.shared is not None:
-            note = UNREAD
-        return plan_fit(sources, problem, file.settings), note
+        planned = keep_rows(plan_steps(sources, problem, file.settings), file.settings)
+        return planned, _find_caveat(file) or note
+
+
+def _find_caveat(file: SourcesFile) -> str:
+    """Why a fit may run another plan than one made without reading rows; empty where it will not."""
+    if any(entry.noise is None for entry in file.sources):
+        return TOLD
+    if _has_private_labels(file):
+        return LABELS
+    return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
 
 
 def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:
@@ -75,20 +88,21 @@ def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | No
     (Anchor, Problem) or None
     """
     owned = tuple(entry for entry in file.sources if entry.price is None and entry.prices is None)
-    readable = tuple(entry for entry in owned if not (entry.noise is None or entry.noise.private))
-    if not readable or not _needs_public_rows(replace(file, sources=readable)):
+    readable = tuple(entry for entry in owned if not (entry.noise is None or entry.private))
+    settings, mine = file.settings, replace(file, sources=readable)
+    if not (settings.public_first and settings.steps_asked is None and _can_read_public(mine)):
         return None
     counts = {entry.name: entry.source.rows if entry in owned else 1 for entry in file.sources}
     from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
 
-    job, targets = _public_job(file, counts, tuple(entry.name for entry in readable))
+    job, targets = _public_job(file, counts, [entry.name for entry in readable])
     if refuse_anchor(job.settings, job.groups, len(targets), job.scan.sparse) is not None:
         return None
     return fit_public(job, [entry.name for entry in readable], targets[0]), job.problem
 
 
-def _has_public(file: SourcesFile) -> bool:
-    return any(entry.noise is not None and not entry.noise.private for entry in file.sources)
+def _list_public(file: SourcesFile) -> list[str]:
+    return [entry.name for entry in file.sources if not entry.private]
 
 
 def _has_private_labels(file: SourcesFile) -> bool:
@@ -96,39 +110,40 @@ def _has_private_labels(file: SourcesFile) -> bool:
     return any(noise.private and not noise.protects_features for noise in noises)
 
 
-def _needs_public_rows(file: SourcesFile) -> bool:
+def _can_read_public(file: SourcesFile) -> bool:
+    """Whether the plan can be made from the rows without privacy and the number of the others."""
+    public = _list_public(file)
+    told = any(entry.noise is None for entry in file.sources)
     opened = file.shared is not None or all(entry.table is not None for entry in file.sources)
-    return (
-        opened
-        and all(entry.noise is not None for entry in file.sources)
-        and _has_public(file)
-        and not _has_private_labels(file)
-        and file.settings.strategy in ("auto", "anchored")
-        and file.settings.steps_asked is None
-    )
+    return opened and bool(public) and not _has_private_labels(file) and not (told and len(public) < len(file.sources))
 
 
-def _public_job(file: SourcesFile, counts: Mapping[str, int], names: tuple[str, ...] | None = None) -> tuple[Job, Any]:
-    """Job of the rows without privacy with alpha chosen, and its classes; of other sources, only their number is known.
+def _public_job(
+    file: SourcesFile, counts: Mapping[str, int] | None = None, names: Collection[str] | None = None
+) -> tuple[Job, Any]:
+    """Job of the rows without privacy, and its classes; of other sources, only their number is known.
 
-    `names` are the sources that are read; None for all without privacy.
+    `counts` are those of the sources that are not read, None to count them; `names` those that are, None for all
+    without privacy.
     """
     from uneven.training.files import FileRows, declared_noises
-    from uneven.training.grouping import group_pieces
-    from uneven.training.labels import learning_targets
-    from uneven.training.running import choose_alpha
+    from uneven.training.grouping import Grouped
+    from uneven.training.labels import learning_targets, public_classes
+    from uneven.training.preparation import group_scanned, prepare  # now only: they need a compiler
     from uneven.training.scan import scan_rows
-    from uneven.training.trainer import begin  # now only: it needs a compiler
 
-    noises = declared_noises(file)
-    public = tuple(name for name, noise in noises.items() if not noise.private) if names is None else names
-    order = [*public, *(name for name in noises if name not in public)]
-    rows = _Selected(FileRows(file), public)
-    scan = scan_rows(rows)
-    known = {name: scan.counts.get(name, 0) if name in public else counts[name] for name in order}
-    job = begin(rows, scan, group_pieces(known, noises), file.settings)
-    targets = learning_targets(scan.classes, file.settings)
-    return choose_alpha(job, targets), targets
+    settings, noises, read = file.settings, declared_noises(file), _list_public(file) if names is None else names
+    rows = FileRows(file) if len(read) == len(file.sources) else _Selected(FileRows(file), tuple(read))
+    scan = scan_rows(rows, settings.row_bound, public_classes(settings.classes))
+    if len(read) == len(file.sources):
+        groups = group_scanned(scan, noises or None, settings)
+    else:
+        known = {one.name: one.rows for one in file.described()} if counts is None else counts
+        order = list(noises) if file.shared is None else sorted(noises)  # as a fit has them
+        found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
+        index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
+        groups = Grouped({name: noises[name] for name in order}, np.array(found), index, tuple(order))
+    return prepare(rows, scan, groups, settings), learning_targets(scan.classes, settings)
 
 
 @dataclass(frozen=True)

@@ -7,29 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.settings import Settings, name_class
+from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
-from uneven.training.labels import as_numbers
+from uneven.training.labels import as_numbers, stated_weights
 
 EVERYONE_PRIVATE = (
     "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
     "private labels; got 'balanced'"
 )
-
-
-def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, float]:
-    """Weights of two classes as stated, the first first; 1 for a class that is not named."""
-    given = settings.class_weight
-    if given is not None and len(classes) != 2:
-        raise ValueError(f"class_weight needs labels of two classes, got {len(classes)}")
-    if given is None or isinstance(given, str):
-        return 1.0, 1.0
-    names = [name_class(one) for one in classes.tolist()]
-    if unknown := [name for name in given if name not in names]:
-        raise ValueError(f"class_weight must name the classes {', '.join(map(repr, names))}; got {unknown[0]!r}")
-    negative, positive = (float(given.get(name, 1.0)) for name in names)
-    return negative, positive
 
 
 def refuse_classes(settings: Settings, classes: NDArray[Any], groups: Grouped) -> None:

@@ -22,17 +22,17 @@ from uneven.schedules import Schedule
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
-from uneven.training.class_weights import stated_weights
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import observed, release_labels
-from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets
+from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets, stated_weights
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
+from uneven.training.preparation import refuse_unfit
 from uneven.training.rows import ArrayRows
 from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
-from uneven.training.trainer import Trained, refuse_unfit
+from uneven.training.trainer import Trained
 
 KEPT = (
     *("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm"),
@@ -106,6 +106,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
     if trained.plan.problem.own_batches:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
+    if trained.plan.kept:
+        return "a fit whose last rows learned the length of the weights: later steps would undo it; clone the model"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)
@@ -155,9 +157,7 @@ def continue_training(
         How many rows of each source were shrunk to a stated bound: for the rows' owner only.
     """
     piece = rows.piece
-    bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
-    if before is not None:
-        bound = before.scale.row_norm
+    bound = settings.row_bound if before is None else before.scale.row_norm
     groups = group_rows(len(piece.y), noise, piece.source)
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
     stated = settings.classes if classes is None else classes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.redaction import owner_only
-from uneven.settings import Settings
+from uneven.settings import Settings, name_class
 
 MOST_CLASSES = 1000
 """More different labels than this are not classes."""
@@ -45,9 +45,31 @@ PUBLIC = (
 )
 
 
-def public_classes(given: Any) -> NDArray[Any]:
-    """Classes as stated, in order."""
-    return np.unique(np.array(list(given)))
+def public_classes(given: Any) -> NDArray[Any] | None:
+    """Classes as stated, in order; None where they are left to the rows."""
+    return None if given is None else np.unique(np.array(list(given)))
+
+
+def expected_classes(settings: Settings) -> NDArray[Any]:
+    """Classes before any label is read: as stated, else a pair that the class weights can be of, 0 and 1 or another."""
+    named = set(settings.class_weight) if isinstance(settings.class_weight, dict) else set()
+    pairs = (*CONVENTIONS, (False, True), tuple(sorted(named)))
+    usual = next(pair for pair in pairs if named <= set(map(name_class, pair)))
+    return np.array(usual) if settings.classes is None else np.unique(np.array(settings.classes))
+
+
+def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, float]:
+    """Weights of two classes as stated, the first first; 1 for a class that is not named."""
+    given = settings.class_weight
+    if given is not None and len(classes) != 2:
+        raise ValueError(f"class_weight needs labels of two classes, got {len(classes)}")
+    if given is None or isinstance(given, str):
+        return 1.0, 1.0
+    names = [name_class(one) for one in classes.tolist()]
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(f"class_weight must name the classes {', '.join(map(repr, names))}; got {unknown[0]!r}")
+    negative, positive = (float(given.get(name, 1.0)) for name in names)
+    return negative, positive
 
 
 def _different(labels: NDArray[Any]) -> set[Any]:

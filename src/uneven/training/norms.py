@@ -45,7 +45,7 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
     if isinstance(settings.sketch, int) and not private:
         raise ValueError(f"sketch must be None or 'auto' where no source is private, got {settings.sketch}")
     if (stated := stated_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
-        sources = describe_sources(groups.noises, groups.counts, 1)
+        sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     sample = join_rows([X for X, _ in scan.sample.values()])
     norm = max(mean_square_norms(scan, groups))

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from uneven.io import SourcesFile
+from uneven.losses import get_loss
 from uneven.noise import Noise
-from uneven.planner import Plan, Source, get_strategy, make_plan
+from uneven.planner import Plan, Source, choose_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
+from uneven.training.labels import expected_classes, stated_weights
 from uneven.training.scaling import Scale, stated_scale
 from uneven.training.sketch import choose_width, expect_width
 
@@ -96,15 +98,44 @@ def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source],
     )
 
 
-def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int], passes: int) -> list[Source]:
-    """Sources that have rows, as many as all passes over them use."""
-    pairs = zip(noises.items(), counts, strict=True)
-    return [Source(name, int(n) * passes, noise, passes=passes) for (name, noise), n in pairs if n]
+def describe_sources(noises: Mapping[str, Noise], counts: Iterable[int]) -> list[Source]:
+    """Sources that have rows."""
+    return [Source(name, int(n), noise) for (name, noise), n in zip(noises.items(), counts, strict=True) if n]
 
 
-def plan_fit(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
-    """Plan for these sources, with the strategy and the moments of the settings."""
-    return make_plan(sources, problem, settings.stepping, settings.planned_moments)
+def plan_steps(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan:
+    """Plan of a run by steps, which uses each row once per pass; without a bound where no theorem covers the run."""
+    passes = settings.pass_count
+    used = [replace(source, rows=source.rows * passes, passes=passes) for source in sources]
+    plan = make_plan(used, problem, settings.stepping, settings.planned_moments)
+    return void_bound(plan, why) if (why := find_void(plan, settings)) else plan
+
+
+def find_void(plan: Plan, settings: Settings) -> str:
+    """Why no theorem covers what these settings ask for; empty if one does."""
+    if settings.pass_count > 1:
+        return f"each row is used {settings.pass_count} times, and rows that were used before are not fresh."
+    if settings.estimate:
+        return "moments are estimated on the way, which no theorem here covers."
+    if settings.average not in ("auto", plan.average, plan.guarantee.iterate):
+        return f"the answer is the average {settings.average!r}, which no theorem here covers."
+    return ""
+
+
+def keep_rows(plan: Plan, settings: Settings) -> Plan:
+    """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
+
+    That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
+    """
+    noises = [source.noise for source in plan.sources]
+    asked = settings.strategy != "auto" or settings.steps_asked is not None or settings.line_search > 0
+    private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
+    if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
+        return plan
+    kept = choose_kept(plan.problem, plan.sources, plan.segments)
+    if not kept or min(source.rows for source in plan.sources) < kept:
+        return plan
+    return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
 
 
 def name_trusted(plan: Plan) -> tuple[str, ...]:
@@ -130,7 +161,7 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     `sources` are those that the file describes.
     """
     settings, n_features = file.settings, file.n_features
-    private = any(entry.noise is None or entry.noise.protects_features for entry in file.sources)
+    private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
@@ -143,7 +174,8 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     noises = [entry.noise for entry in file.sources]
-    problem = scaled_problem(settings, scale, n_features, private, noises)
+    weights = stated_weights(settings, expected_classes(settings))
+    problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.solver import one_thread
+from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
-from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged, void_bound
+from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
 from uneven.schedules import MatrixClock
-from uneven.settings import Settings
-from uneven.training import anchoring, convergence, line_search
+from uneven.training import anchoring, calibration, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
-from uneven.training.planning import describe_sources, name_trusted, plan_fit
+from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -66,49 +67,30 @@ class Result:
     notes: tuple[str, ...] = ()
 
 
-def choose_alpha(job: Job, targets: Sequence[Any]) -> Job:
-    """The job with alpha chosen on rows without privacy, where there are such rows and it was left to them."""
-    open_names = [name for name, noise in job.groups.noises.items() if not noise.private]
-    chosen = isinstance(job.settings.alpha, str) and job.settings.strategy in ("auto", "anchored") and open_names
-    return convergence.with_chosen_alpha(job, open_names, targets[0]) if chosen else job
-
-
 def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     """Choose the way to learn; what no run could do is refused, before any charge."""
     settings, groups = job.settings, job.groups
     cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
-    if settings.strategy in ("auto", "anchored"):
+    if settings.public_first:
         sparse = job.scan.sparse and not job.scale.sketch
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
             with one_thread():
-                return _decide_anchored(job, targets[0])
+                return decide_anchored(job, targets[0])
         if settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
-    sources = describe_sources(groups.noises, groups.counts, settings.pass_count)
-    plan = plan_fit(sources, job.problem, settings)
+    plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
+    plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
-    if why := find_void(plan, settings):
-        plans = [void_bound(one, why) for one in plans]
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans))
 
 
-def find_void(plan: Plan, settings: Settings) -> str:
-    """Why no theorem covers what these settings ask for; empty if one does."""
-    if settings.pass_count > 1:
-        return f"each row is used {settings.pass_count} times, and rows that were used before are not fresh."
-    if settings.estimate:
-        return "moments are estimated on the way, which no theorem here covers."
-    if settings.average not in ("auto", plan.average, plan.guarantee.iterate):
-        return f"the answer is the average {settings.average!r}, which no theorem here covers."
-    return ""
-
-
-def _decide_anchored(job: Job, target: Any) -> Decision:
-    prepared = anchoring.prepare(job, target)
+def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Decision:
+    """Choose how private sources are added to the public ones, whose anchor may be given."""
+    prepared = anchoring.prepare(job, target, anchor)
     coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
@@ -118,7 +100,7 @@ def _decide_anchored(job: Job, target: Any) -> Decision:
     own = {name: size for name, size in prepared.sizes.items() if size != job.problem.batch_size}
     promises = anchoring.compare_promises(job, prepared, expected[1])
     decided = Anchored(prepared.converged, prepared.order, clock, *expected, verdicts, tuple(own.items()), promises)
-    sources = describe_sources(job.groups.noises, job.groups.counts, 1)
+    sources = describe_sources(job.groups.noises, job.groups.counts)
     return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared)
 
 
@@ -159,10 +141,23 @@ def run(
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
+    if decided.plan.kept:
+        return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
+
+
+def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
+    """Steps on most rows, then the length of the weights from those kept."""
+    fitted = _run(job, plan, target, record, evaluate)
+    direction = calibration.Direction(fitted.weights, job.scale.unit_constant)
+    rows = job.kept_rows(target, plan.order, direction.describe_rows)
+    scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
+    kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
+    note = calibration.describe_scale(scale, kept)
+    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note,))
 
 
 def _run_steps(

@@ -16,26 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Path, State, objective
-from uneven.io.refusals import located
 from uneven.ledger import list_columns
 from uneven.noise import Activity, FlippedLabels
 from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
-from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
-from uneven.training.class_weights import describe_weights, find_weights, refuse_classes
+from uneven.training.class_weights import describe_weights, refuse_classes
 from uneven.training.copies import warn_copies
-from uneven.training.grouping import Grouped, group_pieces, group_rows
+from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
 from uneven.training.known_rows import Known, make_known
 from uneven.training.label_release import observed, private_labels, release_labels
-from uneven.training.labels import as_numbers, learning_targets, public_classes, uses_softmax
+from uneven.training.labels import as_numbers, learning_targets, public_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
 from uneven.training.planning import describe_sketch, describe_sources
+from uneven.training.preparation import group_scanned, prepare, refuse_unfit
 from uneven.training.rows import Rows, find_private
-from uneven.training.running import Result, choose_alpha, decide, run
+from uneven.training.running import Result, decide, run
 from uneven.training.scaling import Scale
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
 
@@ -149,51 +148,77 @@ def train(
     """
     account = Account() if account is None else account
     hasher = make_hasher(account, noise, feature_names, every=compare is not None)
-    bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
     with bar("Reading the rows", 0) as tick:
-        stated = None if settings.classes is None else public_classes(settings.classes)
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
-        scan = scan_rows(rows, bound, stated, open_sources, held_bytes, tick, hasher, hidden)
-    declared = _group(scan, noise, settings)
+        stated = public_classes(settings.classes)
+        scan = scan_rows(rows, settings.row_bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    declared = group_scanned(scan, noise, settings)
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
-    targets, groups = learning_targets(scan.classes, settings), observed(declared, len(scan.classes))
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
     warn_copies(scan, declared)
     columns = list_columns(feature_names, scan.n_features)
-    if labels := private_labels(declared):
-        _refuse_before_release(scan, groups, settings)
-        account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
-        account.charge(Bill(declared, scan.row_id, scan.content, 1, labels, settings.budget, simulated, columns))
-        rows = release_labels(rows, declared, scan.classes, settings.random_state)
-        looked_at = None if open_sources is None else {*open_sources, *labels}
-        scan = replace(scan_rows(rows, bound, scan.classes, looked_at, held_bytes), content=scan.content)
-    job = begin(rows, scan, groups, settings)
-    too_long = {} if job.scale.bound is None else count_long(scan, groups, job.scale.bound)
-    _refuse_long(too_long, scan, settings)
-    job = choose_alpha(job, targets)
+    bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
+    if private_labels(declared):
+        rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
+    job = prepare(rows, scan, observed(declared, len(scan.classes)), settings)
+    too_long = _count_long(job)
+    targets = learning_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
-    order = decided.plan.order
-    account.charge(Bill(groups, scan.row_id, scan.content, decided.times, order, settings.budget, simulated, columns))
+    account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
         job = replace(job, tick=tick)
         evaluate = _objective_on(job, own if followed is None else followed, targets[0]) if record else None
         result = run(job, decided, targets, validation, record, evaluate)
-    too_long = {name: count for name, count in too_long.items() if name in decided.plan.order}
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
-    model = _read_back(job, result, account, noise, feature_names)
-    sources = describe_sources(groups.noises, groups.counts, 1)
-    sketch = describe_sketch(job.scale, settings, sources, scan.n_features)
-    notes = (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
-    activity = result.states[0].find_activity(job.groups.noises)
-    public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    told = (too_long, own, tuple(names), notes, activity, dict(account.changes))
-    return Trained(model, result.states, job.groups, result.path, *told, public)
+    return Trained(
+        _read_back(job, result, account, noise, feature_names),
+        result.states,
+        job.groups,
+        result.path,
+        {name: count for name, count in too_long.items() if name in decided.plan.order},
+        own,
+        tuple(names),
+        _list_notes(job, result),
+        result.states[0].find_activity(job.groups.noises),
+        dict(account.changes),
+        partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private]),
+    )
+
+
+def _release_labels(
+    rows: Rows,
+    scan: Scan,
+    bill: Bill,
+    settings: Settings,
+    account: Account,
+    open_sources: Collection[str] | None,
+    held_bytes: int,
+) -> tuple[Rows, Scan]:
+    """Charge private labels and randomise them; refuse before that what would be refused after it."""
+    declared, labels = bill.groups, private_labels(bill.groups)
+    groups = observed(declared, len(scan.classes))
+    if settings.line_search:
+        raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
+    _count_long(Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private)))
+    account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
+    account.charge(replace(bill, used=labels))
+    released = release_labels(rows, declared, scan.classes, settings.random_state)
+    looked_at = None if open_sources is None else {*open_sources, *labels}
+    found = scan_rows(released, settings.row_bound, scan.classes, looked_at, held_bytes)
+    return released, replace(found, content=scan.content)
+
+
+def _list_notes(job: Job, result: Result) -> tuple[str, ...]:
+    """What was found on the way, in words."""
+    sources = describe_sources(job.groups.noises, job.groups.counts)
+    sketch = describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
+    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
@@ -202,76 +227,17 @@ def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
     return {name: rows for name, rows in found.items() if rows is not None}
 
 
-def begin(rows: Rows, scan: Scan, groups: Grouped, settings: Settings) -> Job:
-    """The job of rows as scanned: what cannot be done is refused, the scale chosen, unknown flip rates estimated."""
-    targets = learning_targets(scan.classes, settings)
-    flips.refuse_unanchored(groups.noises, settings.loss)
-    refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
-    scale = choose_scale(scan, groups, settings, groups.any_private)
-    job = _with_known_rates(Job(rows, settings, scan, groups, scale), targets)
-    return replace(job, class_weights=find_weights(job))
-
-
-def _refuse_before_release(scan: Scan, groups: Grouped, settings: Settings) -> None:
-    """Refuse what would be refused after private labels are charged and released: a refused fit spends nothing."""
-    if settings.line_search:
-        raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
-    scale = choose_scale(scan, groups, settings, groups.any_private)
-    _refuse_long({} if scale.bound is None else count_long(scan, groups, scale.bound), scan, settings)
-
-
-def _group(scan: Scan, noise: Any, settings: Settings) -> Grouped:
-    """Which source each row is of."""
-    source, levels = scan.source, (scan.epsilon, scan.flip_rate)
-    if source is None and None not in scan.counts:
-        if scan.epsilon is None and scan.flip_rate is None:
-            return group_pieces(scan.counts, noise)
-        source = np.repeat(list(scan.counts), list(scan.counts.values()))
-    return group_rows(scan.rows, noise, source, *levels, mechanism=settings.mechanism)
-
-
-def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool) -> None:
-    """Refuse what cannot be done with these rows, before anything is charged."""
-    one_by_one = classes > 2 and not uses_softmax(settings, classes)
-    if one_by_one and groups.any_private:
-        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
+def _count_long(job: Job) -> dict[str, int]:
+    """How many rows of each source are longer than the scale's bound; refused where the settings refuse them."""
+    bound, settings = job.scale.bound, job.settings
+    found = {} if bound is None else count_long(job.scan, job.groups, bound)
+    if found and settings.long_rows == "refuse":
+        least = owner_only(f"{job.scan.longest**0.5:.6g}, the longest row's norm,", "the longest row's norm")
+        many = owner_only(f", and {sum(found.values()):,} rows are longer")
         raise ValueError(
-            "multi_class must be 'softmax', with the logistic loss, for more than two classes where a source is "
-            f"private: one-vs-rest would release every row once per class; got {got}"
+            f"row_norm must be at least {least} with long_rows='refuse'; got {settings.row_bound:.6g}{many}"
         )
-    if classes > 2 and flips.unknown(groups.noises):
-        raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
-    for name, one in groups.noises.items():
-        labels = getattr(one, "labels", one)
-        if isinstance(labels, FlippedLabels) and not labels.unknown:
-            with located(f"source {name!r}"):
-                labels.refuse_classes(classes)
-            if one_by_one and labels.confusion is not None:
-                raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
-    if sparse and any(noise.protects_features for noise in groups.noises.values()):
-        raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
-
-
-def _refuse_long(too_long: Mapping[str, int], scan: Scan, settings: Settings) -> None:
-    if too_long and settings.long_rows == "refuse":
-        bound = 1.0 if isinstance(settings.row_norm, str) else settings.row_norm
-        least = owner_only(f"{scan.longest**0.5:.6g}, the longest row's norm,", "the longest row's norm")
-        many = owner_only(f", and {sum(too_long.values()):,} rows are longer")
-        raise ValueError(f"row_norm must be at least {least} with long_rows='refuse'; got {bound:.6g}{many}")
-
-
-def _with_known_rates(job: Job, targets: Sequence[Any]) -> Job:
-    """The job with flip rates estimated where that was asked for."""
-    if not flips.unknown(job.groups.noises):
-        return job
-    rows = {name: job.sample([name]) for name, noise in job.groups.noises.items() if not noise.private}
-    data = {
-        name: (job.unit_rows(found[0]), as_numbers(found[1], targets[0]))
-        for name, found in rows.items()
-        if found is not None
-    }
-    noises = flips.estimated(job.groups.noises, data)
-    return replace(job, groups=job.groups.with_noises(noises))
+    return found
 
 
 def _objective_on(job: Job, sample: XY | None, target: Any) -> Callable[[Array], float] | None:

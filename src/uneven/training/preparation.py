@@ -1,0 +1,90 @@
+"""Prepare a job from rows as scanned, the one way for every door: sources, scale, flip rates, class weights, alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from uneven.io.refusals import located
+from uneven.noise import FlippedLabels
+from uneven.settings import Settings
+from uneven.training import flips
+from uneven.training.class_weights import find_weights
+from uneven.training.convergence import with_chosen_alpha
+from uneven.training.grouping import Grouped, group_pieces, group_rows
+from uneven.training.job import Job
+from uneven.training.labels import as_numbers, learning_targets, uses_softmax
+from uneven.training.norms import choose_scale
+from uneven.training.rows import Rows
+from uneven.training.scaling import Scale
+from uneven.training.scan import Scan
+
+
+def prepare(
+    rows: Rows,
+    scan: Scan,
+    groups: Grouped,
+    settings: Settings,
+    scale: Scale | None = None,
+    here: Collection[str] | None = None,
+) -> Job:
+    """The job of rows as scanned, with what cannot be done refused: all that is decided before there is a plan.
+
+    `groups` have the noises that the learner gets rows with. `scale` is None where it is to be chosen. `here` names the
+    sources whose rows can be read, where others are only described.
+    """
+    targets = learning_targets(scan.classes, settings)
+    flips.refuse_unanchored(groups.noises, settings.loss)
+    refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
+    chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
+    job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
+    return with_chosen_alpha(replace(job, class_weights=find_weights(job)), targets[0], here)
+
+
+def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:
+    """Which source each row is of."""
+    source, levels = scan.source, (scan.epsilon, scan.flip_rate)
+    if source is None and None not in scan.counts:
+        if scan.epsilon is None and scan.flip_rate is None:
+            return group_pieces(scan.counts, noise)
+        source = np.repeat(list(scan.counts), list(scan.counts.values()))
+    return group_rows(scan.rows, noise, source, *levels, mechanism=settings.mechanism)
+
+
+def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool) -> None:
+    """Refuse what cannot be done with these rows, before anything is charged."""
+    one_by_one = classes > 2 and not uses_softmax(settings, classes)
+    if one_by_one and groups.any_private:
+        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
+        raise ValueError(
+            "multi_class must be 'softmax', with the logistic loss, for more than two classes where a source is "
+            f"private: one-vs-rest would release every row once per class; got {got}"
+        )
+    if classes > 2 and flips.unknown(groups.noises):
+        raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
+    for name, one in groups.noises.items():
+        labels = getattr(one, "labels", one)
+        if isinstance(labels, FlippedLabels) and not labels.unknown:
+            with located(f"source {name!r}"):
+                labels.refuse_classes(classes)
+            if one_by_one and labels.confusion is not None:
+                raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
+    if sparse and any(noise.protects_features for noise in groups.noises.values()):
+        raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
+
+
+def _with_known_rates(job: Job, targets: Sequence[Any]) -> Job:
+    """The job with flip rates estimated where that was asked for."""
+    if not flips.unknown(job.groups.noises):
+        return job
+    rows = {name: job.sample([name]) for name, noise in job.groups.noises.items() if not noise.private}
+    data = {
+        name: (job.unit_rows(found[0]), as_numbers(found[1], targets[0]))
+        for name, found in rows.items()
+        if found is not None
+    }
+    noises = flips.estimated(job.groups.noises, data)
+    return replace(job, groups=job.groups.with_noises(noises))
