@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOGISTIC, Loss, get_loss
+from uneven.losses import Loss, get_loss
 from uneven.softmax import softmax_loss
 
 RADII = ("tight", "paper")
@@ -100,7 +100,7 @@ class Problem:
         if self.clip is not None:
             object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
-        if self.outputs > 1 and self.loss != LOGISTIC.name:
+        if self.outputs > 1 and not get_loss(self.loss).multinomial:
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         if self.n_features % self.outputs:
             raise ValueError(f"n_features must be a multiple of the {self.classes} classes, got {self.n_features}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOGISTIC, LOSSES
+from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
 from uneven.problem import DEFAULT_ALPHA, RADII, batching
@@ -105,7 +105,7 @@ def _threshold(name: str, value: Any) -> float | None:
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
-    "loss": _one_of(*LOSSES),
+    "loss": lambda name, value: checks.one_of(name, value, LOSSES),  # those there are now: one may be added
     "strategy": _one_of(*PUBLIC_FIRST, *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
     "radius": _one_of(*RADII),
@@ -194,7 +194,7 @@ class Settings:
 
     def joint_classes(self, count: int) -> int:
         """Classes that one problem tells apart: all of them by softmax, or two."""
-        return count if self.multi_class == "softmax" and self.loss == LOGISTIC.name else 2
+        return count if self.multi_class == "softmax" and LOSSES[self.loss].multinomial else 2
 
     @property
     def stepping(self) -> str:

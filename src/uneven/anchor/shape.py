@@ -86,7 +86,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         T, back = Q.T @ T, back @ Q
     taken = turn_rows(((slopes - cap) * anchor.y)[over, None] * anchor.X[over], T)
     shift = taken.sum(axis=0) / n
-    steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
+    steepest = anchor.loss.curvature * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
@@ -136,7 +136,8 @@ def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
         return
     for shape in (*_shapes(anchor), _as_they_are(anchor)):
         for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
-            yield make_coordinates(anchor, shape.times(CLIP / bound))
+            if bound:  # not where most rows have no slope at all
+                yield make_coordinates(anchor, shape.times(CLIP / bound))
 
 
 def _as_they_are(anchor: Anchor) -> Shape:
