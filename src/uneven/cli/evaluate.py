@@ -64,35 +64,32 @@ def command(
     assert rows is not None
     terminal.refuse_output(ledger)
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
+    asked = {"epsilon": epsilon, "budget": budget, "source": source, "auc": auc, "confidence": confidence, "seed": seed}
+    found = _evaluate_file(model, rows, label, id_column, ledger, asked)
+    if json:
+        terminal.print_json({**found.to_dict(), "ledger": ledger})
+    else:
+        typer.echo("\n".join(_words(found, ledger)))
+
+
+def _evaluate_file(
+    model: Path, rows: Path, label: str | None, id_column: str | None, ledger: Path | None, asked: dict[str, Any]
+) -> Evaluation:
+    """Evaluation on the rows of a file; `asked` has the arguments of `uneven.evaluate` as typed."""
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
     from uneven.redaction import redacted
     from uneven.training import scoring
 
     fitted = scoring.load_model(model)
-    accounts = None if public else terminal.open_ledger(ledger, budget)
+    accounts = None if asked["epsilon"] is None else terminal.open_ledger(ledger, asked["budget"])
     with redacted(fitted.settings.redact):
         table, features = scoring.open_rows(fitted, rows)
         X, y, ids = _read(table, features, label, id_column, fitted.encoder)
         if accounts is not None and ids is None:
             ids = accounts.fingerprint(X, fitted.feature_names)
-        found = evaluate(
-            UnevenClassifier.from_model(replace(fitted, feature_names=None)),  # X is an array
-            X,
-            y,
-            epsilon=epsilon,
-            ledger=accounts,
-            budget=budget,
-            source=source,
-            row_id=ids,
-            auc=auc,
-            confidence=confidence,
-            seed=seed,
-        )
-    if json:
-        terminal.print_json({**found.to_dict(), "ledger": ledger})
-    else:
-        typer.echo("\n".join(_words(found, ledger)))
+        classifier = UnevenClassifier.from_model(replace(fitted, feature_names=None))  # X is an array
+        return evaluate(classifier, X, y, ledger=accounts, row_id=ids, **asked)
 
 
 def _ask_sites(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
-    from uneven.io import SourcesFile, Table
+    from uneven.io import SourcesFile
     from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.quality import Scores
@@ -58,7 +59,7 @@ def command(
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
     from uneven import checks
-    from uneven.io import open_table, read_sources
+    from uneven.io import read_sources
 
     for path in (output, report, ledger, statement):
         terminal.refuse_output(path)
@@ -70,24 +71,37 @@ def command(
     file = terminal.use_strategy(file, strategy)
     if budget is not None:
         checks.positive("--budget", budget)
+    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    trained = _fit(file, written, budget, seed, {"test": test, "validation": validation})
+    _warn(trained)
+    if json:
+        terminal.print_json({**_facts(trained), **written})
+    else:
+        terminal.say(_words(trained, written))
+
+
+def _fit(
+    file: SourcesFile,
+    written: Mapping[str, Path | None],
+    budget: float | None,
+    seed: int | None,
+    aside: Mapping[str, Path | None],
+) -> FileFit:
+    """Learn, and write the model, the report and the statement; `aside` are files of rows that are not learned from."""
+    from uneven.io import open_table
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
-    def opened(path: Path | None) -> Table | None:
-        return None if path is None else open_table(path, n_features=file.n_features)
-
+    output, report, statement = (written[key] for key in ("model", "report", "statement"))
+    assert output is not None
+    tables = {
+        key: None if path is None else open_table(path, n_features=file.n_features) for key, path in aside.items()
+    }
     limit = file.settings.budget if budget is None else budget
-    accounts = terminal.open_ledger(ledger, limit)
-    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    accounts = terminal.open_ledger(written["ledger"], limit)
+    record = 0 if report is None else PATH_POINTS
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
-            file,
-            seed=seed,
-            ledger=accounts,
-            budget=budget,
-            test=opened(test),
-            validation=opened(validation),
-            record=0 if report is None else PATH_POINTS,
-            bar=terminal.bar,
+            file, seed=seed, ledger=accounts, budget=budget, record=record, bar=terminal.bar, **tables
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:
@@ -96,11 +110,7 @@ def command(
         if statement is not None:
             state = _make_statement(trained, output, accounts, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
-    _warn(trained)
-    if json:
-        terminal.print_json({**_facts(trained), **written})
-    else:
-        terminal.say(_words(trained, written))
+    return trained
 
 
 def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, budget: float | None) -> str:

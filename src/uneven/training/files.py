@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -230,14 +231,18 @@ def train_files(
             bar=bar,
         )
     trained = replace(trained, model=replace(trained.model, columns=file.columns))
-    which, rivals = _sampled_words(trained), public_rivals(trained)
-    measures, sample = [], trained.sample
+    followed = _sampled_words(trained) if test is None else str(test.path)
+    return FileFit(trained, tuple(_measure_all(file, trained, test)), followed, seed is not None)
+
+
+def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Iterator[Measure]:
+    """How the model does on rows learned from that may be looked at, and on those of the test."""
+    sample, rivals = trained.sample, public_rivals(trained)
     if sample is not None:
-        measures.append(measure(trained, which, lambda: [sample], rivals))
+        yield measure(trained, _sampled_words(trained), lambda: [sample], rivals)
     if test is not None:
-        measures.append(measure(trained, str(test.path), lambda: test.stream(*names, file.encoder), rivals))
-    followed = which if test is None else str(test.path)
-    return FileFit(trained, tuple(measures), followed, seed is not None)
+        read = partial(test.stream, file.label, file.feature_names, file.encoder)
+        yield measure(trained, str(test.path), read, rivals)
 
 
 def declared_noises(file: SourcesFile) -> dict[str, Noise]:
