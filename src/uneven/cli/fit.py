@@ -72,7 +72,7 @@ def command(
     if budget is not None:
         checks.positive("--budget", budget)
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
-    trained = _fit(file, written, budget, seed, {"test": test, "validation": validation})
+    trained = _fit(file, written, budget, seed, (test, validation))
     _warn(trained)
     if json:
         terminal.print_json({**_facts(trained), **written})
@@ -85,23 +85,27 @@ def _fit(
     written: Mapping[str, Path | None],
     budget: float | None,
     seed: int | None,
-    aside: Mapping[str, Path | None],
+    aside: tuple[Path | None, Path | None],
 ) -> FileFit:
-    """Learn, and write the model, the report and the statement; `aside` are files of rows that are not learned from."""
+    """Learn, and write the model, the report and the statement; `aside` are the files to test on and to validate by."""
     from uneven.io import open_table
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
     output, report, statement = (written[key] for key in ("model", "report", "statement"))
     assert output is not None
-    tables = {
-        key: None if path is None else open_table(path, n_features=file.n_features) for key, path in aside.items()
-    }
+    test, validation = (path and open_table(path, n_features=file.n_features) for path in aside)
     limit = file.settings.budget if budget is None else budget
     accounts = terminal.open_ledger(written["ledger"], limit)
-    record = 0 if report is None else PATH_POINTS
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
-            file, seed=seed, ledger=accounts, budget=budget, record=record, bar=terminal.bar, **tables
+            file,
+            seed=seed,
+            ledger=accounts,
+            budget=budget,
+            test=test,
+            validation=validation,
+            record=0 if report is None else PATH_POINTS,
+            bar=terminal.bar,
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:

@@ -1,0 +1,29 @@
+"""How long modules and functions may be: each is to be read in one sitting."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCES = sorted((Path(__file__).parents[1] / "src" / "uneven").rglob("*.py"))
+MODULE_LINES, FUNCTION_LINES = 400, 50
+
+
+def count_lines(function):
+    """Lines of a function without its docstring."""
+    said = function.body[0].end_lineno - function.body[0].lineno + 1 if ast.get_docstring(function) is not None else 0
+    return function.end_lineno - function.lineno + 1 - said
+
+
+def only_assigns(function):
+    """Whether it is a constructor that scikit-learn asks for: one parameter and one assignment for each setting."""
+    return function.name == "__init__" and all(isinstance(one, ast.Assign) for one in function.body)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_modules_and_functions_are_short(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MODULE_LINES
+    functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {one.name: count_lines(one) for one in functions if not only_assigns(one)}
+    assert {name: lines for name, lines in long.items() if lines > FUNCTION_LINES} == {}
