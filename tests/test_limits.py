@@ -1,6 +1,7 @@
 """How long modules and functions may be: each is to be read in one sitting."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,15 @@ def test_modules_and_functions_are_short(path):
     functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = {one.name: count_lines(one) for one in functions if not only_assigns(one)}
     assert {name: lines for name, lines in long.items() if lines > FUNCTION_LINES} == {}
+
+
+def test_every_room_has_an_order_that_names_all_its_modules():
+    rules = tomllib.loads((SOURCES[0].parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]
+    rooms = {
+        f"uneven.{path.parent.name}" for path in SOURCES if path.name == "__init__.py" and path.parts[-3] == "uneven"
+    }
+    ordered = {room for contract in rules["contracts"] if contract["exhaustive"] for room in contract["containers"]}
+    assert ordered == {"uneven", *rooms}
+    assert not [contract["name"] for contract in rules["contracts"] if "ignore_imports" in contract]

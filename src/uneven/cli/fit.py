@@ -93,7 +93,8 @@ def _fit(
 
     output, report, statement = (written[key] for key in ("model", "report", "statement"))
     assert output is not None
-    test, validation = (path and open_table(path, n_features=file.n_features) for path in aside)
+    tables = (None if path is None else open_table(path, n_features=file.n_features) for path in aside)
+    test, validation = tables
     limit = file.settings.budget if budget is None else budget
     accounts = terminal.open_ledger(written["ledger"], limit)
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
