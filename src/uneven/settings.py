@@ -50,7 +50,7 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def _clip(name: str, value: Any) -> float | None:
-    return None if value is None else checks.positive(name, value, 1e-6, 1e6)
+    return None if value is None else checks.moderate(name, value)
 
 
 def _sketch(name: str, value: Any) -> int | None:
@@ -58,7 +58,7 @@ def _sketch(name: str, value: Any) -> int | None:
 
 
 def _budget(name: str, value: Any) -> float:
-    return checks.positive(name, value, 1e-6, 1e6)
+    return checks.moderate(name, value)
 
 
 def _count(name: str, value: Any) -> int:
@@ -92,7 +92,7 @@ def _class_weight(name: str, value: Any) -> dict[str, float] | None:
         return None
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"{name} must be None, 'balanced' or a dict of classes and weights, got {checks.shown(value)}")
-    found = {name_class(one): checks.positive(f"{name} of {one!r}", w, 1e-6, 1e6) for one, w in value.items()}
+    found = {name_class(one): checks.moderate(f"{name} of {one!r}", w) for one, w in value.items()}
     if len(found) < len(value):
         raise ValueError(f"{name} must name each class once, got {checks.shown(value)}")
     return found

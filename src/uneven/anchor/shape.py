@@ -19,10 +19,12 @@ from scipy.linalg import solve_triangular
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
 from uneven.anchor.uncertainty import Anchor
+from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
 
-CLIP = 0.5
+CLIP = PRIVATE_CLIP
+
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
 

@@ -44,7 +44,7 @@ def command(
         return
     console = terminal.console()
     for name, one in made.results.items():
-        accuracy = name.startswith(ACCURACY)
+        accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
         console.print(terminal.table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
         console.print(describe_baselines(one), soft_wrap=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _protection(trained: FileFit) -> str:
         if source.noise.private
     ]
     others = [source.name for source in used if not source.noise.private]
-    protected = f"Protected: each row of {terminal.joined(each)}." if each else "Protected: nobody."
+    protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}."
 
 
@@ -229,11 +230,11 @@ def _how(trained: FileFit) -> list[str]:
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
-        named = terminal.joined([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
+        named = join_words([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
         lines.append(f"Learned from {named}, to convergence.")
     used = [f"{counted(rows[name])} of {name!r}" for name in stepped]
     if stepped:
-        told = terminal.joined(used) if plan.shuffled else ", then ".join(used)
+        told = join_words(used) if plan.shuffled else ", then ".join(used)
         together = "all together" if plan.shuffled else "in this order"
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
@@ -263,7 +264,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     if not spent:
         return []
     shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
-    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
+    each = join_words([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     lines += describe_privacy(trained.plan)
@@ -279,7 +280,7 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
     compared = measure.compared
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
     lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({counted(measure.rows)})."]
-    if measure.which.startswith("rows learned from"):
+    if measure.learned_from:
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
     lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]
     return lines + [f"  {word}" for word in compared.words]

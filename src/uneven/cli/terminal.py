@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.progress import bar as bar  # the commands take it from here
 
 if TYPE_CHECKING:
@@ -116,12 +117,7 @@ def listed(values: Iterable[object]) -> str:
     >>> listed(["a", "b", "c"])
     "'a', 'b' and 'c'"
     """
-    return joined([repr(value) for value in values])
-
-
-def joined(words: Sequence[str]) -> str:
-    """Join words with commas, and with "and" before the last."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return join_words([repr(value) for value in values])
 
 
 def print_json(values: Any) -> None:

@@ -105,6 +105,7 @@ class Measure:
     """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
 
     `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
+    `learned_from` says whether the model was learned from these rows.
     """
 
     which: str
@@ -112,6 +113,7 @@ class Measure:
     accuracy: float
     objective: float | None
     compared: Comparison
+    learned_from: bool = False
 
     @property
     def auc(self) -> float | None:
@@ -239,7 +241,7 @@ def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Ite
     """How the model does on rows learned from that may be looked at, and on those of the test."""
     sample, rivals = trained.sample, public_rivals(trained)
     if sample is not None:
-        yield measure(trained, _sampled_words(trained), lambda: [sample], rivals)
+        yield replace(measure(trained, _sampled_words(trained), lambda: [sample], rivals), learned_from=True)
     if test is not None:
         read = partial(test.stream, file.label, file.feature_names, file.encoder)
         yield measure(trained, str(test.path), read, rivals)
