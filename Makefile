@@ -6,7 +6,7 @@ export MPLBACKEND := Agg
 # Numba's disk cache watches only the file that a function is in, not those it calls into: a cache for each state of the sources.
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.py src/uneven/engine/*.py src/uneven/noise/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-slow lint bench coverage docs pictures fuzz torture wheel-test clean
+.PHONY: demo test test-slow lint bench coverage docs recorded pictures fuzz torture wheel-test clean
 
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
@@ -44,11 +44,15 @@ coverage: $(VENV)/.dev
 	$(TESTS) --cov=uneven --cov-report=html --cov-report=term:skip-covered
 	@echo "Open htmlcov/index.html"
 
-# Every Python block of the README and the docs is run, and what it prints is put below it (docs/executed.py).
+# Every Python and console block of the README and the docs is run, and what it prints is put below it (docs/executed.py).
 docs: $(VENV)/.docs
 	$(BIN)/python docs/executed.py README.md
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+# Output of the console blocks that need a full data set: UNEVEN_DATA is the folder that has bank/bank-additional-full.csv.
+recorded: $(VENV)/.dev
+	$(BIN)/python docs/executed.py --record docs/quickstart.md
 
 # The picture of a report in the README, from a browser of the system.
 pictures: $(VENV)/.dev

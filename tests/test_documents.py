@@ -3,11 +3,14 @@
 import ast
 import os
 import re
+import shlex
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
 from uneven.columns.description import KEYS as COLUMN_KEYS
 from uneven.io.source_entry import SOURCE_KEYS
@@ -101,6 +104,94 @@ def test_output_goes_below_each_block(monkeypatch, tmp_path):
     ((said, made),) = executed.run_page("```python\nfrom pathlib import Path\nPath('a-b.png').write_bytes(b'x')\n```\n")
     assert (said, made) == ("1", {"a-b.png": b"x"})
     assert executed.below("", {"a-b.png": "/p.png"}) == "\n![A b](/p.png)\n"
+
+
+PAGE = """\
+```toml sources.toml
+label = "outcome"
+[columns]
+age = { range = [20, 80] }
+[[source]]
+name = "clinic"
+data = "clinic.csv"
+noise = { kind = "exact" }
+```
+<!-- run
+uneven fit sources.toml -o model.json
+-->
+```console
+uneven predict model.json rows.csv -o told.csv  # not model.json
+wc -l < told.csv
+```
+```console quiet
+cp told.csv again.csv
+```
+```console not-run
+false
+```
+```python
+from pathlib import Path
+print(sorted(path.name for path in Path().glob("*.csv") if path.name in ("told.csv", "again.csv")))
+```
+"""
+
+
+def test_console_blocks_are_run(monkeypatch):
+    """In order, in one folder with the files of the docs; a command that fails or is not recorded stops the build."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import executed
+
+    said = [said for said, _ in executed.run_page(PAGE)]
+    assert said[0] == said[1] == said[3] == said[4] == ""
+    assert said[2].splitlines()[-1] == "11"
+    assert said[5] == "['again.csv', 'told.csv']"
+    with pytest.raises(RuntimeError, match=r"uneven plan none\.toml: uneven: none\.toml does not exist"):
+        executed.run_page("```console\nuneven plan none.toml\n```\n")
+    with pytest.raises(ValueError, match="make recorded"):
+        executed.run_page("```console recorded\nuneven plan new.toml\n```\n", "quickstart")
+    with pytest.raises(ValueError, match="must be one of"):
+        executed.run_page("```console silent\nuneven\n```\n")
+
+
+def commands(page):
+    for block in re.findall(r"^```console[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S):
+        yield from (
+            words[1:]
+            for words in (shlex.split(line, comments=True) for line in block.splitlines())
+            if words[:1] == ["uneven"]
+        )
+
+
+def test_commands_in_the_docs_exist_with_their_options():
+    """Also of blocks that are not run: their words are parsed as the command line would parse them."""
+    from uneven.cli.app import app
+
+    found = [words for page in PAGES for words in commands(page)]
+    assert len(found) >= 40
+    for words in found:
+        command, context, rest = typer.main.get_command(app), None, words
+        while isinstance(command, click.Group):
+            context = click.Context(command, context, info_name=rest[0])
+            _, command, rest = command.resolve_command(context, rest)
+        command.make_parser(click.Context(command, context)).parse_args(rest)
+
+
+def test_recorded_output_is_of_the_blocks_of_today(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import executed
+
+    pages = [(page, block) for page in PAGES for block in executed.BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    recorded = [(page.stem, block["code"]) for page, block in pages if block["how"] == " recorded"]
+    assert len(recorded) >= 3
+    assert all(executed.read_record(*one) is not None for one in recorded)
+
+
+def test_no_uneven_command_hides_in_a_block_of_text():
+    for page in PAGES:
+        for kind, block in re.findall(
+            r"^```(text|sh|bash)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S
+        ):
+            assert not re.search(r"^(\$ )?uneven ", block, flags=re.M), (page.name, kind, block)
 
 
 def test_figures_in_the_quickstart(tmp_path, monkeypatch, capsys):

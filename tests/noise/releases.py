@@ -30,6 +30,26 @@ def compiled_releases(how, d, n, norm=1.0, seed=0):
     return out
 
 
+@njit
+def _sum(total, rows, ways, how, rng):
+    height, share, _, _, _, mean = how
+    scratch, radius = np.empty(total.shape[0]), 0.0
+    for i in range(rows.shape[0]):
+        if ways[i] == UNIFORM:
+            radius = walk(total.shape[0], radius, 1.0 / mean, rng)
+        elif ways[i] != SILENT:
+            unit = 1.0 / np.sqrt((rows[i] ** 2).sum())
+            add_from_cap(total, rows[i], unit, 1.0 / mean, height, share, scratch, rng)
+    add_uniform(total, radius, scratch, rng)
+
+
+def compiled_sum(how, rows, ways, seed):
+    """Sum of releases of the rows, each in the given way."""
+    total = np.zeros(rows.shape[1])
+    _sum(total, rows, np.asarray(ways), tuple(how), np.random.default_rng(seed))
+    return total
+
+
 def exact_share(d, depth):
     """q in an odd dimension: Beta(a, a) of whole a is a binomial sum, here of fractions."""
     n, x = d - 2, Fraction(depth) / 2

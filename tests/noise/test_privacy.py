@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uneven import LocalPrivacy
+from uneven import LocalPrivacy, SitePrivacy
 from uneven.noise.privacy import MECHANISMS, draw_l2_laplace
 from uneven.problem import Problem
 from uneven.theory import laplace_energy, laplace_second_moment
@@ -50,10 +50,11 @@ def test_moments_of_the_sum(draw):
     assert abs(squares.mean() - stated) < 4 * error
     assert abs(squares.mean() - 1.1 * stated) > 4 * error
     assert (np.abs(z.mean(axis=0)) < 4.5 * z.std(axis=0) / np.sqrt(DRAWS)).all()
-    # The fourth moment tells the law from a Gaussian of the same variance (whose kurtosis in d dimensions is known).
+    # The fourth moment tells the law from a Gaussian of the same variance: E W² of the gamma number is larger.
     fourth = squares**2
-    gaussian = stated**2 * (D + 2) / D
-    assert fourth.mean() - 4 * fourth.std() / np.sqrt(DRAWS) > gaussian
+    gaussian, error = stated**2 * (D + 2) / D, fourth.std() / np.sqrt(DRAWS)
+    truth = gaussian * (1 + 2 / (ROWS * (D + 1)))
+    assert abs(fourth.mean() - truth) < 4 * error < 0.75 * (truth - gaussian)
 
 
 def test_radius_of_one_row_is_gamma():
@@ -104,6 +105,14 @@ def test_noise_and_theorem_1_agree(batch_size):
     assert LocalPrivacy(EPSILON, "l2-laplace").second_moment(problem)[1] == laplace_second_moment(
         D, EPSILON, batch_size
     )
+
+
+@pytest.mark.parametrize("noise", [*(LocalPrivacy(1.0, name) for name in MECHANISMS), SitePrivacy(1.0)])
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
+def test_a_bound_that_is_no_length_is_refused(noise, bound):
+    for method in (noise.release, noise.release_sum):
+        with pytest.raises(ValueError, match="bound must be"):
+            method(np.zeros((1, 2)), bound, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

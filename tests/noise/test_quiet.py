@@ -1,8 +1,13 @@
 """quiet: unbiased, its stated energy for every length, ε-private in exact arithmetic, and where silence helps."""
 
+import copy
+import json
 import math
+import pickle
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -204,6 +209,23 @@ def test_sum_in_one_draw_has_the_law_of_the_sum(d, rows):
         assert stats.ks_2samp(1.1 * one, many).pvalue < 1e-3
 
 
+@pytest.mark.parametrize("how", [silent_calibration(25, 3.0), privunit.calibrated(25, 3.0)])
+def test_draws_are_compared_to_the_last_grain(how):
+    """Each outcome has exactly the number of draws, of 2⁵³, that its probability says: the next one has another."""
+    last, grain = 1 - 2.0**-53, 2.0**-53
+
+    def way(norm, *draws):
+        return directions.choose(norm, how.base, how.own, how.fill, SimpleNamespace(random=iter(draws).__next__))
+
+    left = directions.UNIFORM if how.fill else directions.SILENT
+    assert way(1.0, 0.0) == way(1.0, how.base - grain) == directions.UNIFORM
+    assert way(1.0, how.base, last) == way(1.0, how.base + how.own - grain, last) == directions.CAP
+    assert way(0.0, how.base, 0.0) == way(0.5, how.base, 0.5) == left
+    assert way(0.5, how.base, 0.5 - grain) == directions.CAP
+    if not how.fill:
+        assert way(1.0, how.base + how.own) == way(1.0, last) == directions.SILENT
+
+
 def test_silent_rows_are_zero_and_draw_one_or_two_numbers():
     class Counting:
         def __init__(self, values):
@@ -228,11 +250,44 @@ def test_silence_tells_the_activity():
         found = noise.find_activity(25, int((ways == directions.SILENT).sum()), n)
         spoken = how.base + rho * how.own
         assert found.planned == 0.5
-        assert found.error == pytest.approx(math.sqrt(spoken * (1 - spoken) / n) / how.own, rel=0.1)
-        assert abs(found.found - rho) < 4 * found.error
+        error = math.sqrt(spoken * (1 - spoken) / n) / how.own
+        assert abs(found.found - rho) < 4 * error
+        assert max(rho - 1.96 * error, 0.0) == pytest.approx(found.low, abs=4.5 * error)
+        if 0.0 < rho < 1.0:  # elsewhere it is cut
+            assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert LocalPrivacy(0.5).find_activity(25, 0, 10) is None
     assert LocalPrivacy(3.0, "l2-laplace").find_activity(25, 0, 10) is None
     assert noise.find_activity(25, 0, 0) is None
+
+
+@pytest.mark.parametrize("released", [1, 2, 7, 30])
+@pytest.mark.parametrize("rho", [0.0, 0.2, 0.9])
+def test_few_rows_tell_little_of_the_activity(released, rho):
+    """The interval holds the truth with probability 95% at least, however few rows there are; one row tells nothing."""
+    noise = LocalPrivacy(3.0)
+    how, counts = noise.calibration(25), np.arange(released + 1)
+    found = [noise.find_activity(25, int(silent), released) for silent in counts]
+    chances = stats.binom(released, 1 - how.base - rho * how.own).pmf(counts)
+    assert sum(p for p, one in zip(chances, found, strict=True) if one.low - 1e-12 <= rho <= one.high + 1e-12) >= 0.95
+    if released == 1:
+        assert all(one.high - one.low > 0.9 for one in found)
+        assert str(found[1]) == f"0.00 (0.00 to {found[1].high:.2f}; 0.5 was planned)"
+
+
+def test_a_stated_half_is_not_the_default():
+    """With more than two classes the default grows; whoever states 0.5 gets 0.5, also after saving and copying."""
+    unstated, stated = LocalPrivacy(3.0), LocalPrivacy(3.0, "quiet", 0.5)
+    assert unstated.activity == stated.activity == 0.5
+    for noise, planned in ((unstated, 0.5 * math.sqrt(1.8)), (stated, 0.5)):
+        again = noise_from_dict(json.loads(json.dumps(noise.to_dict())))
+        copies = noise, again, pickle.loads(pickle.dumps(noise)), replace(noise, epsilon=3.0), copy.deepcopy(noise)
+        assert [one.observed_among(10).activity for one in copies] == [pytest.approx(planned)] * 5
+        assert noise.observed_among(2).activity == 0.5
+    assert "activity" not in unstated.to_dict()
+    assert stated.to_dict()["activity"] == 0.5
+    problem = Problem(50, 1e-3, 1, clip=0.5, classes=10)
+    assert stated.coefficients(problem).own == stated.calibration(problem.n_features).own
+    assert unstated.coefficients(problem).own != stated.coefficients(problem).own
 
 
 @pytest.mark.parametrize("activity", [0, -0.5, 1.0001, math.nan, math.inf, "half", None, True])

@@ -95,13 +95,13 @@ def test_the_majority_class_is_beside_it():
 def test_words_where_it_is_no_better():
     X, y = rows(2000, 3)
     (word,) = compare(fixed([0.0, 0.0, 0.0], -1.0), {}, [(X, (y & (X[:, 1] > 0)).astype(int))]).words
-    assert word.startswith("Its accuracy does not beat that of the majority class, 0: 0.")
+    assert word.startswith("Its accuracy does not clearly beat that of the majority class, 0: 0.")
     assert word.endswith("its probabilities are no better either (log-loss).")
     (word,) = compare(fixed([-1.0, 1.0, 0.0]), {}, [(X, y)]).words
     assert word.startswith("Its accuracy is below that of the majority class")
     same = fixed([1.0, -1.0, 0.5])
     (word,) = compare(same, {"its twin": same}, [(X, y)]).words
-    assert "does not beat that of its twin" in word
+    assert "does not clearly beat that of its twin" in word
     better = compare(same, {"a worse one": fixed([-1.0, 1.0, 0.0])}, [(X, y)])
     assert better.words == ()
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -170,6 +170,13 @@ def _kind(columns: int) -> Curvature:
     return "full" if columns <= DENSE_COLUMNS else "diagonal"
 
 
+class Readable(Protocol):
+    """An objective that can be read at some weights, wherever its rows are."""
+
+    def at(self, w: Array, curvature: Curvature = "none") -> Point:
+        """f and its derivatives at w."""
+
+
 @dataclass(frozen=True)
 class _Found:
     point: Point
@@ -186,9 +193,9 @@ def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
         first = _newton_from_sample(sample, w, False)
         w, model, readings, before = first.point.weights, first.model, 1, []
     for width in before:
-        part = _newton(replace(f, width=width), w, None)
+        part = newton(replace(f, width=width), w, None)
         w, readings = part.point.weights, readings + part.readings
-    found = _newton(replace(f, width=last), w, model)
+    found = newton(replace(f, width=last), w, model)
     return replace(found, readings=readings + found.readings)
 
 
@@ -196,7 +203,7 @@ def _widths(f: Objective) -> tuple[float, ...]:
     return (0.0,) if f.loss.smooth else WIDTHS
 
 
-def _newton(f: Objective, w: Array, model: Callable[[Array], Array] | None) -> _Found:
+def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
     bounded = False

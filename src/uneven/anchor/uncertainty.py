@@ -12,9 +12,10 @@ large side. λ₀ minimises the leave-one-out estimate of the objective itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,8 @@ from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
+Look = Callable[[float, Array | None], tuple[Array, float, T]]
 
 PSEUDO_ROWS = 5.0
 """Rows of equal energy in every direction that are added to those seen."""
@@ -161,26 +164,46 @@ def fit_anchor(
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     none, used = np.zeros(len(labels)), get_loss(loss)
-    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, used)
+    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     sources = flips.sources(rows, labels)
-    plain = weights = _solve(sources, alpha, factors, None, flips)
-    best: tuple[float, float, Array, Array] | None = None
-    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
-    for strength in alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9)):
-        weights = _solve(sources, strength, factors, weights, flips)
+
+    def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
+        weights = _solve(sources, strength, factors, start, flips)
         margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
-        score = flips.mean_loss(margins) + counted / 2.0 * float(factors @ weights**2)
-        if best is not None and score >= best[0]:
-            break
-        best = score, strength, weights, margins
-    assert best is not None
-    _, strength, weights, margins = best
-    size = float(factors @ plain**2 / factors.sum())
+        return weights, flips.mean_loss(margins), margins
+
+    strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
+
+
+def search_strength(alpha: float, factors: Array, chosen: float | None, look: Look[T]) -> tuple[float, Array, T, float]:
+    """λ₀ of the least leave-one-out estimate, the weights there, what `look` found beside them, and s².
+
+    Parameters
+    ----------
+    alpha, factors, chosen
+        As in `fit_anchor`.
+    look : callable
+        Given a strength and weights to start at, or None: the answer, its leave-one-out loss, and anything else.
+    """
+    best: tuple[float, float, Array, T] | None = None
+    plain: Array | None = None
+    weights: Array | None = None
+    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
+    for strength in (alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9))).tolist():
+        weights, loss, found = look(strength, weights)
+        plain = weights if plain is None else plain
+        score = loss + counted / 2.0 * float(factors @ weights**2)
+        if best is not None and score >= best[0]:
+            break
+        best = score, strength, weights, found
+    assert best is not None
+    assert plain is not None
+    return *best[1:], float(factors @ plain**2 / factors.sum())
 
 
 @dataclass(frozen=True)
@@ -194,6 +217,8 @@ class Flips:
     skews: Array
     y: Array
     class_weights: tuple[float, float] = (1.0, 1.0)
+    share: float = 1.0
+    """What a row counts on average: other than 1 where these are not all the rows."""
     loss: Loss = LOGISTIC
 
     @classmethod
@@ -203,9 +228,9 @@ class Flips:
 
     @property
     def weights(self) -> Array:
-        """c·n/Σc: what each row counts, 1 on average."""
+        """c·n/Σc: what each row counts, `share` on average."""
         c = ((1.0 - 2.0 * self.rates) / (1.0 + 2.0 * np.abs(self.skews))) ** 2
-        return np.asarray(c / c.mean())
+        return np.asarray(c / c.mean() * self.share)
 
     @cached_property
     def surrogate(self) -> tuple[Array, Array]:
@@ -224,7 +249,7 @@ class Flips:
     def mean_loss(self, margins: Array) -> float:
         """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight."""
         if not self.rates.any():
-            return float(np.mean(self.surrogate[0] * self.loss.value(margins)))
+            return float(np.mean(self.weights * self.surrogate[0] * self.loss.value(margins)))
         seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
         least = np.finfo(np.float64).tiny  # of a row that is never flipped it may round to 0
         return float(np.mean(self.weights * -np.log(np.maximum(seen, least))))
@@ -269,8 +294,13 @@ def leave_one_out_margins(
     else:
         H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
         solved = np.asarray(np.linalg.solve(H, X.T), np.float64)
-    reach = np.einsum("ij,ji->i", X, solved) / len(y)
-    return np.asarray(margins - flips.weights * flips.slopes(margins) * reach / (1.0 - bends * reach))
+    return leave_out(margins, np.einsum("ij,ji->i", X, solved) / len(y), flips)
+
+
+def leave_out(margins: Array, reach: Array, flips: Flips) -> Array:
+    """Margins without each row's own part in them; `reach` is g."""
+    taken = flips.weights * flips.slopes(margins) * reach / (1.0 - flips.bends(margins) * reach)
+    return np.asarray(margins - taken)
 
 
 def sandwich(
@@ -303,9 +333,15 @@ def sandwich(
         pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
         added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
         return sandwich_diagonal(X, bends, seen * slopes, strength * every, added, alpha * every)
-    S = (X.T * slopes**2) @ X / n
+    S, H = (X.T * slopes**2) @ X / n, (X.T * flips.bends(margins)) @ X / n
+    return join_sandwich(S, H, n, strength, alpha, size)
+
+
+def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float) -> Array:
+    """V₀ of the rows' mean squared gradients S and mean curvature H."""
+    d = len(S)
     S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
-    inverse = np.linalg.inv((X.T * flips.bends(margins)) @ X / n + strength * np.eye(d))
+    inverse = np.linalg.inv(H + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 
 

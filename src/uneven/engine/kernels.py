@@ -57,7 +57,7 @@ from uneven.noise.directions import SILENT, TINY, UNIFORM
 # Slopes and mechanisms are written once, in `losses`, `noise.directions` and `noise.grid`, and compiled here.
 for _slope in (logistic_slope, hinge_slope, linear_slope):
     register_jitable(fastmath=FAST)(_slope)
-for _part in (directions._fill_normal, directions._height, directions._height_in_cap):
+for _part in (directions._fill_normal, directions._root, directions._depth, directions._depth_in_cap):
     register_jitable(fastmath=FAST)(_part)
 choose = njit(cache=True, nogil=True, fastmath=FAST)(directions.choose)
 walk = njit(cache=True, nogil=True, fastmath=FAST)(directions.walk)

@@ -5,11 +5,13 @@ messages    requests and replies as text
 requests    a site's requests: keys, names, refusals
 segments    the steps of one source, all at once or one at a time
 releases    what a site has released
+sums        several sites without privacy as one anchor, by sums over their rows
 anchors     what a site without privacy says, and how private ones add to it
 rows        the rows of a site, checked
 site        a site: rows, policy, ledger, and its answers
 calls       asks a site, and asks again
 jobs        a job of the server: its progress, plan and requests
+asking      asks the sites without privacy for the anchor
 server      asks the sites in the plan's order, and goes on after a crash
 scores      one randomised bit of each row kept aside
 evaluation  a model's accuracy over sites

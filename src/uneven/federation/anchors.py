@@ -20,11 +20,12 @@ from uneven.anchor.summary import Summary, summarize
 from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, vector
 from uneven.planner import Source
 from uneven.settings import Settings
+from uneven.training.anchoring import fit_public
 from uneven.training.grouping import group_pieces
 from uneven.training.labels import learning_targets
 from uneven.training.preparation import prepare
 from uneven.training.rows import Rows
-from uneven.training.running import decide
+from uneven.training.running import decide, decide_anchored
 from uneven.training.scaling import Scale
 from uneven.training.scan import Scan
 
@@ -36,16 +37,29 @@ MOST_FEATURES = 300
 """Columns up to which an anchor is sent: a message has about 15 matrices of them."""
 
 
-def answer_as_anchor(rows: Rows, scan: Scan, scale: Scale, name: str, settings: Any, sources: Any) -> dict[str, Any]:
-    """What the site's rows say, and what that means for the private sources, which are described."""
+def answer_as_anchor(
+    rows: Rows, scan: Scan, scale: Scale, name: str, settings: Any, sources: Any, start: Any = None
+) -> dict[str, Any]:
+    """What the site's rows say, and what that means for the private sources, which are described.
+
+    Beside other sites without privacy it says alpha alone at first. Given what all of them say together (`sums`), its
+    own rows stand for theirs: they choose the coordinates, and judge the private sources.
+    """
     described = [Source.from_dict(one) for one in sources]
     counts = {name: scan.rows, **{one.name: one.rows for one in described if one.name != name}}
     noises = {one.name: one.noise for one in described}
     groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
     asked = replace(Settings(**settings), strategy="anchored")
     targets = learning_targets(scan.classes, asked)
-    job = prepare(rows, scan, groups, asked, scale)
-    decided = decide(job, targets, None)
+    job = prepare(rows, scan, groups, asked, scale, here=[name])
+    if all(noise.private for other, noise in noises.items() if other != name):
+        decided = decide(job, targets, None)
+    elif start is None:
+        return {"alpha": job.alpha}
+    else:
+        d, own = job.problem.n_features, fit_public(job, [name], targets[0])
+        found = vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
+        decided = decide_anchored(job, targets[0], own.moved(*found))
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None
     return {

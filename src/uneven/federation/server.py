@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from uneven.anchor.shift import Disagreement
 from uneven.columns import plain_columns
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
+from uneven.federation.asking import SiteFailed, ask_anchor
 from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
@@ -195,33 +196,26 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
     if not job.settings.public_first or mode != "relay" or why is not None:
-        if job.settings.strategy == "anchored":
-            raise ValueError(f"strategy must be another than 'anchored' for these sites: {why or 'mode is not relay'}")
-        if job.settings.strategy == "auto" and why is None:
+        if job.settings.strategy == "anchored" and why is not None:
+            raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
+        if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))
-            told = f"Oracle mode has no anchor: rows without privacy, of {listed}, took steps like all others."
-            return replace(progress, notes=[*progress.notes, told])
+            raise ValueError(
+                f"mode must be 'relay' where rows without privacy, of {listed}, are the anchor of private ones, got "
+                f"{mode!r}; strategy = 'precision' goes without an anchor"
+            )
         return progress
-    if len(public) > 1:
-        listed = ", ".join(map(repr, public))
-        raise ValueError(f"one site without privacy can be the anchor, got {listed}; state strategy = 'precision'")
-    request = {
-        "kind": "anchor",
-        **job.common(),
-        "settings": asdict(job.settings),
-        "sources": [source.to_dict() for source in job.sources],
-    }
-    del request["private"]
-    ask.tell(public[0], "asked for the anchor", 0, 0)
+    lead = max(public, key=lambda one: int(progress.sites[one]["rows"]))
     try:
-        reply = ask(public[0], request)
-        with reading(public[0]):
+        reply = ask_anchor(job, ask, lead, public)
+        with reading(lead):
             summary_from_dict(reply["summary"], job.problem.n_features)
-            found = replace(progress, anchor={**reply, "site": public[0]})
+            found = replace(progress, anchor=reply)
             Job(file, found, name, mode)
-    except (Refused, OSError) as reason:
-        rest = {one: said for one, said in progress.sites.items() if one != public[0]}
-        left_out = {**progress.left_out, public[0]: str(reason)}
+    except (Refused, OSError, SiteFailed) as reason:
+        site, why = reason.args if isinstance(reason, SiteFailed) else (lead, str(reason))
+        rest = {one: said for one, said in progress.sites.items() if one != site}
+        left_out = {**progress.left_out, site: why}
         return _ask_anchor(file, ask, replace(progress, sites=rest, left_out=left_out), name, mode)
     return found
 
@@ -253,7 +247,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     (site,), d = job.plan.segments[number].sources, job.problem.n_features
     rows = {source.name: source.rows for source in job.sources}
     passed = [one for segment in job.plan.segments[:number] for one in segment.sources]
-    before = rows[progress.anchor["site"]] + sum(rows[one] for one in passed if one not in progress.left_out)
+    before = sum(rows[one] for one in (*job.plan.converged, *passed) if one not in progress.left_out)
     summary = progress.anchor["summary"]
     reply = ask(site, {**job.request_adding(number, before), "anchor": summary, "state": state_to_dict(state)})
     with reading(site):

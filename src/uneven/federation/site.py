@@ -48,6 +48,7 @@ from uneven.federation.requests import (
 from uneven.federation.rows import digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
+from uneven.federation.sums import answer_sums
 from uneven.ledger import BudgetExceeded
 from uneven.noise import LabelPrivacy, Noise, noise_from_dict
 from uneven.problem import Problem
@@ -115,6 +116,7 @@ class Site:
         return {
             "describe": self._describe,
             "anchor": self._anchor,
+            "sums": self._sums,
             "relay": self._relay,
             "add": self._add,
             "open": self._open,
@@ -125,20 +127,8 @@ class Site:
     # What is there
 
     def _describe(self, message: dict[str, Any], _text: str) -> str:
-        policy = self.policy
-        refuse_job(policy, message.get("name"), str(message.get("mode")))
-        return write_message(
-            {
-                "site": policy.name,
-                "rows": self.scan.rows,
-                "features": list(policy.features),
-                "columns": policy.described_columns,
-                "classes": list(policy.classes),
-                "row_norm": policy.row_norm,
-                "epsilon": policy.epsilon,
-                "simulated": policy.seed is not None,
-            }
-        )
+        refuse_job(self.policy, message.get("name"), str(message.get("mode")))
+        return write_message({"rows": self.scan.rows, **self.policy.describe()})
 
     # One message a site
 
@@ -149,7 +139,7 @@ class Site:
         return self._start(asked, partial(self._run, asked, task, state))
 
     def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
-        after = run_segment(state, task, self._data(asked), self.policy.seed, done.append)
+        after = run_segment(state, task, self._data(asked), self.policy.seed, self._ticker(asked.release, done))
         return {"state": state_to_dict(after)}
 
     def _add(self, message: dict[str, Any], text: str) -> Reply:
@@ -168,10 +158,11 @@ class Site:
         return self._start(asked, partial(self._run_source, asked, source, summary, state))
 
     def _run_source(
-        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, _done: list[int]
+        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
     ) -> dict[str, Any]:
         with one_thread():
-            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed)
+            tick = self._ticker(asked.release, done)
+            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
 
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
@@ -193,25 +184,48 @@ class Site:
 
     def _anchor(self, message: dict[str, Any], text: str) -> Reply:
         """Learn from rows without privacy, and judge what private sites would bring; it may be asked for again."""
-        policy, keys = self.policy, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", "settings", "sources")
+        keys = "settings", "sources", "start"
+        return self._answer_openly(message, text, keys, lambda *to: answer_as_anchor(*to, *map(message.get, keys)))
+
+    def _sums(self, message: dict[str, Any], text: str) -> Reply:
+        """Sums over rows without privacy, which are one part of the anchor."""
+        keys = "problem", "noise", "weights", "reach", "curvature", "share"
+        return self._answer_openly(message, text, keys, lambda *to: answer_sums(message, *to))
+
+    def _answer_openly(
+        self, message: dict[str, Any], text: str, keys: tuple[str, ...], answer: Callable[..., dict[str, Any]]
+    ) -> Reply:
+        """Answer from rows without privacy, which is not kept: it may be asked for again."""
+        policy = self.policy
         with refusing():
-            expect_keys(message, keys)
+            expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "intercept", *keys))
         refuse_job(policy, message["name"], "relay")
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         if policy.private:
             raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
         scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
-        assert scale is not None
 
         def work() -> str:
             with refusing():
-                given = message["settings"], message["sources"]
-                return write_message(answer_as_anchor(self._rows, self.scan, scale, policy.name, *given))
+                return write_message(answer(self._rows, self.scan, scale, policy.name))
 
         key = f"anchor {digest(text)}"
         if key not in self._running:
             self._running[key] = self._worker.submit(work), []
         return key, *self._running[key]
+
+    def _ticker(self, release: str, done: list[int]) -> Callable[[int], None]:
+        """What a segment tells of its rows as it uses them: the site's log has a line for each tenth."""
+
+        def tick(rows: int) -> None:
+            done.append(rows)
+            self._log_rows(release, sum(done) - rows, sum(done))
+
+        return tick
+
+    def _log_rows(self, release: str, before: int, after: int) -> None:
+        if 10 * after // self.scan.rows > 10 * before // self.scan.rows:
+            log.info("%s: %s of %s rows done", release, f"{after:,}", f"{self.scan.rows:,}")
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
@@ -260,6 +274,8 @@ class Site:
             self.releases.keep_step(release, step, request, reply)
         if "failed" not in said:
             self._batches[release] = batches
+            size = batches.task.problem.batch_size
+            self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
         return reply
 
     # One bit a row

@@ -34,9 +34,9 @@ EXTRA = 4.25
 def error_bound(n_features: int, reach: float) -> float:
     """Bound on 2‖e‖₁ for one release in units of a coordinate's root mean square: 2·reach·d(4d + 1024)·2⁻⁵³.
 
-    A release is at most `reach` times as long as its root mean square. ‖e‖₁ ≤ √d·‖e‖, and a sum of d products in any
-    order is off by at most d roundings: there are four such sums or products in a release, a few single roundings,
-    and up to 1024 rows in a sum.
+    A release is at most `reach` times as long as its root mean square, and ‖e‖₁ ≤ √d·‖e‖. A sum of d products in any
+    order is off by at most d roundings, and such sums move a direction by at most 4d roundings (``docs/theory.md``);
+    1024 more are for single operations and for up to 1024 rows in a sum.
     """
     return 2.0 * reach * n_features * (4.0 * n_features + LONGEST) * ROUNDING
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import betaincinv
 
 from uneven import checks
 from uneven.noise import grid, privunit, quiet
 from uneven.noise.base import Array, Coefficients, Noise
-from uneven.noise.directions import CAP, SILENT, TINY, UNIFORM, add_from_cap, add_uniform, choose, walk
+from uneven.noise.directions import CAP, SHORT, SILENT, TINY, UNIFORM, add_from_cap, add_uniform, choose, walk
 from uneven.noise.privunit import Calibration
 from uneven.problem import Problem
 from uneven.theory import laplace_energy
@@ -22,20 +23,26 @@ REACH = 32.0
 """Noise of l2-laplace is longer than so many times its root mean square with probability below 2⁻⁶⁰."""
 
 
-class Activity(NamedTuple):
-    """Mean of ‖g‖/C over rows: as planned, as the share of silent rows tells it, and the standard error of that.
+class Default(float):
+    """A default value; the same number as a plain float was stated by someone, and stays as it is."""
 
-    >>> print(Activity(0.5, 0.123, 0.04))
-    0.123 ± 0.040 (0.5 was planned)
+
+class Activity(NamedTuple):
+    """Mean of ‖g‖/C over rows: as planned, as the share of silent rows tells it, and a 95% interval for it.
+
+    >>> print(Activity(0.5, 0.123, 0.05, 0.21))
+    0.123 (0.050 to 0.210; 0.5 was planned)
     """
 
     planned: float
     found: float
-    error: float
+    low: float
+    high: float
 
     def __str__(self) -> str:
-        digits = min(max(1 - math.floor(math.log10(self.error)), 2), 6) if self.error > 0.0 else 3
-        return f"{self.found:.{digits}f} ± {self.error:.{digits}f} ({self.planned:g} was planned)"
+        digits = min(max(1 - math.floor(math.log10(max(self.high - self.low, 1e-6) / 4.0)), 2), 6)
+        found, low, high = (f"{value:.{digits}f}" for value in (self.found, self.low, self.high))
+        return f"{found} ({low} to {high}; {self.planned:g} was planned)"
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,9 @@ class LocalPrivacy(Noise):
         For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
         private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
         decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
-        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit. Where K > 2 classes are learned, the default
-        stands for √(2 - 2/K)/2: gradients of zero weights are longer in that proportion.
+        1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit. Where K > 2 classes are learned and none is
+        stated, √(2 - 2/K)/2 is planned for: gradients of zero weights are longer in that proportion. A stated activity
+        is used as it is, 0.5 too.
 
     Notes
     -----
@@ -84,12 +92,13 @@ class LocalPrivacy(Noise):
     level: ClassVar[str | None] = "epsilon"
     epsilon: float
     mechanism: str = "quiet"
-    activity: float = 0.5
+    activity: float = Default(0.5)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.moderate("epsilon", self.epsilon))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
-        object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))
+        if not isinstance(self.activity, Default):
+            object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))
         self.check_interval()
 
     def describe(self) -> str:
@@ -111,7 +120,7 @@ class LocalPrivacy(Noise):
 
     def observed_among(self, classes: int) -> LocalPrivacy:
         """The same with the activity that is planned for so many classes; a stated one stays."""
-        if classes == 2 or self.mechanism != "quiet" or self.activity != LocalPrivacy.activity:
+        if classes == 2 or self.mechanism != "quiet" or not isinstance(self.activity, Default):
             return self
         return replace(self, activity=min(1.0, self.activity * math.sqrt(2.0 - 2.0 / classes)))
 
@@ -153,8 +162,9 @@ class LocalPrivacy(Noise):
     def find_activity(self, n_features: int, silent: int, released: int) -> Activity | None:
         """Mean of ‖g‖/C that the share of silent rows speaks for: post-processing, so it costs no privacy.
 
-        A row of length ρC is silent with probability 1 - υ - ρκ, so a share s of n rows says ρ = (1 - s - υ)/κ, with a
-        standard error of √(s(1 - s)/n)/κ.
+        A row of length ρC is silent with probability 1 - υ - ρκ, so a share s of silent rows says ρ = (1 - s - υ)/κ.
+        The interval is that of Clopper and Pearson for s, which holds for any number of rows (and for rows of any
+        lengths: their count of silent ones varies less than a binomial number of the same mean).
 
         Parameters
         ----------
@@ -171,13 +181,15 @@ class LocalPrivacy(Noise):
         Examples
         --------
         >>> print(LocalPrivacy(10.0).find_activity(25, silent=700, released=1000))
-        0.268 ± 0.015 (0.5 was planned)
+        0.268 (0.238 to 0.299; 0.5 was planned)
         """
         if not self.by_direction or released == 0 or (how := self.calibration(n_features)).fill:
             return None
-        share = silent / released
-        found = min(max((1.0 - share - how.base) / how.own, 0.0), 1.0)
-        return Activity(self.activity, found, math.sqrt(share * (1.0 - share) / released) / how.own)
+        heard = released - silent
+        low = betaincinv(heard, silent + 1, 0.025) if heard else 0.0
+        high = betaincinv(heard + 1, silent, 0.975) if silent else 1.0
+        found = [min(max((share - how.base) / how.own, 0.0), 1.0) for share in (heard / released, low, high)]
+        return Activity(float(self.activity), *map(float, found))
 
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Each row with its own draw: what a site that releases rows one by one must do. A silent row is 0."""
@@ -244,9 +256,9 @@ class LocalPrivacy(Noise):
         return grid.fineness(n_features, self.epsilon, self._reach) * bound * length / math.sqrt(n_features)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the activity only where it plays a part, as plans from before it have it."""
+        """Plain values; the activity only if it was stated."""
         values = super().to_dict()
-        if self.mechanism != "quiet" and self.activity == LocalPrivacy.activity:
+        if isinstance(self.activity, Default):
             del values["activity"]
         return values
 
@@ -290,12 +302,15 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
     ‖Z‖ ~ Gamma(shape d, scale 2/ε), and the direction is uniform on the sphere.
     """
     direction = rng.standard_normal((rows, n_features))
+    while (short := (direction**2).mean(axis=1) < SHORT).any():
+        direction[short] = rng.standard_normal((int(short.sum()), n_features))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(n_features, 2.0 / epsilon, size=(rows, 1)) * direction)
 
 
 def refuse_longer(gradients: Array, bound: float) -> None:
-    """Refuse gradients longer than the bound that their privacy rests on."""
+    """Refuse gradients longer than the bound that their privacy rests on, and a bound that floats cannot work with."""
+    checks.positive("bound", bound, 1e-100, 1e100)
     longest = float(np.linalg.norm(gradients, axis=1).max(initial=0.0))
     if not longest <= bound * (1 + 1e-12):
         raise ValueError(

@@ -27,8 +27,8 @@ THINNEST = -32.0
 GRAIN = 2.0**-53
 """Uniform draws are multiples of this, and so are the probabilities that they are compared with."""
 
-MARGIN = 1e-12
-"""Relative error of q, e^ε and the probabilities made of them that is allowed for, on the private side."""
+MARGIN = 1e-11
+"""Relative error of q, e^ε, the probabilities made of them and the law of the depth that is allowed for."""
 
 
 class Calibration(NamedTuple):

@@ -67,7 +67,7 @@ svg .reference { stroke: var(--muted); stroke-width: 1.5; stroke-dasharray: 2 4;
 .legend svg { display: inline-block; width: 2rem; height: .8rem; vertical-align: middle; margin-right: .4rem; }
 pre {
   background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .7rem .9rem;
-  overflow-x: auto; font-size: .85rem; line-height: 1.45;
+  overflow-x: auto; white-space: pre-wrap; font-size: .85rem; line-height: 1.45;
 }
 code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; }
 footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
@@ -75,7 +75,9 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   main { padding-top: 1rem; }
   h1 { font-size: 1.4rem; }
   .tiles { grid-template-columns: 1fr; }
-  .tile td, .tile tbody th, .tile td:not(.number) { min-width: 0; }
+  .tile td.number { min-width: 0; }
+  .tile td:not(.number) { min-width: 3.3rem; }
+  .tile tbody th { min-width: 4.6rem; }
   .tile thead th { min-width: 0; }
   .tile td.number { white-space: normal; }
   details { border-width: 1px 0; border-radius: 0; padding: 0; }
@@ -87,7 +89,6 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   body { font-size: 10.5pt; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }
-  pre { white-space: pre-wrap; }
   details::details-content { content-visibility: visible; block-size: auto; }
   h2, h3 { break-after: avoid; }
   figure, tr, .card { break-inside: avoid; }

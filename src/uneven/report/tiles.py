@@ -95,7 +95,7 @@ def tell_worth(plan: Plan) -> Worth:
         return Worth(header, cells, "Expected accuracy (95% interval), decided before any ε was spent", "", {2, 3})
     shares = words.share_information(plan)
     cells = [
-        (name, charts.percent(shares[name][1]) if name in shares else "none", "used" if name in shares else "left out")
+        (name, charts.percent(shares[name][1]) if name in shares else "none", "yes" if name in shares else "left out")
         for name in (source.name for source in plan.sources)
     ]
     why = (
@@ -104,7 +104,7 @@ def tell_worth(plan: Plan) -> Worth:
         if any(source.noise.private for source in plan.sources)
         else "No source is private, so using all of them costs no ε."
     )
-    return Worth(["source", "share of the information", ""], cells, "What each source adds", why, {1})
+    return Worth(["source", "share of the information", "used?"], cells, "What each source adds", why, {1})
 
 
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from uneven.engine import compiled_advance as advance
 from uneven.noise import Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.training.job import Tick
 
 Array = NDArray[np.float64]
 
@@ -44,7 +45,7 @@ class PrivateSource:
     share: float
 
     def add(
-        self, anchor: Summary, state: State, data: Any, seed: int | None
+        self, anchor: Summary, state: State, data: Any, seed: int | None, tick: Tick = lambda _: None
     ) -> tuple[Summary, Disagreement, float, State]:
         """Measure with the first rows, then step through the rest.
 
@@ -55,6 +56,8 @@ class PrivateSource:
             Its counts go on.
         data : (X, y) or Stream
         seed : int or None
+        tick : callable
+            Told how many rows were used since the last time.
 
         Returns
         -------
@@ -72,6 +75,7 @@ class PrivateSource:
         for chunk in coming:
             found, state = self._measure(state, self._task(coordinates), chunk, coordinates, rng)
             total, measured = total + found, measured + len(chunk.y)
+            tick(len(chunk.y))
             if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
@@ -86,6 +90,7 @@ class PrivateSource:
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
             state = self._advance(state, task, chunk, coordinates, rng)
+            tick(len(chunk.y))
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
         if disagreement.matters:

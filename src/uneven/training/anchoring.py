@@ -98,11 +98,11 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
     return None
 
 
-def prepare(job: Job, target: Any) -> Anchoring:
-    """Learn the anchor and judge the private sources, before anything is charged."""
+def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
+    """Learn the anchor, unless it is given, and judge the private sources, before anything is charged."""
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
-    anchor = fit_public(job, converged, target)
+    anchor = fit_public(job, converged, target) if anchor is None else anchor
     possible = possible_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
@@ -143,8 +143,8 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
         most = MOST_CLASS_ROWS
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
-    factors = np.maximum(intercept_free(job), INTERCEPT)
-    chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem)
+    factors = np.maximum(intercept_free(job.problem, job.scale.intercept), INTERCEPT)
+    chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem, names)
     anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if known and count <= most:

@@ -61,38 +61,45 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
     return [PublicRows(data[name], counts[name], job.groups.noises[name]) for name in names]
 
 
-def with_chosen_alpha(job: Job, target: Any) -> Job:
-    """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them."""
-    names = [name for name, noise in job.groups.noises.items() if not noise.private]
+def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
+    """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
+
+    `here` names the sources whose rows can be read; None is all.
+    """
+    names = [name for name, noise in job.groups.noises.items() if not noise.private and (here is None or name in here)]
     if not (names and job.settings.public_first and isinstance(job.settings.alpha, str)):
         return job
-    chosen = choose_alpha(job.problem, public_rows(job, names, target), intercept_free(job))
+    chosen = choose_alpha(
+        job.problem, public_rows(job, names, target), intercept_free(job.problem, job.scale.intercept)
+    )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
-    return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem))
+    return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem, names))
 
 
-def carried_share(groups: Grouped, problem: Problem) -> float:
-    """Share of rows without privacy, each counted by its worth: alpha times the rows is what carries over to all."""
+def carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
+    """Share of these sources' rows, each counted by its worth: alpha times the rows is what carries over to all."""
     worth = {
         name: count * source_weight(groups.noises[name], problem)
         for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
     }
-    public = sum(one for name, one in worth.items() if not groups.noises[name].private)
-    return float(public / sum(worth.values()))
+    return float(sum(worth[name] for name in names) / sum(worth.values()))
 
 
-def intercept_free(job: Job) -> Array:
+def intercept_free(problem: Problem, intercept: bool) -> Array:
     """Factors of the L2 term: none for the intercept's feature, as scikit-learn has it."""
-    factors = np.ones(job.problem.columns)
-    if job.scale.intercept:
+    factors = np.ones(problem.columns)
+    if intercept:
         factors[-1] = 0.0
-    return np.tile(factors, job.problem.outputs)
+    return np.tile(factors, problem.outputs)
 
 
 def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
-    found = [solve(job.problem, public_rows(job, names, one), intercept_free(job)) for one in targets]
+    found = [
+        solve(job.problem, public_rows(job, names, one), intercept_free(job.problem, job.scale.intercept))
+        for one in targets
+    ]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)
     return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,17 +23,25 @@ from uneven.training.scaling import Scale
 from uneven.training.scan import Scan
 
 
-def prepare(rows: Rows, scan: Scan, groups: Grouped, settings: Settings, scale: Scale | None = None) -> Job:
+def prepare(
+    rows: Rows,
+    scan: Scan,
+    groups: Grouped,
+    settings: Settings,
+    scale: Scale | None = None,
+    here: Collection[str] | None = None,
+) -> Job:
     """The job of rows as scanned, with what cannot be done refused: all that is decided before there is a plan.
 
-    `groups` have the noises that the learner gets rows with. `scale` is None where it is to be chosen.
+    `groups` have the noises that the learner gets rows with. `scale` is None where it is to be chosen. `here` names the
+    sources whose rows can be read, where others are only described.
     """
     targets = learning_targets(scan.classes, settings)
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
-    return with_chosen_alpha(replace(job, class_weights=find_weights(job)), targets[0])
+    return with_chosen_alpha(replace(job, class_weights=find_weights(job)), targets[0], here)
 
 
 def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:

@@ -240,7 +240,7 @@ def _words(own: Scores, other: Scores, gain: Array) -> str:
     accuracy = _mean(right, right_square, int(n))
     if accuracy.low > 0.0:
         return ""
-    how = "is below" if accuracy.high < 0.0 else "does not beat"
+    how = "is below" if accuracy.high < 0.0 else "does not clearly beat"
     text = f"Its accuracy {how} that of {other.name}: {own.accuracy.value:.4f} against {other.accuracy.value:.4f}"
     if own.log_loss is None or other.log_loss is None:
         return f"{text}."

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.solver import one_thread
+from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
-from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged
+from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
 from uneven.schedules import MatrixClock
-from uneven.training import anchoring, convergence, line_search
+from uneven.training import anchoring, calibration, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
-from uneven.training.planning import describe_sources, name_trusted, plan_steps
+from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -74,19 +76,21 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
             with one_thread():
-                return _decide_anchored(job, targets[0])
+                return decide_anchored(job, targets[0])
         if settings.strategy == "anchored":
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
+    plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans))
 
 
-def _decide_anchored(job: Job, target: Any) -> Decision:
-    prepared = anchoring.prepare(job, target)
+def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Decision:
+    """Choose how private sources are added to the public ones, whose anchor may be given."""
+    prepared = anchoring.prepare(job, target, anchor)
     coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
@@ -137,10 +141,23 @@ def run(
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
+    if decided.plan.kept:
+        return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
+
+
+def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
+    """Steps on most rows, then the length of the weights from those kept."""
+    fitted = _run(job, plan, target, record, evaluate)
+    direction = calibration.Direction(fitted.weights, job.scale.unit_constant)
+    rows = job.kept_rows(target, plan.order, direction.describe_rows)
+    scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
+    kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
+    note = calibration.describe_scale(scale, kept)
+    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note,))
 
 
 def _run_steps(

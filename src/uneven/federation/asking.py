@@ -1,0 +1,181 @@
+"""Ask the sites without privacy for the anchor: one alone, or all of them for sums and the largest for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven import checks
+from uneven.anchor.objective import TOLERANCE, Curvature, Point, source_weight
+from uneven.anchor.solver import newton, one_thread
+from uneven.anchor.uncertainty import join_sandwich, search_strength
+from uneven.federation.calls import Ask, reading
+from uneven.federation.jobs import Job
+from uneven.federation.messages import matrix_to_text
+from uneven.federation.policy import Refused
+from uneven.federation.sums import read_sums
+from uneven.noise import Exact, FlippedLabels, Noise
+from uneven.problem import Problem
+from uneven.training.anchoring import INTERCEPT
+from uneven.training.convergence import carried_share, intercept_free
+from uneven.training.grouping import group_pieces
+
+Array = NDArray[np.float64]
+
+
+class SiteFailed(Exception):  # noqa: N818 (it says what happened)
+    """A site is left out of the anchor: its name, and why."""
+
+
+@dataclass(frozen=True)
+class SitesObjective:
+    """f of the rows of several sites, asked for each time.
+
+    Attributes
+    ----------
+    ask : Ask
+    request : mapping
+        What every request has.
+    problem : Problem
+    noises : mapping of str to Noise
+    rows : mapping of str to int
+    ridge : array of shape (d,)
+        L2 strength of each weight.
+    """
+
+    ask: Ask
+    request: Mapping[str, Any]
+    problem: Problem
+    noises: Mapping[str, Noise]
+    rows: Mapping[str, int]
+    ridge: Array
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What a row of each site counts beside the mean of all."""
+        worth = {name: source_weight(noise, self.problem) for name, noise in self.noises.items()}
+        mean = sum(worth[name] * self.rows[name] for name in worth) / sum(self.rows.values())
+        return {name: one / mean for name, one in worth.items()}
+
+    def at(self, w: Array, curvature: Curvature = "none") -> Point:
+        """Ask every site for its sums at w."""
+        found = self._gather({"weights": w.tolist(), "reach": None, "curvature": curvature != "none"})
+        share = {name: one * self.rows[name] / sum(self.rows.values()) for name, one in self.shares.items()}
+        value = sum(share[name] * one["value"] for name, one in found.items()) + float(self.ridge @ w**2) / 2.0
+        gradient = sum((share[name] * one["gradient"] for name, one in found.items()), self.ridge * w)
+        hessian = None
+        if curvature != "none":
+            hessian = sum((share[name] * one["hessian"] for name, one in found.items()), np.diag(self.ridge))
+        scale = max(abs(value), TOLERANCE * self.problem.loss_function.value_at_zero)
+        return Point(w, value, gradient, hessian, scale)
+
+    def left_out(self, w: Array) -> tuple[float, Array, Array]:
+        """Leave-one-out loss at w, and S and H there, of all rows."""
+        hessian, count = self.at(w, "full").hessian, sum(self.rows.values())
+        assert hessian is not None
+        reach = np.linalg.inv(hessian) / count
+        found = self._gather({"weights": w.tolist(), "reach": matrix_to_text(reach), "curvature": True})
+        share = {name: self.rows[name] / count for name in found}
+        loss = sum(share[name] * one["value"] for name, one in found.items())
+        nothing = np.zeros_like(reach)
+        S, H = (sum((share[name] * one[key] for name, one in found.items()), nothing) for key in ("squares", "hessian"))
+        return loss, S, H
+
+    def _gather(self, asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        return {name: self._ask(name, {**asked, "share": share}) for name, share in self.shares.items()}
+
+    def _ask(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        request = {**self.request, **asked, "problem": self.problem.to_dict(), "noise": self.noises[name].to_dict()}
+        try:
+            reply = self.ask(name, request)
+            with reading(name):
+                return read_sums(reply, len(self.ridge), asked["reach"] is not None, bool(asked["curvature"]))
+        except (Refused, OSError) as reason:
+            raise SiteFailed(name, str(reason)) from None
+
+
+def refuse_noises(noises: Mapping[str, Noise]) -> None:
+    """Refuse sites whose rows have no leave-one-out estimate."""
+    for name, noise in noises.items():
+        if not isinstance(noise, Exact | FlippedLabels):
+            raise ValueError(
+                f"noise of {name!r} must be exact or flipped labels to be an anchor beside others, got {noise.kind!r}"
+            )
+
+
+def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: float | None) -> tuple[Array, Array]:
+    """Start and covariance of the rows of all sites together, as `fit_anchor` has them.
+
+    Parameters
+    ----------
+    objective : SitesObjective
+        Its ridge is set here.
+    factors : array of shape (d,)
+        Factors of alpha, one a weight.
+    chosen : float or None
+        L2 strength that was chosen for these rows alone; None if alpha was stated.
+    """
+    flipped = any(noise.known_rate > 0 for noise in objective.noises.values())
+    own = np.maximum(factors, 1.0 if flipped else 0.0)
+    alpha, count = objective.problem.alpha, sum(objective.rows.values())
+
+    def look(strength: float, start: Array | None) -> tuple[Array, float, tuple[Array, Array]]:
+        f = replace(objective, ridge=strength * own)
+        weights = newton(f, np.zeros(len(own)) if start is None else start).point.weights
+        loss, S, H = f.left_out(weights)
+        return weights, loss, (S, H)
+
+    with one_thread():
+        strength, weights, (S, H), size = search_strength(alpha, own, chosen, look)
+        return weights, join_sandwich(S, H, count, strength * own, alpha * own, size)
+
+
+def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str, Any]:
+    """What the sites without privacy say, as the site `lead` puts it."""
+    common = {key: value for key, value in job.common().items() if key != "private"}
+    settings, sources = job.settings, [source.to_dict() for source in job.sources]
+    request = {"kind": "anchor", **common, "sources": sources, "settings": asdict(settings), "start": None}
+    ask.tell(lead, "asked for the anchor", 0, 0)
+    if len(public) == 1:
+        return ask(lead, request)
+    refuse_noises({name: job.noises[name] for name in public})
+    alpha = None
+    if isinstance(settings.alpha, str):
+        with reading(lead):
+            alpha = checks.positive("alpha", ask(lead, request)["alpha"], 1e-18, 1e18)
+        settings = replace(settings, alpha=alpha)
+    start = _learn_start(job, ask, common, public, alpha)
+    reply = ask(lead, {**request, "settings": asdict(settings), "start": start})
+    return reply if alpha is None else {**reply, "alpha": alpha}
+
+
+def _learn_start(
+    job: Job, ask: Ask, common: dict[str, Any], public: Sequence[str], alpha: float | None
+) -> dict[str, Any]:
+    """Answer of the rows of all sites without privacy, and its covariance."""
+    problem = replace(job.problem, clip=None)
+    rows = {source.name: source.rows for source in job.sources}
+    chosen = None
+    if alpha is not None:
+        problem = replace(problem, alpha=job.scale.alpha(alpha))
+        chosen = problem.alpha / carried_share(group_pieces(rows, job.noises), problem, public)
+    factors = np.maximum(intercept_free(problem, job.scale.intercept), INTERCEPT)
+    for name in public:
+        ask.tell(name, "asked for sums over its rows", 0, 0)
+    weights, covariance = learn_together(
+        SitesObjective(
+            ask,
+            {"kind": "sums", **common},
+            problem,
+            {name: job.noises[name] for name in public},
+            {name: rows[name] for name in public},
+            factors,
+        ),
+        factors.tolist(),
+        chosen,
+    )
+    return {"weights": weights.tolist(), "covariance": matrix_to_text(covariance)}
