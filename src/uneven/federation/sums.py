@@ -19,7 +19,7 @@ from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.uncertainty import Flips, leave_out
 from uneven.federation.messages import matrix_from_text, matrix_to_text, vector
-from uneven.losses import Loss
+from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -47,9 +47,8 @@ def answer_sums(message: Mapping[str, Any], rows: Rows, scan: Scan, scale: Scale
     if message["reach"] is None:
         return sum_losses(mine, problem, weights, bool(message["curvature"]))
     share = checks.positive("share", message["share"], 1e-9, 1e9)
-    return sum_left_out(
-        mine, problem.loss_function, weights, matrix_from_text("reach", message["reach"], (d, d)), share
-    )
+    reach = matrix_from_text("reach", message["reach"], (d, d))
+    return sum_left_out(mine, weights, reach, share, problem.loss_function)
 
 
 def sum_losses(rows: PublicRows, problem: Problem, weights: Array, curvature: bool) -> dict[str, Any]:
@@ -60,7 +59,7 @@ def sum_losses(rows: PublicRows, problem: Problem, weights: Array, curvature: bo
     return found if point.hessian is None else {**found, "hessian": matrix_to_text(point.hessian)}
 
 
-def sum_left_out(rows: PublicRows, loss: Loss, weights: Array, reach: Array, share: float) -> dict[str, Any]:
+def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float, loss: Loss = LOGISTIC) -> dict[str, Any]:
     """Mean leave-one-out loss of a site's rows, their squared gradients S and curvature H there.
 
     `reach` is H₀⁻¹/n of all sites' rows; `share` is what a row counts beside the mean of all.
