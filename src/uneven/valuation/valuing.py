@@ -287,7 +287,7 @@ def value(
         Number of additional rows that the marginal worth is about.
     public : (X, y) or None
         Rows of the owned sources without privacy, in the unit ball, and their labels -1 and 1. With them, rows are
-        worth what they take from the expected excess objective of an anchored fit, which is what a fit comes to:
+        worth what they take from the expected excess objective of an anchored fit, which is the fit that would be run:
         without them, rows without noise are undervalued about ten times.
 
     Returns
