@@ -18,7 +18,7 @@ EXACT = Exact()
 
 
 def correct(
-    rate: Any, skew: Any, y: Any, class_weights: tuple[float, float], odd_slope: float | None = 1.0
+    rate: Any, skew: Any, y: Any, class_weights: tuple[float, ...], odd_slope: float | None = 1.0
 ) -> tuple[Any, Any]:
     """u and t of a row's surrogate u·ℓ(m) - t·m: its mean over flips is c_y·ℓ(m) of the true label y.
 

@@ -129,7 +129,7 @@ def fit_anchor(
     chosen: float | None = None,
     rates: Array | None = None,
     skews: Array | None = None,
-    class_weights: tuple[float, float] = (1.0, 1.0),
+    class_weights: tuple[float, ...] = (1.0, 1.0),
     diagonal: bool = False,
     loss: str | Loss = LOGISTIC,
 ) -> Anchor:
@@ -216,7 +216,7 @@ class Flips:
     rates: Array
     skews: Array
     y: Array
-    class_weights: tuple[float, float] = (1.0, 1.0)
+    class_weights: tuple[float, ...] = (1.0, 1.0)
     share: float = 1.0
     """What a row counts on average: other than 1 where these are not all the rows."""
     loss: Loss = LOGISTIC
