@@ -72,7 +72,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         All labels there can be. Must be given where a source is private, unless every label is 0 or 1, -1 or 1, or a
         boolean: classes are public, so they must not be taken from private rows. Rows with another label are refused.
     class_weight : None, "balanced" or dict
-        What rows of each of two classes count, as in scikit-learn: each row's loss is multiplied by the weight of its
+        What rows of each class count, as in scikit-learn: each row's loss is multiplied by the weight of its
         class. A dict of classes and weights is public. ``"balanced"`` weighs by one over a class's number of rows,
         counted on rows without privacy only, and is refused where there are none. The clip stays what it is.
     threshold : None or float

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from uneven.io import SourcesFile
+from uneven.losses import get_loss
 from uneven.noise import Noise
-from uneven.planner import Plan, Source, get_strategy, make_plan, void_bound
+from uneven.planner import Plan, Source, choose_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expected_classes, stated_weights
@@ -32,20 +33,20 @@ def scaled_problem(
     private: bool,
     noises: Iterable[Noise | None] = (),
     classes: int | None = None,
-    class_weights: tuple[float, float] = (1.0, 1.0),
+    class_weights: tuple[float, ...] = (),
 ) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
 
-    `classes` is how many there are; None is as many as are stated. Class weights are divided by the larger, and alpha
+    `classes` is how many there are; None is as many as are stated. Class weights are divided by the largest, and alpha
     with them: the same answer, and no row's gradient is longer.
     """
     joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
-    most = max(class_weights)
+    most = max(class_weights, default=1.0)
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
         n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha) / most,
-        class_weights=(class_weights[0] / most, class_weights[1] / most),
+        class_weights=tuple(weight / most for weight in class_weights),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
@@ -119,6 +120,22 @@ def find_void(plan: Plan, settings: Settings) -> str:
     if settings.average not in ("auto", plan.average, plan.guarantee.iterate):
         return f"the answer is the average {settings.average!r}, which no theorem here covers."
     return ""
+
+
+def keep_rows(plan: Plan, settings: Settings) -> Plan:
+    """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
+
+    That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
+    """
+    noises = [source.noise for source in plan.sources]
+    asked = settings.strategy != "auto" or settings.steps_asked is not None or settings.line_search > 0
+    private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
+    if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
+        return plan
+    kept = choose_kept(plan.problem, plan.sources, plan.segments)
+    if not kept or min(source.rows for source in plan.sources) < kept:
+        return plan
+    return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
 
 
 def name_trusted(plan: Plan) -> tuple[str, ...]:
