@@ -198,3 +198,18 @@ def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
     summarise_beyond({"ablation-mnist": results}, tmp_path)
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     assert "| − clipping |" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("errors", "verdict"), [(1.0, HOLDS), (3.0, FAILS)])
+def test_very_noisy_sources_are_compared_with_predicting_nothing_and_with_steps_alone(errors, verdict):
+    """One standard error above predicting nothing, or above the steps' log-loss, is chance; three are not."""
+    noise = np.random.default_rng(1).normal(size=RUNS)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    above = errors / math.sqrt(RUNS) + noise
+    settings = {"optimum": {"objective": 0.25, "nothing": 0.75}}
+    objective = {("uneven", 3.0): 0.75 + above, (panels.STEPS_ALONE, 3.0): np.full(RUNS, 0.9)}
+    log_loss = {("uneven", 3.0): 0.6 + above, (panels.STEPS_ALONE, 3.0): np.full(RUNS, 0.6)}
+    results = Results("harder-mnist", settings, {"objective": objective, "log_loss": log_loss})
+    for judge in (targets.judge_nothing, targets.judge_log_loss):
+        assert judge(results).verdict == verdict
+    assert "at ε = 1 and 0.1; predicting nothing 0.5000; steps alone 0.6500" in targets.judge_nothing(results).measured

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uneven.experiments.claims import Claim
-from uneven.experiments.panels import HARDER_EPSILONS, SITE, SITE_EPSILONS
+from uneven.experiments.panels import SITE, name_setting
 from uneven.experiments.results import Results
 from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
 
@@ -98,11 +98,10 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     ours = SITE if results.panel.startswith("site") else "uneven"
     accuracy = results.of(ours, "accuracy")[1].mean(axis=1)
     baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
-    pairs = {"site": SITE_EPSILONS, "harder": HARDER_EPSILONS}.get(results.panel.split("-")[0])
     head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]
     rows = [
         [
-            " and ".join(f"{one:g}" for one in pairs[int(x)]) if pairs else f"{x:g}",
+            name_setting(results.panel, x),
             *(f"{found[i]:.4f}" for found in excess.values()),
             *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
             f"{accuracy[i]:.2%}",

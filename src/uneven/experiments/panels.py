@@ -98,6 +98,9 @@ SITE = "site privacy"
 SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
 """ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
 
+NUMBERED = {"harder": HARDER_EPSILONS, "site": SITE_EPSILONS}
+"""Panels whose settings are numbered, by kind."""
+
 CLASSES = {"mnist-digits": 10, "covertype-types": 7}
 """Number of classes of the data sets of the classes panel."""
 
@@ -232,6 +235,16 @@ def spread_rates(low: float, high: float) -> list[float]:
     """
     below, above = np.geomspace(0.1, 1.0, OUTSIDE + 1)[:-1], np.geomspace(1.0, 10.0, OUTSIDE + 1)[1:]
     return [float(c) for c in (*(low * below), *np.geomspace(low, high, INSIDE), *(high * above))]
+
+
+def name_setting(panel: str, x: float) -> str:
+    """A value of what varies in a panel, in words.
+
+    >>> name_setting("beyond-mnist", 3.0), name_setting("site-mnist", 1.0)
+    ('3', '1 and 1')
+    """
+    numbered = NUMBERED.get(panel.split("-")[0])
+    return f"{x:g}" if numbered is None else " and ".join(f"{epsilon:g}" for epsilon in numbered[int(x)])
 
 
 def build_beyond(dataset: str, counts: Counts, n_features: int) -> Panel:

@@ -18,7 +18,7 @@ from uneven.experiments.claims import (
     decide_everywhere,
     jackknife,
 )
-from uneven.experiments.panels import HARDER_EPSILONS, ONE_VS_REST, SITE, SITE_EPSILONS, SKETCHES, STEPS_ALONE
+from uneven.experiments.panels import ONE_VS_REST, SITE, SITE_EPSILONS, SKETCHES, STEPS_ALONE, name_setting
 from uneven.experiments.results import Results, estimate_mean
 
 HIGH_NOISE = 3.0
@@ -65,7 +65,7 @@ def _judge_never_above(results: Results, method: str, other: str, statement: str
         FAILS if (mean > CONFIDENT * error).any() else HOLDS,
         "difference of the objective "
         + ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True))
-        + f" at {varies} = {', '.join(f'{one:g}' for one in x)}",
+        + f" at {varies} = {', '.join(name_setting(results.panel, one) for one in x)}",
         {"epsilon": x, "difference": mean, "standard error": error},
     )
 
@@ -117,15 +117,15 @@ def judge_accuracy(results: Results) -> Claim:
 def judge_noisy_source(results: Results) -> Claim:
     """Using the noisy source is never worse than dropping it, with the same mechanism and clipping."""
     statement = "never above clean only, with the same mechanism and clipping,"
-    return _judge_never_above(results, "uneven", "uneven, clean only", statement, "ε_N")
+    return _judge_never_above(results, "uneven", "uneven, clean only", statement, results.settings.get("varies", "ε_N"))
 
 
 def judge_nothing(results: Results) -> Claim:
     """However noisy the sources, predicting nothing is never better."""
-    _, ours, error = results.excess("uneven")
+    x, ours, error = results.excess("uneven")
     best, steps = results.settings["optimum"], results.excess(STEPS_ALONE)[1]
     nothing = best["nothing"] - best["objective"]
-    named = ", ".join(f"{clean:g} and {noisy:g}" for clean, noisy in HARDER_EPSILONS)
+    named = ", ".join(name_setting(results.panel, one) for one in x)
     return Claim(
         results.panel,
         f"never above predicting nothing by more than {CONFIDENT:g} standard errors",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
+from uneven.anchor.shift import SHARE, SHORT, Disagreement, doubt_curvature, react
 from uneven.anchor.summary import Summary
 from uneven.anchor.verdicts import information_of, release_energy
 from uneven.engine import (
@@ -81,11 +81,12 @@ class PrivateSource:
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = information_of(self.noise, measured, problem)(coordinates.activity)
         left = information_of(self.noise, self.rows - measured, problem)
-        coming_clock = left(coordinates.activity)
-        coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
-        if not disagreement.matters:
+        coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
+        if not disagreement.found:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
+        if disagreement.found or not anchor.knows_curvature:
+            coordinates = doubt_curvature(coordinates, left(coordinates.activity))
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
@@ -93,7 +94,7 @@ class PrivateSource:
             tick(len(chunk.y))
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
-        if disagreement.matters:
+        if disagreement.found:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 
