@@ -119,6 +119,10 @@ class MatrixClock:
 
 Schedule = Rate | Precision | Averaged | Anytime | MatrixClock
 
+FARTHEST = 1e12
+"""Largest weight in the coordinates of a matrix clock, which has no ball. Privacy rests on it: with weights that
+overflow, a gradient is NaN for some rows and not for others, and a mechanism passes that on."""
+
 LATE = 0.25
 """Part of the clock that the "late" average is over, without privacy or without an offset."""
 

@@ -8,7 +8,7 @@ import pytest
 from uneven.anchor.clock import absorb, expected_excess
 from uneven.anchor.diagonals import diagonal
 from uneven.anchor.shape import plain_coordinates, possible_coordinates
-from uneven.anchor.shift import Disagreement, allow_shift, largest_shift
+from uneven.anchor.shift import Disagreement, allow_shift, doubt_curvature, largest_shift
 from uneven.anchor.uncertainty import fit_anchor, leave_one_out_margins, sandwich
 from uneven.anchor.verdicts import judge_sources
 from uneven.anchor.wide import solve_rows
@@ -81,9 +81,11 @@ def test_on_a_diagonal_problem_the_clock_is_that_of_full_matrices():
         assert expected_excess(one, clock) == pytest.approx(expected_excess(other, clock))
         stepped = absorb(one, one.transform @ gradient, clock), absorb(other, gradient, clock)
         np.testing.assert_allclose(stepped[0].weights(stepped[0].start), stepped[1].weights(stepped[1].start))
-    apart = [allow_shift(c, Disagreement(9.0, 1e-9, 0.3), 50.0) for c in (one, other)]
+    shifted = Disagreement(9.0, 1e-9, 0.3)
+    apart = [doubt_curvature(allow_shift(c, 0.1 * c.curvature * c.start, shifted), 50.0) for c in (one, other)]
     np.testing.assert_allclose(apart[0].variance, apart[1].variance[order])
     np.testing.assert_allclose(apart[0].curvature, apart[1].curvature[order])
+    np.testing.assert_allclose(*(c.weights(c.start) for c in apart))
     assert largest_shift(one) == pytest.approx(largest_shift(other))
     found = [judge_sources(a, {"a": lambda _: 100.0}, (c,))["a"] for a, c in ((full, one), (wide, other))]
     assert found[0].excess == pytest.approx(found[1].excess)

@@ -35,8 +35,9 @@ def test_every_method_has_the_same_rows_and_epsilons(build):
         if "trictest" in case.method:
             assert epsilons == {"clean": case.x, "noisy": case.x}
         else:
-            assert epsilons["clean"] == (1 if build is panels.build_harder else 10)
-            assert math.isnan(case.x) or epsilons["noisy"] == case.x
+            clean, noisy = panels.HARDER_EPSILONS[int(case.x)] if build is panels.build_harder else (10, case.x)
+            assert epsilons["clean"] == clean
+            assert epsilons.get("noisy", noisy) == noisy or math.isnan(noisy)
 
 
 def test_ours_is_what_the_classifier_does_by_default():
@@ -68,11 +69,13 @@ def test_an_ablation_changes_one_thing_at_a_time():
 
 
 def test_settings_beyond_the_papers():
-    (hard,) = {tuple(s.noise.epsilon for s in case.plan.sources) for case in both(panels.build_harder)}
-    assert hard == (1.0, 0.1)
+    kept = {
+        case.x: case.plan.kept > 0 for case in panels.build_harder("mnist", counts, 25).cases if case.method == "uneven"
+    }
+    assert [panels.HARDER_EPSILONS[int(x)] for x, keeps in kept.items() if keeps] == [(1.0, 0.1), (0.3, 0.3)]
     most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
-    for build, width in ((panels.build_beyond, 25), (panels.build_harder, 25), (panels.build_wide, 784)):
+    for build, width in ((panels.build_beyond, 25), (panels.build_wide, 784)):
         only = [case.plan for case in build("mnist", counts, width).cases if "only" in case.method.lower()]
         assert [plan.order for plan in only] == [["clean"], ["clean"]]
         assert [plan.strategy for plan in only][1] == "precision"
@@ -195,3 +198,18 @@ def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
     summarise_beyond({"ablation-mnist": results}, tmp_path)
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     assert "| − clipping |" in (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("errors", "verdict"), [(1.0, HOLDS), (3.0, FAILS)])
+def test_very_noisy_sources_are_compared_with_predicting_nothing_and_with_steps_alone(errors, verdict):
+    """One standard error above predicting nothing, or above the steps' log-loss, is chance; three are not."""
+    noise = np.random.default_rng(1).normal(size=RUNS)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    above = errors / math.sqrt(RUNS) + noise
+    settings = {"optimum": {"objective": 0.25, "nothing": 0.75}}
+    objective = {("uneven", 3.0): 0.75 + above, (panels.STEPS_ALONE, 3.0): np.full(RUNS, 0.9)}
+    log_loss = {("uneven", 3.0): 0.6 + above, (panels.STEPS_ALONE, 3.0): np.full(RUNS, 0.6)}
+    results = Results("harder-mnist", settings, {"objective": objective, "log_loss": log_loss})
+    for judge in (targets.judge_nothing, targets.judge_log_loss):
+        assert judge(results).verdict == verdict
+    assert "at ε = 1 and 0.1; predicting nothing 0.5000; steps alone 0.6500" in targets.judge_nothing(results).measured

@@ -14,11 +14,12 @@ from uneven.anchor.uncertainty import fit_anchor
 from uneven.federation.anchors import NUMBERS, VECTORS
 from uneven.federation.asking import SitesObjective, learn_together
 from uneven.federation.calls import Ask
-from uneven.federation.messages import matrix_from_text
+from uneven.federation.messages import matrix_from_text, matrix_to_text
 from uneven.federation.server import federate
 from uneven.federation.sums import sum_left_out, sum_losses
 from uneven.io import read_sources
 from uneven.problem import Problem
+from uneven.schedules import FARTHEST
 from uneven.training.files import train_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
@@ -134,6 +135,21 @@ def test_wild_numbers_are_refused(tmp_path, network, place, value):
     inner[place[-1]] = value
     assert "refused" in sites.ask("east", **message)
     assert sites.sites["east"].ledger.max_spent("east") == before
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_steps_that_would_grow_without_end_stay_finite(tmp_path, network, size):
+    """A ridge of 1e9 with steps of 1e9 multiplies weights by 1e18 a step: NaN for some rows would be no ε's release."""
+    sites = network(seed=None, budget=100.0, **ALL)
+    federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
+    message = json.loads(next(text for site, text, _ in sites.messages if site == "east" and '"add"' in text))
+    message["job"], message["problem"]["batch_size"] = "another", size
+    message["anchor"]["covariance"] = matrix_to_text(1e6 * np.eye(D))
+    for frame in message["anchor"]["frames"]:
+        frame |= {"transform": matrix_to_text(np.eye(D)), "hessian": matrix_to_text(np.eye(D)), "longest_step": 1e9}
+        frame |= {"curvature": [1.0] * D, "ridge": [1e9] * D}
+    reply = sites.ask("east", **message)
+    assert np.abs(reply["state"]["weights"]).max() == FARTHEST
 
 
 # Several sites without privacy

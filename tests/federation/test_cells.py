@@ -77,7 +77,7 @@ class Federation:
         make_folders(root, budget=100.0, kept="kept.csv")
         for name in ROWS:
             write_rows(root / name / "kept.csv", *make_rows(name, KEPT, seed=1))
-        make_kits(root, [*ROWS, "south", "valley"], f"127.0.0.1:{self.wire.port}")
+        make_kits(root, [*ROWS, "south", "valley", "hill"], f"127.0.0.1:{self.wire.port}")
         (root / "server" / "address.txt").write_text(f"127.0.0.1:{self.port}\n")
         self.sites = {name: start_site(root / name) for name in ROWS}
         self.file = read_sources(root / "sources.toml")
@@ -220,6 +220,27 @@ def test_the_server_forwards_nothing(federation, call):
     reply = curious.send_request("uneven", "call", "west", request, timeout=3.0, optional=True)
     assert b"rows" not in bytes(reply.payload or b"")
     threading.Thread(target=curious.stop, daemon=True).start()
+
+
+@pytest.mark.usefixtures("call")
+def test_no_message_is_made_into_objects(federation, monkeypatch):
+    """NVFlare would decode what a peer says is an object before anybody looks at it; a text gets through."""
+    from nvflare.fuel.f3.cellnet import utils
+    from nvflare.fuel.f3.message import Message
+
+    decoded, seen = utils.fobs.loads, []
+    monkeypatch.setattr(utils.fobs, "loads", lambda *what, **how: seen.append(what) or decoded(*what, **how))
+    peer = _cell(Kit(federation.root / "hill"), "hill")
+    peer.start()
+    time.sleep(2.0)
+    replies = {}
+    for name, payload in (("object", {"kind": "describe"}), ("text", b"{}")):
+        message = Message(payload=payload)
+        replies[name] = peer.send_request("uneven", "call", "server", message, timeout=3.0, optional=True)
+    assert seen == []
+    codes = {name: reply.get_header("cn__return_code") for name, reply in replies.items()}
+    assert codes["object"] != codes["text"]  # dropped, and answered that nobody takes it
+    threading.Thread(target=peer.stop, daemon=True).start()
 
 
 def test_the_command_line_rehearses(tmp_path):

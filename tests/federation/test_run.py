@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
 
 import uneven
-from uneven.cli.federate import _words
+from uneven.cli.federate import _teller, _words
 from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import federate
@@ -96,6 +97,26 @@ def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeyp
     federate(read_sources(tmp_path / "sources.toml"), ask, tmp_path / "job")
     assert {what for _, what, _, _ in told} >= {"described", "asked", "at work", "done"}
     assert all(0 <= done <= of == ROWS[site] for site, what, done, of in told if what == "at work")
+
+
+@pytest.mark.parametrize("mode", ["relay", "oracle", "anchored"])
+def test_progress_is_told_at_the_server_and_at_the_site(tmp_path, network, monkeypatch, caplog, capsys, mode):
+    """At both ends a line for each tenth of a site's rows, and the last is all of them."""
+    caplog.set_level("INFO", "uneven.site")
+    monkeypatch.setattr("uneven.federation.site.PATIENCE", 0.0)
+    sites = network(public=("west",) if mode == "anchored" else (), top={"use": "all"})
+    call = sites.call if mode == "oracle" else lambda site, text: sites.sites[site].answer(text)
+    ask = Ask(call, 1.0, _teller())
+    federate(read_sources(tmp_path / "sources.toml"), ask, tmp_path / "job", mode=mode.replace("anchored", "relay"))
+    logged = [re.fullmatch(r"\S+: (\d+) of 260 rows done", record.message) for record in caplog.records]
+    rows = [int(found[1]) for found in logged if found]
+    assert rows == sorted(set(rows))
+    assert rows[-1] == ROWS["east"]
+    said = capsys.readouterr().err
+    assert "uneven: east: asked, 0 of 260 rows" in said
+    assert "uneven: east: done, 260 of 260 rows" in said
+    if mode == "oracle":
+        assert len(rows) == said.count("uneven: east: at work") == 10
 
 
 def test_relay_is_one_message_a_site(tmp_path, network):

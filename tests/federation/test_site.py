@@ -248,6 +248,11 @@ def test_what_is_no_message_is_refused(network, text):
     assert list(json.loads(network().call("east", text))) == ["refused"]
 
 
+def test_a_message_that_is_too_long_is_not_read(network, monkeypatch):
+    monkeypatch.setattr("uneven.federation.messages.MOST_BYTES", 100)
+    assert "must have at most 100 bytes" in network().ask("east", **request())["refused"]
+
+
 def test_nan_weights_are_refused(network):
     text = json.dumps(request()).replace('"weights": [0.0,', '"weights": [NaN,')
     assert "without NaN" in network().call("east", text)

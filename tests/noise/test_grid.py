@@ -67,6 +67,33 @@ def test_rounding_costs_nothing_that_could_be_measured(mechanism, d, rows):
     assert noise.epsilon - grid.slack(d, 1.0, 32.0) > 1 - 1e-5
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("d", [1, 25, 784, 100_000])
+@pytest.mark.parametrize("epsilon", [1e-3, 3.0, 20.0])
+def test_mechanism_and_rounding_together_stay_within_epsilon(mechanism, d, epsilon):
+    """The ε that noise is drawn with and what rounding costs add up to what is stated and charged, all of it."""
+    noise = LocalPrivacy(epsilon, mechanism)
+    rounding = grid.slack(d, epsilon, 1.0 if noise.by_direction else 32.0)
+    if noise.by_direction:
+        how = noise.calibration(d)
+        used = math.log1p(how.own / how.share / how.base)
+        if not how.fill:
+            assert math.log((1 - how.base) / (1 - how.base - how.own)) + rounding <= epsilon * (1 + 1e-14)
+    else:
+        used = math.sqrt(8.0 / noise.coefficients(Problem(d, 1e-3, 1)).gamma)
+    assert epsilon * (1 - 1e-7) <= used + rounding <= epsilon * (1 + 1e-14)
+    assert used <= epsilon - 0.999 * rounding
+    assert noise.epsilon_per_row == epsilon
+
+
+@pytest.mark.parametrize("rows", [1, 2, 50, 1024, 100_000])
+@pytest.mark.parametrize("d", [1, 784])
+def test_cells_of_a_sum_are_as_wide_as_its_errors(rows, d):
+    """In roundings of one release's length: the errors of m releases, and of adding them up in any order, m²/2."""
+    errors = rows * (4 * d + 512) + rows * rows / 2
+    assert errors <= (4 * d + 1024) * grid.width(1.0, rows) <= 10 * errors
+
+
 def values_of(noise, x, n, rng):
     return noise.release(np.full((n, 1), x), 1.0, rng).ravel()
 

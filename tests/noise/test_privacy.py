@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uneven import LocalPrivacy
+from uneven import LocalPrivacy, SitePrivacy
 from uneven.noise.privacy import MECHANISMS, draw_l2_laplace
 from uneven.problem import Problem
 from uneven.theory import laplace_energy, laplace_second_moment
@@ -105,6 +105,14 @@ def test_noise_and_theorem_1_agree(batch_size):
     assert LocalPrivacy(EPSILON, "l2-laplace").second_moment(problem)[1] == laplace_second_moment(
         D, EPSILON, batch_size
     )
+
+
+@pytest.mark.parametrize("noise", [*(LocalPrivacy(1.0, name) for name in MECHANISMS), SitePrivacy(1.0)])
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
+def test_a_bound_that_is_no_length_is_refused(noise, bound):
+    for method in (noise.release, noise.release_sum):
+        with pytest.raises(ValueError, match="bound must be"):
+            method(np.zeros((1, 2)), bound, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

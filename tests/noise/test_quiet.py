@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -206,6 +207,23 @@ def test_sum_in_one_draw_has_the_law_of_the_sum(d, rows):
     if d == 25:  # there the length would show a scale that is 10% wrong
         one, many = (np.linalg.norm(z, axis=1) for z in (at_once, one_by_one))
         assert stats.ks_2samp(1.1 * one, many).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("how", [silent_calibration(25, 3.0), privunit.calibrated(25, 3.0)])
+def test_draws_are_compared_to_the_last_grain(how):
+    """Each outcome has exactly the number of draws, of 2⁵³, that its probability says: the next one has another."""
+    last, grain = 1 - 2.0**-53, 2.0**-53
+
+    def way(norm, *draws):
+        return directions.choose(norm, how.base, how.own, how.fill, SimpleNamespace(random=iter(draws).__next__))
+
+    left = directions.UNIFORM if how.fill else directions.SILENT
+    assert way(1.0, 0.0) == way(1.0, how.base - grain) == directions.UNIFORM
+    assert way(1.0, how.base, last) == way(1.0, how.base + how.own - grain, last) == directions.CAP
+    assert way(0.0, how.base, 0.0) == way(0.5, how.base, 0.5) == left
+    assert way(0.5, how.base, 0.5 - grain) == directions.CAP
+    if not how.fill:
+        assert way(1.0, how.base + how.own) == way(1.0, last) == directions.SILENT
 
 
 def test_silent_rows_are_zero_and_draw_one_or_two_numbers():

@@ -9,7 +9,8 @@ from scipy import stats
 
 import uneven
 from uneven.planner import Plan, make_plan
-from uneven.planner.sizes import LARGEST, predict_excess
+from uneven.planner.prediction import predict_excess
+from uneven.planner.sizes import LARGEST
 
 PAPER = ("two-rates", "same-rate-clean-first", "same-rate-noisy-first", "clean-only", "arbitrary")
 

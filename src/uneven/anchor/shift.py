@@ -2,9 +2,11 @@
 
 The first rows answer at w₀ without moving it. In coordinates with curvature h their mean gradient has
 
-    E ḡ_j² = s² + h_j²(v_j + t²),
+    E ḡ_j² = s² + h_j²(v_j + min(t²/h_j, m)),
 
-s² its known variance, v the anchor's and t² the variance between sources (random effects, as in meta-analysis).
+s² its known variance and v the anchor's. t²/h is the variance between sources (random effects, as in meta-analysis), at
+most m: each direction then adds the same, ½t², to the expected excess. Optima of real sources are apart where little
+curves, and next to equal in the few directions that decide most labels.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
-from uneven.anchor.diagonals import add_diagonal
+from uneven.anchor.diagonals import add_diagonal, times
 from uneven.theory.anchor import theorem_d_mismatch
 
 Array = NDArray[np.float64]
@@ -47,8 +49,9 @@ class Disagreement:
     p_value : float
         Probability of as large a statistic where the source agrees.
     variance : float
-        t², the smallest that the likelihood allows with 84%: the likeliest is far too large where noise is. 0 where no
-        plausible t² explains the statistic better than chance.
+        t², h times the variance between sources: the smallest that the likelihood allows with 84%, since the likeliest
+        is far too large where noise is. The largest, mh, where none explains the statistic better than chance:
+        gradients of columns that public rows hardly have say nothing on how far away the optimum is.
     """
 
     statistic: float
@@ -60,11 +63,6 @@ class Disagreement:
         """Whether noise alone is an unlikely explanation."""
         return self.p_value < LEVEL
 
-    @property
-    def matters(self) -> bool:
-        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
-        return self.found and self.variance > 0.0
-
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
 
@@ -73,8 +71,7 @@ class Disagreement:
         """
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
-        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
-        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
 
 
 def measure_shift(
@@ -96,8 +93,7 @@ def measure_shift(
     curvature, variance : arrays of shape (d,)
         h and v.
     largest : float
-        Largest t² that is plausible (`largest_shift`). Without it, chance in directions that hardly curve, where noise
-        is largest, would pass for an optimum far away.
+        m, the largest variance of one direction that is plausible (`largest_shift`).
     freedom : array of shape (d,) or None
         Rows that v rests on in each direction (`Coordinates`); None for v as known. Each ḡ_j²/(s² + h_j²v_j) is then F
         with so many degrees of freedom (Satterthwaite), and taken at the chi-squared value of the same probability.
@@ -108,7 +104,7 @@ def measure_shift(
     >>> round(measure_shift(g, 1.0, ones, ones, largest=100.0).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
     6.4
     """
-    squares, expected, weight = gradient**2, 1.0 / clock + curvature**2 * variance, curvature**2
+    squares, expected = gradient**2, 1.0 / clock + curvature**2 * variance
     if freedom is not None:
         degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
@@ -116,49 +112,70 @@ def measure_shift(
 
     def loss(shift: Any) -> Any:
         """-2·log likelihood of t², up to a constant."""
-        total = expected + shift * weight
+        total = expected + curvature * np.minimum(shift, curvature * largest)
         return (np.log(total) + squares / total).sum(axis=-1)
 
-    grid = np.append(0.0, np.geomspace(1e-6 * largest, largest, GRID))
+    grid = np.append(0.0, np.geomspace(1e-6, 1.0, GRID) * largest * curvature.max())
     losses = loss(grid[:, None])
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
-    lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
+    if first == 0:
+        lower = float(grid[-1])
+    else:
+        lower = float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
     return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
+
+
+def mean_square(coordinates: Coordinates) -> float:
+    """E‖w*‖²/d, the anchor's uncertainty included."""
+    u = coordinates.start
+    return float((u @ u + coordinates.variance.sum()) / len(u))
 
 
 def largest_shift(coordinates: Coordinates) -> float:
     """4·E‖w*‖²/d: another optimum as long as the anchor's is at most twice that length away."""
+    return 4.0 * mean_square(coordinates)
+
+
+def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagreement) -> Coordinates:
+    """Coordinates for a source that disagrees: a multiple of the start u₀, and v + min(t²/h, E‖w*‖²/d) for v.
+
+    1 - ḡᵀu₀/u₀ᵀHu₀, from 0 to 1, is the multiple that the source's own gradient ḡ asks for. Another optimum as long as
+    the anchor's is no further than its length from the best multiple of u₀, 0 being one of them. A larger t² is found
+    where the source curves more than the public rows: ḡ is longer then at the same distance.
+    """
     u = coordinates.start
-    return float(4.0 * (u @ u + coordinates.variance.sum()) / len(u))
+    bend = float(u @ times(coordinates.hessian, u))
+    factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
+    added = np.minimum(disagreement.variance / coordinates.curvature, mean_square(coordinates))
+    covariance = add_diagonal(coordinates.covariance, added)
+    return replace(coordinates, start=factor * u, covariance=covariance)
 
 
-def allow_shift(coordinates: Coordinates, disagreement: Disagreement, clock: float) -> Coordinates:
-    """Coordinates for a source that disagrees: v + t² for v, and steps for a curvature h or √(hα).
+def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
+    """Coordinates with steps for a curvature h or √(hα), where public rows do not know how the source curves.
 
-    The public rows do not know how another distribution curves. α is the least curvature there is, and h what is known
+    Their distribution is another, or they are too few. α is the least curvature there is, and h what is known
     elsewhere: their geometric mean is off by the root of what either could be off by. Steps for a lower curvature are
     longer and noisier: of both, those are taken whose larger expected excess, over both curvatures, is the smaller.
 
     Parameters
     ----------
+    coordinates : Coordinates
     clock : float
-        Clock τ that the source's other rows bring.
+        Clock τ that the source's rows bring.
     """
-    d, h = len(coordinates.curvature), coordinates.curvature
-    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(d, -1).sum(axis=1)
-    possible, v = (h, np.sqrt(h * floor)), coordinates.variance + disagreement.variance
+    h, v = coordinates.curvature, coordinates.variance
+    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(len(h), -1).sum(axis=1)
+    possible = h, np.sqrt(h * floor)
 
     def worst(steps: Array) -> float:
         return max(float(true @ theorem_d_mismatch(v, steps, clock, v, true)) for true in possible)
 
-    covariance = add_diagonal(coordinates.covariance, np.full(d, disagreement.variance))
-    return replace(coordinates, covariance=covariance, curvature=min(possible, key=worst))
+    return replace(coordinates, curvature=min(possible, key=worst))
 
 
-def react(
-    coordinates: Coordinates, gradient: Array, clock: float, left: float, step: bool
-) -> tuple[Coordinates, Disagreement]:
+def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -> tuple[Coordinates, Disagreement]:
     """Measure, then allow for the shift; or, if the source agrees and `step` is true, use the measurement as one step.
 
     Parameters
@@ -171,8 +188,6 @@ def react(
         they are measured: it is no disagreement.
     clock : float
         Precision of the releases' mean.
-    left : float
-        Clock that the source's other rows bring.
     step : bool
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
@@ -186,6 +201,6 @@ def react(
         largest_shift(coordinates),
         coordinates.freedom,
     )
-    if found.matters:
-        return allow_shift(coordinates, found, left), found
+    if found.found:
+        return allow_shift(coordinates, gradient, found), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found

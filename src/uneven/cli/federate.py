@@ -14,6 +14,7 @@ from uneven.cli import terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from uneven.federation.calls import Tell
     from uneven.federation.server import Federated
     from uneven.io import SourcesFile
     from uneven.planner import Plan
@@ -69,7 +70,7 @@ def command(
     opened = _rehearsed(file, seed) if rehearse else _connected(kit, place)
     with opened as (call, folder):
         show = (lambda _: None) if json else _show_plan
-        done = federate(file, Ask(call, patience, _tell), folder, job, mode, show)
+        done = federate(file, Ask(call, patience, _teller()), folder, job, mode, show)
     save(done.model, output)
     if json:
         terminal.print_json({**_facts(done), "model": output, "rehearsed": rehearse})
@@ -83,7 +84,7 @@ def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     made = make_kits(folder, [entry.name for entry in file.sources], address)
     typer.echo(f"Made {len(made)} kits in {folder}: {terminal.listed([one.name for one in made])}.")
     typer.echo(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
-    typer.echo("Next, at a site: uneven site init KIT --data ROWS --label COLUMN --epsilon E, then uneven site run KIT")
+    typer.echo(f"Next, at a site: uneven site init KIT --data ROWS --like {file.path.name}, then uneven site run KIT")
 
 
 @contextmanager
@@ -119,9 +120,17 @@ def _show_plan(plan: Plan) -> None:
         typer.echo(verdict.describe(name))
 
 
-def _tell(site: str, what: str, done: int, of: int) -> None:
-    if what != "at work":
-        terminal.note(f"{site}: {what}" + (f", {done:,} of {of:,} rows" if of else ""))
+def _teller() -> Tell:
+    """Tell of each site what it does, with a line for every tenth of its rows."""
+    told: dict[str, int] = {}
+
+    def tell(site: str, what: str, done: int, of: int) -> None:
+        tenth = 10 * done // of if of else 0
+        if what != "at work" or tenth > told.get(site, 0):
+            told[site] = tenth
+            terminal.note(f"{site}: {what}" + (f", {done:,} of {of:,} rows" if of else ""))
+
+    return tell
 
 
 def _facts(done: Federated) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def run(kit: KitPath) -> None:
     from uneven.planner.text import counted
 
     logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.getLogger("uneven.site").setLevel(logging.INFO)
     own = Kit(kit)
     site = _open(kit)
     if own.name != site.policy.name:

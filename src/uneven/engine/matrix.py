@@ -9,6 +9,7 @@ from numba import njit
 
 from uneven.engine.codes import CLOCK, ETA, FAST, STEP
 from uneven.engine.kernels import add_noisy, step_moment
+from uneven.schedules import FARTHEST
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -40,7 +41,7 @@ def advance(w: Any, clock: Any, penalty: Any, counters: Any, rows: Any, sources:
         for j in range(d):
             v, h = clock[0, j], clock[1, j]
             step = min(d / moment * v * h / (1.0 + v * h * h * d * counters[CLOCK]), spec.scale)
-            w[j] -= step * (pull[j] + total[j] / (stop - start))
+            w[j] = min(max(w[j] - step * (pull[j] + total[j] / (stop - start)), -FARTHEST), FARTHEST)
             mean += step / d
         counters[ETA] = mean
 

@@ -20,7 +20,7 @@ from uneven.noise import LocalPrivacy, Noise, add_gaussian, grid
 from uneven.noise.directions import SILENT
 from uneven.noise.privacy import Releases, refuse_longer
 from uneven.problem import Problem
-from uneven.schedules import MatrixClock
+from uneven.schedules import FARTHEST, MatrixClock
 
 
 def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:
@@ -61,13 +61,13 @@ def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> S
 
 
 def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, clock: float) -> Array:
-    """Π(w - ηG); for a matrix clock w - η∘G with a step per coordinate, its own L2 term, and no ball."""
+    """Π(w - ηG); for a matrix clock w - η∘G with a step per coordinate, its own L2 term, and a box for a ball."""
     w, problem = state.weights, task.problem
     if not isinstance(task.schedule, MatrixClock):
         return project(w - eta * G, problem.ball)
     if task.penalty is not None:
         G = G + (task.penalty * w if task.penalty.ndim == 1 else task.penalty @ w) - problem.alpha * w
-    return np.asarray(w - task.schedule.steps(moment, clock) * G)
+    return np.clip(w - task.schedule.steps(moment, clock) * G, -FARTHEST, FARTHEST)
 
 
 def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:

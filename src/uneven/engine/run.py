@@ -156,12 +156,12 @@ def run_together(
                 backend(state, task[k], chunk, rng) for state, task, rng in zip(states, tasks, noise, strict=True)
             ]
             used += len(chunk.y)
-            _refuse_count(plan, segment, used, exactly=False)
+            _refuse_count(segment, used, exactly=False)
             if recorder:
                 recorder.see(states[0], segment.sources)
             if stop():
                 raise KeyboardInterrupt
-        _refuse_count(plan, segment, used)
+        _refuse_count(segment, used)
     return states
 
 
@@ -178,6 +178,7 @@ def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> di
         raise ValueError("plan must use each source once: every row is used once")
     checked: dict[str, Rows] = {}
     stated = {source.name: source.rows for source in plan.sources}
+    stated |= {segment.sources[0]: segment.rows for segment in plan.segments if len(segment.sources) == 1}
     for name in names:
         if name not in data:
             raise ValueError(f"data must have rows for every source of the plan; {name!r} is missing")
@@ -190,8 +191,8 @@ def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> di
     return checked
 
 
-def _refuse_count(plan: PlanLike, segment: SegmentLike, used: int, exactly: bool = True) -> None:
-    stated = sum(source.rows for source in plan.sources if source.name in segment.sources)
+def _refuse_count(segment: SegmentLike, used: int, exactly: bool = True) -> None:
+    stated = segment.rows
     if used > stated or (exactly and used < stated):
         got = f"{used:,}" if exactly else "more"
         raise ValueError(f"source {segment.sources[0]!r} must have the {stated:,} rows the plan says, got {got}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uneven.experiments.claims import Claim
-from uneven.experiments.panels import SITE, SITE_EPSILONS
+from uneven.experiments.panels import SITE, name_setting
 from uneven.experiments.results import Results
 from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
 
@@ -101,7 +101,7 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]
     rows = [
         [
-            " and ".join(f"{one:g}" for one in SITE_EPSILONS[int(x)]) if results.panel.startswith("site") else f"{x:g}",
+            name_setting(results.panel, x),
             *(f"{found[i]:.4f}" for found in excess.values()),
             *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
             f"{accuracy[i]:.2%}",

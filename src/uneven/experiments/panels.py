@@ -11,7 +11,7 @@ Beyond the paper, its strategies and ours on the same rows, in the same order, a
 beyond      the two-rates panel with ours beside it, and rules of thumb
 ablation    what each idea does alone, and what is lost without it
 sources     more and more sources, each noisier than the one before
-harder      both sources far noisier than in the paper
+harder      sources far noisier than in the paper: what rows that learn the length of the weights bring
 wide        MNIST without projection, and with a sketch
 site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
 classes     more than two classes: one release of the softmax gradient, beside one-vs-rest at a share of ε each
@@ -28,6 +28,8 @@ import numpy as np
 
 from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
 from uneven.planner import Plan, Source, at_rates, find_rate_intervals, get_strategy, plan
+from uneven.settings import Settings
+from uneven.training.planning import keep_rows
 from uneven.training.sketch import choose_width
 
 CLEAN, NOISY = "clean", "noisy"
@@ -86,9 +88,18 @@ MANY = {"first": (0.1, 10.0), "second": (0.2, 3.0), "third": (0.3, 1.0), "fourth
 SKETCHES: dict[str, int | str] = {"uneven, sketch 100": 100, "uneven, sketch auto": "auto"}
 """Methods of the wide panel with a sketch, and what each asks for."""
 
+HARDER_EPSILONS = ((10.0, 1.0), (3.0, 0.3), (1.0, 1.0), (1.0, 0.1), (0.3, 0.3), (0.1, 0.1))
+"""ε_C and ε_N of the settings of the harder panel, which are numbered from 0."""
+
+STEPS_ALONE = "uneven, steps alone"
+"""Our method without rows that learn the length of the weights."""
+
 SITE = "site privacy"
 SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
 """ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
+
+NUMBERED = {"harder": HARDER_EPSILONS, "site": SITE_EPSILONS}
+"""Panels whose settings are numbered, by kind."""
 
 CLASSES = {"mnist-digits": 10, "covertype-types": 7}
 """Number of classes of the data sets of the classes panel."""
@@ -226,6 +237,16 @@ def spread_rates(low: float, high: float) -> list[float]:
     return [float(c) for c in (*(low * below), *np.geomspace(low, high, INSIDE), *(high * above))]
 
 
+def name_setting(panel: str, x: float) -> str:
+    """A value of what varies in a panel, in words.
+
+    >>> name_setting("beyond-mnist", 3.0), name_setting("site-mnist", 1.0)
+    ('3', '1 and 1')
+    """
+    numbered = NUMBERED.get(panel.split("-")[0])
+    return f"{x:g}" if numbered is None else " and ".join(f"{epsilon:g}" for epsilon in numbered[int(x)])
+
+
 def build_beyond(dataset: str, counts: Counts, n_features: int) -> Panel:
     """The two-rates panel with ours beside it, and two rules of thumb: drop the noisy source, or the strictest ε."""
     rows, cases = counts(SHARES), []
@@ -274,8 +295,15 @@ def build_sources(dataset: str, counts: Counts, n_features: int) -> Panel:
 
 
 def build_harder(dataset: str, counts: Counts, n_features: int) -> Panel:
-    """ε_C = 1 and ε_N = 0.1."""
-    return Panel(f"harder-{dataset}", dataset, "ε_N", tuple(_compare_methods(1.0, (0.1,), counts, n_features)))
+    """What a fit does by default where sources are very noisy, beside its steps alone and the clean source alone."""
+    rows, cases, usual = counts(SHARES), [], Settings()
+    for number, (clean, noisy) in enumerate(HARDER_EPSILONS):
+        x, steps = float(number), plan_private({CLEAN: clean, NOISY: noisy}, rows, n_features, **OURS)
+        alone = plan_private({CLEAN: clean}, rows, n_features, **OURS)
+        cases.append(Case("uneven", x, keep_rows(steps, usual)))
+        cases.append(Case(STEPS_ALONE, x, steps))
+        cases.append(Case("uneven, clean only", x, keep_rows(alone, usual)))
+    return Panel(f"harder-{dataset}", dataset, "ε_C and ε_N", tuple(cases))
 
 
 def build_site(dataset: str, counts: Counts, n_features: int) -> Panel:

@@ -18,8 +18,10 @@ from uneven.datasets import Dataset
 from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
+from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
+from uneven.training.calibration import Direction, find_scale
 from uneven.training.scaling import shorten_rows
 from uneven.training.sketch import project, projection
 
@@ -64,10 +66,10 @@ def _run_cases(
     problem = panel.cases[0].plan.problem
     weights = np.empty((len(panel.cases), count, problem.n_features))
     twins = weights.copy() if panel.twin else None
-    alike: dict[tuple[str, bool, bool, int], list[int]] = {}
+    alike: dict[tuple[str, bool, bool, int, int], list[int]] = {}
     for i, case in enumerate(panel.cases):
-        alike.setdefault((case.average, case.estimate, case.one_vs_rest, case.sketch), []).append(i)
-    for (average, estimate, apart, sketch), members in alike.items():
+        alike.setdefault((case.average, case.estimate, case.one_vs_rest, case.sketch, case.plan.kept), []).append(i)
+    for (average, estimate, apart, sketch, kept), members in alike.items():
         plans, share = [panel.cases[i].plan for i in members], len(members) / len(panel.cases)
         used = {
             name: (_sketch(X, sketch), y)
@@ -79,7 +81,7 @@ def _run_cases(
         for k, rows in enumerate(problems):
             swept = sweep(
                 plans,
-                rows,
+                {name: _divide(one, kept)[0] for name, one in rows.items()},
                 runs=count,
                 first_run=first,
                 seed=seed + k * APART,
@@ -90,6 +92,10 @@ def _run_cases(
             )
             if swept.interrupted:
                 raise KeyboardInterrupt
+            if kept:
+                shortened = [_shorten(p, w, rows, first, seed) for p, w in zip(plans, swept.weights, strict=True)]
+                weights[members] = np.array(shortened)
+                continue
             found = swept.weights @ projection(problem.n_features, sketch).T if sketch else swept.weights
             width = found.shape[-1]
             weights[members, :, k * width : (k + 1) * width] = found
@@ -103,18 +109,41 @@ def _sketch(X: Any, width: int) -> Any:
     return np.ascontiguousarray(shorten_rows(project(X, width), 1.0), dtype=np.float32) if width else X
 
 
+def _divide(rows: Any, kept: int) -> tuple[Any, Any]:
+    """Rows of a source that take a step, and its last ones, which are kept."""
+    X, y = rows
+    stepped = len(y) - count_kept(len(y), kept)
+    return (X[:stepped], y[:stepped]), (X[stepped:], y[stepped:])
+
+
+def _shorten(plan: Plan, weights: Array, sources: Mapping[str, Any], first: int, seed: int) -> Array:
+    """Weights of each run with the length that the kept rows find."""
+    found = []
+    for run, w in enumerate(weights, start=first):
+        direction = Direction(w, 0.0)
+        last = {name: _divide(sources[name], plan.kept)[1] for name in plan.order}
+        kept = {name: (direction.describe_rows(X), y) for name, (X, y) in last.items()}
+        found.append(find_scale(direction, kept, plan, seed, run) * w)
+    return np.array(found)
+
+
 def _against_rest(sources: Mapping[str, Any], number: int) -> dict[str, Any]:
     """The same rows with 1 for one class and -1 for the others."""
     return {name: (X, np.where(y == number, 1.0, -1.0)) for name, (X, y) in sources.items()}
 
 
 def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
-    """What is kept of each run: the objective over all training rows, and the accuracy on the test rows."""
+    """What is kept of each run: the objective over all training rows, and the accuracy on the test rows.
+
+    And the log-loss on those, where rows learn the length of the weights.
+    """
     problem = panel.cases[0].plan.problem
     values = {
         "objective": objective(problem, weights, data.X, data.y),
         "accuracy": accuracy(weights, data.X_test, data.y_test, problem.classes),
     }
+    if any(case.plan.kept for case in panel.cases):
+        values["log_loss"] = objective(replace(problem, alpha=1e-18), weights, data.X_test, data.y_test)
     if twins is not None:
         values["twin_objective"] = objective(problem, twins, data.X, data.y)
     return {name: value.ravel() for name, value in values.items()}
@@ -146,13 +175,16 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "seed": seed,
         "shares": dict(panel.shares),
         "late": [LATE, SETTLED, LAST_SHARE],
-        "cases": [
-            [c.method, repr(c.x), c.average, c.estimate, _digest(c), *([c.sketch] if c.sketch else [])]
-            for c in panel.cases
-        ],
+        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c), *_describe_more(c)] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,
     }
+
+
+def _describe_more(case: Case) -> list[int]:
+    """What else a case's numbers depend on; nothing where that is as in most panels."""
+    more = [case.sketch] if case.sketch else []
+    return [0, case.plan.kept] if case.plan.kept else more
 
 
 def _digest(case: Case) -> str:

@@ -18,7 +18,7 @@ from uneven.experiments.claims import (
     decide_everywhere,
     jackknife,
 )
-from uneven.experiments.panels import ONE_VS_REST, SITE, SITE_EPSILONS, SKETCHES
+from uneven.experiments.panels import ONE_VS_REST, SITE, SITE_EPSILONS, SKETCHES, STEPS_ALONE, name_setting
 from uneven.experiments.results import Results, estimate_mean
 
 HIGH_NOISE = 3.0
@@ -65,7 +65,7 @@ def _judge_never_above(results: Results, method: str, other: str, statement: str
         FAILS if (mean > CONFIDENT * error).any() else HOLDS,
         "difference of the objective "
         + ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True))
-        + f" at {varies} = {', '.join(f'{one:g}' for one in x)}",
+        + f" at {varies} = {', '.join(name_setting(results.panel, one) for one in x)}",
         {"epsilon": x, "difference": mean, "standard error": error},
     )
 
@@ -117,7 +117,37 @@ def judge_accuracy(results: Results) -> Claim:
 def judge_noisy_source(results: Results) -> Claim:
     """Using the noisy source is never worse than dropping it, with the same mechanism and clipping."""
     statement = "never above clean only, with the same mechanism and clipping,"
-    return _judge_never_above(results, "uneven", "uneven, clean only", statement, "ε_N")
+    return _judge_never_above(results, "uneven", "uneven, clean only", statement, results.settings.get("varies", "ε_N"))
+
+
+def judge_nothing(results: Results) -> Claim:
+    """However noisy the sources, predicting nothing is never better."""
+    x, ours, error = results.excess("uneven")
+    best, steps = results.settings["optimum"], results.excess(STEPS_ALONE)[1]
+    nothing = best["nothing"] - best["objective"]
+    named = ", ".join(name_setting(results.panel, one) for one in x)
+    return Claim(
+        results.panel,
+        f"never above predicting nothing by more than {CONFIDENT:g} standard errors",
+        FAILS if (ours > nothing + CONFIDENT * error).any() else HOLDS,
+        f"excess {', '.join(f'{m:.4f} ± {e:.4f}' for m, e in zip(ours, error, strict=True))} at ε = {named}; "
+        f"predicting nothing {nothing:.4f}; steps alone {', '.join(f'{m:.4f}' for m in steps)}",
+        {"excess": ours, "standard error": error, "nothing": nothing, "steps alone": steps},
+    )
+
+
+def judge_log_loss(results: Results) -> Claim:
+    """Rows that learn the length of the weights make probabilities no worse."""
+    _, ours = results.of("uneven", "log_loss")
+    mean, error = compare(ours, results.of(STEPS_ALONE, "log_loss")[1])
+    return Claim(
+        results.panel,
+        f"log-loss on test rows never above that of steps alone by more than {CONFIDENT:g} standard errors",
+        FAILS if (mean > CONFIDENT * error).any() else HOLDS,
+        f"log-loss {', '.join(f'{m:.4f}' for m in ours.mean(axis=1))}; difference "
+        + ", ".join(f"{m:+.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True)),
+        {"log-loss": ours.mean(axis=1), "difference": mean, "standard error": error},
+    )
 
 
 def judge_sketch(results: Results) -> Claim:
@@ -220,7 +250,7 @@ def judge_one_vs_rest(results: Results) -> Claim:
 
 TARGETS_BY_PANEL: Judgements = {
     "beyond": (judge_excess, judge_accuracy, judge_noisy_source, judge_silence),
-    "harder": (judge_noisy_source,),
+    "harder": (judge_noisy_source, judge_nothing, judge_log_loss),
     "wide": (judge_noisy_source, judge_sketch, judge_chosen_sketch),
     "sources": (judge_more_sources,),
     "site": (judge_site,),

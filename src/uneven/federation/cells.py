@@ -22,13 +22,23 @@ def _cell(kit: Kit, name: str) -> Any:
     """A cell that is not started yet."""
     try:
         from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+        from nvflare.fuel.f3.cellnet.defs import Encoding, MessageHeaderKey
+        from nvflare.fuel.f3.message import Message
     except ImportError:
         raise ImportError(MISSING) from None
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     side = "server" if name == SERVER else "client"
     files = {"ca_cert": "authority.pem", f"{side}_cert": "certificate.pem", f"{side}_key": "key.pem"}
     credentials = {key: str(kit.folder / file) for key, file in files.items()}
-    return CoreCell(name, f"stcp://{kit.address}", secure=True, credentials=credentials)
+    cell = CoreCell(name, f"stcp://{kit.address}", secure=True, credentials=credentials)
+
+    def drop_objects(message: Any) -> Any:
+        """Drop what NVFlare would turn into objects before we see it: our messages are text."""
+        coded = message.get_header(MessageHeaderKey.PAYLOAD_ENCODING) == Encoding.FOBS
+        return Message(payload=b"refused") if coded else None
+
+    cell.add_incoming_filter("*", "*", drop_objects)
+    return cell
 
 
 @contextmanager

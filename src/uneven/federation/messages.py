@@ -33,6 +33,9 @@ which a mechanism would pass on."""
 MOST_STEPS = 10**15
 """Largest count of steps or rows in a message."""
 
+MOST_BYTES = 50_000_000
+"""Longest message: an anchor of 300 columns takes about 15 MB."""
+
 STATE_KEYS = (
     "weights",
     "step",
@@ -60,6 +63,8 @@ def write_message(values: Mapping[str, Any]) -> str:
 
 def read_message(text: str | bytes | bytearray) -> dict[str, Any]:
     """Message from text, or one line that says why it is none."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"a message must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
     try:
         values = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

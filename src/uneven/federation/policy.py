@@ -124,6 +124,18 @@ class Policy:
         """Classes as an array."""
         return np.array(self.classes)
 
+    def describe(self) -> dict[str, Any]:
+        """What the site says of itself to a server, beside its number of rows."""
+        return {
+            "site": self.name,
+            "features": list(self.features),
+            "columns": self.described_columns,
+            "classes": list(self.classes),
+            "row_norm": self.row_norm,
+            "epsilon": self.epsilon,
+            "simulated": self.seed is not None,
+        }
+
     def path(self, name: str) -> Path:
         """File of this name beside the policy's."""
         return self.folder / name

@@ -127,20 +127,8 @@ class Site:
     # What is there
 
     def _describe(self, message: dict[str, Any], _text: str) -> str:
-        policy = self.policy
-        refuse_job(policy, message.get("name"), str(message.get("mode")))
-        return write_message(
-            {
-                "site": policy.name,
-                "rows": self.scan.rows,
-                "features": list(policy.features),
-                "columns": policy.described_columns,
-                "classes": list(policy.classes),
-                "row_norm": policy.row_norm,
-                "epsilon": policy.epsilon,
-                "simulated": policy.seed is not None,
-            }
-        )
+        refuse_job(self.policy, message.get("name"), str(message.get("mode")))
+        return write_message({"rows": self.scan.rows, **self.policy.describe()})
 
     # One message a site
 
@@ -151,7 +139,7 @@ class Site:
         return self._start(asked, partial(self._run, asked, task, state))
 
     def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
-        after = run_segment(state, task, self._data(asked), self.policy.seed, done.append)
+        after = run_segment(state, task, self._data(asked), self.policy.seed, self._ticker(asked.release, done))
         return {"state": state_to_dict(after)}
 
     def _add(self, message: dict[str, Any], text: str) -> Reply:
@@ -170,10 +158,11 @@ class Site:
         return self._start(asked, partial(self._run_source, asked, source, summary, state))
 
     def _run_source(
-        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, _done: list[int]
+        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
     ) -> dict[str, Any]:
         with one_thread():
-            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed)
+            tick = self._ticker(asked.release, done)
+            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
 
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
@@ -225,6 +214,19 @@ class Site:
             self._running[key] = self._worker.submit(work), []
         return key, *self._running[key]
 
+    def _ticker(self, release: str, done: list[int]) -> Callable[[int], None]:
+        """What a segment tells of its rows as it uses them: the site's log has a line for each tenth."""
+
+        def tick(rows: int) -> None:
+            done.append(rows)
+            self._log_rows(release, sum(done) - rows, sum(done))
+
+        return tick
+
+    def _log_rows(self, release: str, before: int, after: int) -> None:
+        if 10 * after // self.scan.rows > 10 * before // self.scan.rows:
+            log.info("%s: %s of %s rows done", release, f"{after:,}", f"{self.scan.rows:,}")
+
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
         wait([future], PATIENCE)
@@ -272,6 +274,8 @@ class Site:
             self.releases.keep_step(release, step, request, reply)
         if "failed" not in said:
             self._batches[release] = batches
+            size = batches.task.problem.batch_size
+            self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
         return reply
 
     # One bit a row

@@ -309,7 +309,8 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
 
 
 def refuse_longer(gradients: Array, bound: float) -> None:
-    """Refuse gradients longer than the bound that their privacy rests on."""
+    """Refuse gradients longer than the bound that their privacy rests on, and a bound that floats cannot work with."""
+    checks.positive("bound", bound, 1e-100, 1e100)
     longest = float(np.linalg.norm(gradients, axis=1).max(initial=0.0))
     if not longest <= bound * (1 + 1e-12):
         raise ValueError(

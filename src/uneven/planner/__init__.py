@@ -22,6 +22,7 @@ from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
 from uneven.planner.planning import Plan, make_anchored_plan, make_plan
+from uneven.planner.prediction import FLATTER, SPREAD, choose_kept, count_kept
 from uneven.planner.promises import OtherPromise, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
@@ -31,6 +32,8 @@ from uneven.planner.source import Source, checked_sources
 from uneven.planner.strategies import STRATEGIES, Strategy, Theorem, get_strategy
 
 __all__ = [
+    "FLATTER",
+    "SPREAD",
     "STRATEGIES",
     "Anchored",
     "Change",
@@ -44,6 +47,8 @@ __all__ = [
     "Verdict",
     "at_rates",
     "checked_sources",
+    "choose_kept",
+    "count_kept",
     "declare_noises",
     "find_rate_intervals",
     "get_strategy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from uneven.planner.guarantees import (
     warn_unprotected,
 )
 from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, void_bound
+from uneven.planner.prediction import KEEPS, count_kept, expect_scale, predict_excess
 from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
     Segment,
@@ -33,7 +34,7 @@ from uneven.planner.segments import (
     stated_sizes,
 )
 from uneven.planner.sensitivity import Change, find_changes
-from uneven.planner.sizes import choose_sizes, list_other_sizes, predict_excess
+from uneven.planner.sizes import choose_sizes, list_other_sizes
 from uneven.planner.source import Source, checked_sources, refuse_private_rms
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Draft, Strategy, Theorem, get_strategy
 from uneven.problem import Problem
@@ -77,6 +78,8 @@ class Plan:
         What the strategy "anchored" decided from the rows of those.
     void : str
         Why there is no bound, where rows were used more than once or the like; the bound is then infinite.
+    kept : int
+        One row in so many takes no step: it learns the length of the weights; 0 for none.
     """
 
     problem: Problem
@@ -92,6 +95,7 @@ class Plan:
     converged: tuple[str, ...] = ()
     anchored: Anchored | None = None
     void: str = ""
+    kept: int = 0
 
     @property
     def theorem(self) -> str:
@@ -121,8 +125,13 @@ class Plan:
 
     @property
     def predicted_excess(self) -> float | None:
-        """E f(w) - f*, predicted for a typical objective (`sizes.predict_excess`); None if there is no prediction."""
+        """E f(w) - f*, predicted for a typical objective (`prediction`); None if there is no prediction."""
         return self.anchored.excess if self.anchored is not None else predict_excess(self.problem, self.segments)
+
+    @property
+    def expected_scale(self) -> float:
+        """Multiple of the weights after all steps that is expected to be best: 1 is to trust their length."""
+        return 1.0 if self.anchored is not None else expect_scale(self.problem, self.segments)
 
     def other_sizes(self) -> dict[str, dict[int, float]]:
         """For each source with a batch size of its own: what this and other sizes give.
@@ -263,6 +272,7 @@ class Plan:
             "exchange": self.exchange,
             "caveats": list(self.caveats),
             **({"void": self.void} if self.void else {}),
+            **({"kept": self.kept} if self.kept else {}),
             **({"converged": list(self.converged)} if self.converged else {}),
             **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
         }
@@ -282,7 +292,8 @@ class Plan:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
             sizes = stated_sizes(values.get("segments"), problem)
-            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes)
+            kept = checks.whole("kept", values.get("kept", 0), least=0)
+            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes, kept)
             if values.get("converged"):
                 again = mark_converged(again)
             if values.get("void"):
@@ -303,6 +314,7 @@ def make_plan(
     strategy: str = "precision",
     moments: str = "auto",
     sizes: Sizes | None = None,
+    kept: int = 0,
 ) -> Plan:
     """Plan a run on these sources for a problem; `uneven.plan` with keywords is the same.
 
@@ -314,6 +326,8 @@ def make_plan(
         As in `uneven.plan`.
     sizes : dict of str to int, or None
         Batch sizes of sources that have one of their own; None chooses them, where the problem asks for that.
+    kept : int
+        One row in so many takes no step (`Plan`).
 
     Returns
     -------
@@ -328,9 +342,12 @@ def make_plan(
     described, chosen = checked_sources(sources), get_strategy(strategy)
     refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
-    own = choose_sizes(described, problem, chosen, which) if sizes is None else sizes
-    draft = chosen.drafter(which)(problem, split_into_batches(described, problem, which, own))
+    stepped = [replace(one, rows=one.rows - count_kept(one.rows, kept)) for one in described] if kept else described
+    own = choose_sizes(stepped, problem, chosen, which) if sizes is None else sizes
+    draft = chosen.drafter(which)(problem, split_into_batches(stepped, problem, which, own))
     made = finish_plan(described, problem, chosen, which, draft, own)
+    if kept:
+        return replace(void_bound(made, KEEPS), kept=kept)
     clipped = problem.outputs > 1 and problem.gradient_norm < problem.loss_function.lipschitz
     return void_bound(made, CLIPPED_CLASSES) if clipped else made
 

@@ -1,22 +1,21 @@
 """How many rows a step takes, for each source whose noise is drawn once a batch.
 
 That noise falls with the square of the batch, so batches should be large; until too few steps are left to get anywhere.
-What a plan will come to is predicted for a typical objective: see `predict_excess`.
+What a plan will reach is predicted for a typical objective: see `prediction`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from uneven.planner.segments import Segment, Sizes, split_into_batches
+from uneven.planner.prediction import predict_excess
+from uneven.planner.segments import Sizes, split_into_batches
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
-from uneven.schedules import Precision
 
 LARGEST = 1 << 16
 """Largest batch that is tried: in longer sums, rounding to the public grid costs more than a larger batch gains."""
@@ -24,51 +23,11 @@ LARGEST = 1 << 16
 LEVELS, FEWER = 80, 20
 """How many levels of noise are tried for steps that are all equally noisy; fewer where other sizes are given."""
 
-CURVATURES = (1.0 / 16.0, 1.0 / 4.0, 1.0)
-"""Curvatures of typical objectives, in units of the most that the loss and rows of norm 1 allow if all directions are
-alike. Rows that are not of one length, or margins far from 0, curve less."""
-
 MOVES = (0.7, 0.9, 1.1, 1.4)
 """Factors by which each source's size is then changed, as long as that helps."""
 
 SHOWN = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Sizes that are shown beside the one chosen, in units of it."""
-
-
-def predict_excess(problem: Problem, segments: Sequence[Segment]) -> float | None:
-    """E f(w) - f* after these steps, for a typical objective; None for steps that are not by a clock with an offset.
-
-    It is the geometric mean over `CURVATURES`, since nothing is taken from rows: sizes that minimise it lose little
-    against the best ones for any of them.
-    """
-    if any(not isinstance(one.schedule, Precision) or one.schedule.offset == 0.0 for one in segments):
-        return None
-    found = [_predict(problem, segments, share) for share in CURVATURES]
-    return math.exp(sum(math.log(max(excess, 1e-300)) for excess in found) / len(found))
-
-
-def _predict(problem: Problem, segments: Sequence[Segment], share: float) -> float:
-    """The same for a quadratic of which the loss curves alike in all d directions, by c: a share of the most there is.
-
-    Without a penalty w = 0 would be half as bad as it can be, ½(ℓ(0) - inf ℓ) = ‖g‖²/(2c). The gradient g at 0 is the
-    same with the penalty, so with it w = 0 is ‖g‖/h from the optimum, h = c + λ, and the excess of predicting nothing
-    is c/h of what it was. The error E = E‖w - w*‖² follows E_{t+1} = (1 - 2hη_t)E_t + η_t²σ_t² with η_t = 1/(λσ_t²τ_t),
-    so that the clock τ₁ → τ₂ multiplies E by (τ₁/τ₂)^{2h/λ} and adds (1 - (τ₁/τ₂)^{2h/λ-1})/(λ(2h - λ)τ₂).
-    """
-    lam, loss = problem.alpha, problem.loss_function
-    own = share * loss.curvature * min(1.0 / problem.n_features, problem.eigenvalue)
-    curvature = lam + own
-    start = (loss.value_at_zero - loss.infimum) * own / curvature**2 if own > 0.0 else math.inf
-    error, clock = min(start, problem.ball**2), 0.0
-    for segment in segments:
-        assert isinstance(segment.schedule, Precision)
-        clock = clock or segment.schedule.offset
-        later = clock + segment.precision
-        log_ratio, excess_power = math.log(clock / later), 2.0 * curvature / lam - 1.0
-        error *= math.exp((excess_power + 1.0) * log_ratio)
-        error -= math.expm1(excess_power * log_ratio) / (lam**2 * excess_power * later)
-        clock = later
-    return curvature / 2.0 * error
 
 
 def measure(problem: Problem, draft: Draft) -> float:

@@ -118,6 +118,11 @@ def describe_use(plan: Plan) -> list[str]:
     if rates := plan.rates:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
+    if plan.kept:
+        lines.append(
+            f"Keep one row in {plan.kept} of each source: those learn how long the weights are, "
+            f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right."
+        )
     lines += [verdict.describe(name) for name, verdict in plan.verdicts.items()]
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
 

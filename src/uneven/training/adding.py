@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import SHARE, SHORT, Disagreement, react
+from uneven.anchor.shift import SHARE, SHORT, Disagreement, doubt_curvature, react
 from uneven.anchor.summary import Summary
 from uneven.anchor.verdicts import information_of, release_energy
 from uneven.engine import (
@@ -29,6 +29,7 @@ from uneven.engine import compiled_advance as advance
 from uneven.noise import Noise
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.training.job import Tick
 
 Array = NDArray[np.float64]
 
@@ -44,7 +45,7 @@ class PrivateSource:
     share: float
 
     def add(
-        self, anchor: Summary, state: State, data: Any, seed: int | None
+        self, anchor: Summary, state: State, data: Any, seed: int | None, tick: Tick = lambda _: None
     ) -> tuple[Summary, Disagreement, float, State]:
         """Measure with the first rows, then step through the rest.
 
@@ -55,6 +56,8 @@ class PrivateSource:
             Its counts go on.
         data : (X, y) or Stream
         seed : int or None
+        tick : callable
+            Told how many rows were used since the last time.
 
         Returns
         -------
@@ -72,23 +75,26 @@ class PrivateSource:
         for chunk in coming:
             found, state = self._measure(state, self._task(coordinates), chunk, coordinates, rng)
             total, measured = total + found, measured + len(chunk.y)
+            tick(len(chunk.y))
             if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = information_of(self.noise, measured, problem)(coordinates.activity)
         left = information_of(self.noise, self.rows - measured, problem)
-        coming_clock = left(coordinates.activity)
-        coordinates, disagreement = react(coordinates, gradient, clock, coming_clock, anchor.knows_curvature)
-        if not disagreement.matters:
+        coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
+        if not disagreement.found:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
+        if disagreement.found or not anchor.knows_curvature:
+            coordinates = doubt_curvature(coordinates, left(coordinates.activity))
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
         for chunk in coming:
             state = self._advance(state, task, chunk, coordinates, rng)
+            tick(len(chunk.y))
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
-        if disagreement.matters:
+        if disagreement.found:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 

@@ -14,7 +14,7 @@ from uneven.io import SourcesFile
 from uneven.io.refusals import located
 from uneven.planner import Plan
 from uneven.problem import Problem
-from uneven.training.planning import plan_steps, problem_ahead
+from uneven.training.planning import keep_rows, plan_steps, problem_ahead
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             return decide(job, targets, None).plan, PUBLIC
         sources = file.described()
         problem, note = problem_ahead(file, sources)
-        return plan_steps(sources, problem, file.settings), _find_caveat(file) or note
+        planned = keep_rows(plan_steps(sources, problem, file.settings), file.settings)
+        return planned, _find_caveat(file) or note
 
 
 def _find_caveat(file: SourcesFile) -> str:

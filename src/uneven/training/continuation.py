@@ -106,6 +106,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
     if trained.plan.problem.own_batches:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
+    if trained.plan.kept:
+        return "a fit whose last rows learned the length of the weights: later steps would undo it; clone the model"
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)

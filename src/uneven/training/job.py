@@ -40,7 +40,9 @@ class Job:
     """What rows of the first and of the second of two classes count."""
     tick: Tick = lambda _: None
     units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
-    """Rows in memory as scaled, by source: kept from one station to the next."""
+    """Rows in memory as scaled, by source: held from one station to the next."""
+    kept: int = 0
+    """One row in so many of each source takes no step (`Plan.kept`); 0 for none."""
 
     @property
     def problem(self) -> Problem:
@@ -75,9 +77,26 @@ class Job:
         assert self.scan.held is not None
         if name not in self.units:
             X, y = self.scan.held
-            mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+            mine = _as_slice(self._numbers(name))
             self.units[name] = self.unit_rows(X[mine]), y[mine]
         return self.units[name]
+
+    def _numbers(self, name: str, stepped: bool = True) -> NDArray[np.int64]:
+        """Numbers of a source's rows: of those that take a step, or of those that are kept."""
+        numbers = self.groups.rows_of(self.groups.names.index(name))
+        return numbers[_take_steps(0, len(numbers), self.kept) == stepped] if self.kept else numbers
+
+    def kept_rows(self, target: Any, names: Collection[str], describe: Callable[[Any], Any]) -> Data:
+        """Of each source's kept rows: what `describe` makes of them as scaled, and labels as numbers for the target."""
+        if self.scan.held is None:
+            return {
+                name: Stream(_SourceStream(self, name, target, stepped=False, describe=describe), fresh=True)
+                for name in names
+            }
+        (X, y), numbers = self.scan.held, {name: self._numbers(name, stepped=False) for name in names}
+        return {
+            name: (describe(self.unit_rows(X[mine])), as_numbers(y[mine], target)) for name, mine in numbers.items()
+        }
 
     def _held_data(self, name: str, target: Any, ready: bool) -> Any:
         """Rows in memory of one source: scaled and kept, or scaled chunk by chunk as they are used."""
@@ -86,7 +105,7 @@ class Job:
             return unit, as_numbers(labels, target)
         assert self.scan.held is not None
         X, y = self.scan.held
-        mine = _as_slice(self.groups.rows_of(self.groups.names.index(name)))
+        mine = _as_slice(self._numbers(name))
         signs = as_numbers(y[mine], target)
         if isinstance(mine, slice):
             return Selected(X[mine], signs, self._unit_rows_at)
@@ -134,15 +153,37 @@ def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     return slice(int(numbers[0]), int(numbers[0]) + count) if together else numbers
 
 
+def _take_steps(first: int, count: int, kept: int) -> NDArray[np.bool_]:
+    """Which rows of a source take a step, by their place in it: all, or all but one in `kept`.
+
+    >>> _take_steps(3, 4, 5).tolist()
+    [True, False, True, True]
+    """
+    return (np.arange(first, first + count) + 1) % kept != 0 if kept else np.ones(count, dtype=bool)
+
+
 @dataclass(frozen=True)
 class _SourceStream:
-    """Rows of one source read again from where they came, scaled, with labels as numbers."""
+    """Rows of one source read again from where they came, scaled, with labels as numbers: those kept, or all others."""
 
     job: Job
     name: str
     target: Any
+    stepped: bool = True
+    describe: Callable[[Any], Any] = lambda X: X
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
+        job, first = self.job, 0
+        for X, y in self._read():
+            if job.kept:
+                wanted = _take_steps(first, len(y), job.kept) == self.stepped
+                first += len(y)
+                X, y = X[wanted], y[wanted]
+            if len(y):
+                yield self.describe(job.unit_rows(X)), as_numbers(y, self.target)
+
+    def _read(self) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Rows and labels of this source, as they come."""
         job, first = self.job, 0
         place = job.groups.names.index(self.name)
         # Rows that tell their own noise are known by their place among all rows: then all are read.
@@ -152,7 +193,6 @@ class _SourceStream:
             if job.groups.index is not None:
                 mine = np.flatnonzero(job.groups.index[first : first + count] == place)
                 first += count
-                if len(mine):
-                    yield job.unit_rows(piece.X[mine]), as_numbers(piece.y[mine], self.target)
+                yield piece.X[mine], piece.y[mine]
             elif piece.source in (self.name, None):
-                yield job.unit_rows(piece.X), as_numbers(piece.y, self.target)
+                yield piece.X, piece.y

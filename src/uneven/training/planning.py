@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from uneven.io import SourcesFile
+from uneven.losses import get_loss
 from uneven.noise import Noise
-from uneven.planner import Plan, Source, get_strategy, make_plan, void_bound
+from uneven.planner import Plan, Source, choose_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expected_classes, stated_weights
@@ -119,6 +120,22 @@ def find_void(plan: Plan, settings: Settings) -> str:
     if settings.average not in ("auto", plan.average, plan.guarantee.iterate):
         return f"the answer is the average {settings.average!r}, which no theorem here covers."
     return ""
+
+
+def keep_rows(plan: Plan, settings: Settings) -> Plan:
+    """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
+
+    That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
+    """
+    noises = [source.noise for source in plan.sources]
+    asked = settings.strategy != "auto" or settings.steps_asked is not None or settings.line_search > 0
+    private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
+    if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
+        return plan
+    kept = choose_kept(plan.problem, plan.sources, plan.segments)
+    if not kept or min(source.rows for source in plan.sources) < kept:
+        return plan
+    return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
 
 
 def name_trusted(plan: Plan) -> tuple[str, ...]:

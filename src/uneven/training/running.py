@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,13 @@ from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
-from uneven.planner import Anchored, Plan, Verdict, make_anchored_plan, mark_converged
+from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
 from uneven.schedules import MatrixClock
-from uneven.training import anchoring, convergence, line_search
+from uneven.training import anchoring, calibration, convergence, line_search
 from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
-from uneven.training.planning import describe_sources, name_trusted, plan_steps
+from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -82,6 +82,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
         return Decision((mark_converged(plan),), converges=True)
+    plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans))
@@ -140,10 +141,23 @@ def run(
         states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
+    if decided.plan.kept:
+        return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
+
+
+def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
+    """Steps on most rows, then the length of the weights from those kept."""
+    fitted = _run(job, plan, target, record, evaluate)
+    direction = calibration.Direction(fitted.weights, job.scale.unit_constant)
+    rows = job.kept_rows(target, plan.order, direction.describe_rows)
+    scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
+    kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
+    note = calibration.describe_scale(scale, kept)
+    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note,))
 
 
 def _run_steps(

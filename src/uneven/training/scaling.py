@@ -67,6 +67,11 @@ class Scale:
         """What rows are divided by: their norm, its constant included; a hair more, for float32."""
         return math.hypot(self.row_norm, self.constant) * (1.0 + 1e-6)
 
+    @property
+    def unit_constant(self) -> float:
+        """Value of the intercept's feature in rows as scaled; 0 for none."""
+        return self.constant / self.factor
+
     def alpha(self, alpha: float) -> float:
         """L2 strength for rows as scaled that means `alpha` for the rows as given."""
         scaled = alpha / self.factor**2
@@ -82,12 +87,12 @@ class Scale:
         if is_sparse(X):
             parts: list[Any] = [sparse.csr_array(X) / self.factor]
             if self.intercept:
-                parts.append(sparse.csr_array(np.full((X.shape[0], 1), self.constant / self.factor)))
+                parts.append(sparse.csr_array(np.full((X.shape[0], 1), self.unit_constant)))
             return sparse.csr_array(sparse.hstack(parts)).astype(np.float32)
         unit = np.empty((X.shape[0], X.shape[1] + self.intercept), dtype=np.float32)
         np.divide(X, self.factor, out=unit[:, : X.shape[1]], casting="unsafe")
         if self.intercept:
-            unit[:, -1] = self.constant / self.factor
+            unit[:, -1] = self.unit_constant
         return unit
 
     @property

@@ -12,8 +12,8 @@ from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.uncertainty import Anchor
 from uneven.anchor.verdicts import LITTLE, information_of, public_worth
 from uneven.planner import Source, make_plan
+from uneven.planner.prediction import predict_excess
 from uneven.planner.segments import Sizes
-from uneven.planner.sizes import predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01

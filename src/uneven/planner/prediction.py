@@ -1,0 +1,158 @@
+"""What a run by the precision clock will reach, predicted for a typical objective: nothing is taken from rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from uneven.planner.segments import Segment
+from uneven.planner.source import Source
+from uneven.problem import Problem
+from uneven.schedules import Precision
+
+CURVATURES = (1.0 / 16.0, 1.0 / 4.0, 1.0)
+"""Curvatures of typical objectives, in units of the most that the loss and rows of norm 1 allow if all directions are
+alike. Rows that are not of one length, or margins far from 0, curve less."""
+
+TRUSTED = 0.5
+"""Rows are kept where the weights are expected to need less than this part of their length: along a quadratic they are
+then worse than predicting nothing."""
+
+FEWEST_KEPT = 10
+"""At most one row in so many is kept."""
+
+PRECISE = 0.1
+"""No more rows are kept than it takes to know the length with this standard error, in units of the length."""
+
+SPREAD = 0.4
+"""Root mean square of a score xᵀw in units of ‖w‖/√d, for rows in the unit ball and a noisy w."""
+
+FLATTER = 0.8
+"""Mean curvature of the loss, in units of its largest."""
+
+KEEPS = "rows that take no step learn how long the weights are, which no theorem here covers."
+"""Why a plan that keeps rows has no bound."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What steps do to a quadratic that curves alike in all directions.
+
+    Attributes
+    ----------
+    curvature : float
+    start : float
+        ‖w*‖², the squared distance that the run starts from.
+    left : float
+        Part of it that is left after the run, without noise.
+    noise : float
+        E‖w - E w‖².
+    """
+
+    curvature: float
+    start: float
+    left: float
+    noise: float
+
+    @property
+    def excess(self) -> float:
+        """E f(w) - f*."""
+        return self.curvature / 2.0 * (self.start * self.left + self.noise)
+
+    @property
+    def squared_length(self) -> float:
+        """E‖w‖²."""
+        return (1.0 - math.sqrt(self.left)) ** 2 * self.start + self.noise
+
+    @property
+    def best_scale(self) -> float:
+        """The s in [0, 1] with the least E f(s·w): with a = 1 - √left it is aS/(a²S + N), S start and N noise."""
+        learned = 1.0 - math.sqrt(self.left)
+        return min(1.0, learned * self.start / max(self.squared_length, 1e-300))
+
+
+def has_prediction(segments: Sequence[Segment]) -> bool:
+    """Whether all steps are by one clock with an offset."""
+    return all(isinstance(one.schedule, Precision) and one.schedule.offset > 0.0 for one in segments)
+
+
+def predict_run(problem: Problem, segments: Sequence[Segment], curvature: float, start: float = 0.0) -> Prediction:
+    """What these steps do to a quadratic; they must be by a clock with an offset.
+
+    E_{t+1} = (1 - 2hη_t)E_t + η_t²σ_t² and η_t = 1/(λσ_t²τ_t), so that the clock τ₁ → τ₂ multiplies E by (τ₁/τ₂)^{2h/λ}
+    and adds (1 - (τ₁/τ₂)^{2h/λ-1})/(λ(2h - λ)τ₂).
+    """
+    lam, left, noise, clock = problem.alpha, 1.0, 0.0, 0.0
+    for segment in segments:
+        assert isinstance(segment.schedule, Precision)
+        clock = clock or segment.schedule.offset
+        later = clock + segment.precision
+        log_ratio, excess_power = math.log(clock / later), 2.0 * curvature / lam - 1.0
+        part = math.exp((excess_power + 1.0) * log_ratio)
+        left, noise = left * part, noise * part - math.expm1(excess_power * log_ratio) / (lam**2 * excess_power * later)
+        clock = later
+    return Prediction(curvature, start, left, noise)
+
+
+def predict_typical(problem: Problem, segments: Sequence[Segment], share: float) -> Prediction:
+    """The same for an objective whose loss curves alike in all d directions, by c: a share of the most there is.
+
+    Without a penalty w = 0 would be half as bad as it can be, ½(ℓ(0) - inf ℓ) = ‖g‖²/(2c). The gradient g at 0 is the
+    same with the penalty, so with it w = 0 is ‖g‖/h from the optimum, h = c + λ, and the excess of predicting nothing
+    is c/h of what it was.
+    """
+    loss = problem.loss_function
+    own = share * loss.curvature * min(1.0 / problem.n_features, problem.eigenvalue)
+    curvature = problem.alpha + own
+    start = (loss.value_at_zero - loss.infimum) * own / curvature**2 if own > 0.0 else math.inf
+    return predict_run(problem, segments, curvature, min(start, problem.ball**2))
+
+
+def predict_excess(problem: Problem, segments: Sequence[Segment]) -> float | None:
+    """E f(w) - f* after these steps, for a typical objective; None for steps that are not by a clock with an offset.
+
+    It is the geometric mean over `CURVATURES`, since nothing is taken from rows: sizes that minimise it lose little
+    against the best ones for any of them.
+    """
+    if not has_prediction(segments):
+        return None
+    found = [predict_typical(problem, segments, share).excess for share in CURVATURES]
+    return math.exp(sum(math.log(max(excess, 1e-300)) for excess in found) / len(found))
+
+
+def expect_scale(problem: Problem, segments: Sequence[Segment]) -> float:
+    """Multiple of the weights after these steps that is expected to be best; 1 where there is no prediction."""
+    if not segments or not has_prediction(segments):
+        return 1.0
+    return predict_typical(problem, segments, CURVATURES[1]).best_scale
+
+
+def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
+    """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
+
+    It pays where the weights are expected to be too long, and the kept rows can halve the variance of what is known
+    about their length before. They learn the length s by Theorem D: its variance v falls to v/(1 + vh²T), with h the
+    curvature and T = Σ1/γ² over the kept rows, whose gradients have one dimension.
+    """
+    expected = expect_scale(problem, segments)
+    if expected >= TRUSTED:
+        return 0
+    length = predict_typical(problem, segments, CURVATURES[1]).squared_length / problem.n_features
+    small = replace(problem, n_features=1, batch_size=1, own_batches=False)
+    information = sum(source.rows / source.noise.moment("variance", small).at(1) for source in sources)
+    curvature = FLATTER * problem.loss_function.curvature * SPREAD**2 + problem.alpha * problem.n_features
+    variance = (1.0 - expected) ** 2
+    gain = variance * length * curvature**2 * information
+    if gain < FEWEST_KEPT:
+        return 0
+    return max(FEWEST_KEPT, int(gain / max(variance / PRECISE**2 - 1.0, 1.0)))
+
+
+def count_kept(rows: int, kept: int) -> int:
+    """How many rows take no step, where one in `kept` does not; 0 for none.
+
+    >>> count_kept(12, 5), count_kept(12, 0)
+    (2, 0)
+    """
+    return rows // kept if kept else 0
