@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import cross_val_predict
 
 import uneven
@@ -125,7 +125,9 @@ def mixed(rows: Any, source: Any, epsilon: float) -> Lines:
     """A few rows are public."""
     X, y, *test = rows
     few = source == "public"
-    yield "everyone", f"logistic regression on {few.sum():,} public rows", [partial(plain, X[few], y[few], *test)]
+    found = LogisticRegressionCV(max_iter=1_000, scoring="neg_log_loss").fit(X[few], y[few])
+    chosen = float(np.mean(found.predict(test[0]) == test[1]))
+    yield "nobody", f"logistic regression on {few.sum():,} public rows, C by cross-validation", [lambda _: chosen]
     for who, noise in ((NOBODY, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
         noises = {"public": uneven.Exact(), "private": noise}
         yield (
