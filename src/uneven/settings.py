@@ -189,8 +189,9 @@ class Settings:
 
     @property
     def stated_classes(self) -> int:
-        """How many classes are stated; two where they are left to the rows."""
-        return 2 if self.classes is None else len(self.classes)
+        """How many classes are stated, or named by the class weights; two where they are left to the rows."""
+        named = len(self.class_weight) if isinstance(self.class_weight, dict) else 2
+        return max(2, named) if self.classes is None else len(self.classes)
 
     def joint_classes(self, count: int) -> int:
         """Classes that one problem tells apart: all of them by softmax, or two."""

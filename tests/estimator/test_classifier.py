@@ -21,10 +21,7 @@ from uneven.planner import at_rates
 from uneven.training import flips
 from uneven.training.line_search import best, candidates, comparable
 
-TWO_ONLY = {"check_class_weight_classifiers": "its second part has three classes; class_weight is for two"}
-CHECKS = list(
-    estimator_checks_generator(UnevenClassifier(random_state=0), expected_failed_checks=TWO_ONLY, mark="skip")
-)
+CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0)))
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,8 @@ class FoldRows:
         share /= share.sum(axis=0)
         X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])
         if problem.outputs > 1:
-            K = problem.classes
-            known = [one.noise.targets(K) for one in sample]
-            rows = [
-                (np.eye(K) if T is None else T)[y.astype(np.int64)] for T, (_, y) in zip(known, arrays, strict=True)
-            ]
+            targets = [one.noise.weighted_targets(problem.class_weights) for one in sample]
+            rows = [T[y.astype(np.int64)] for T, (_, y) in zip(targets, arrays, strict=True)]
             none = np.zeros((len(X), 1))
             return cls(X, none, none, share, np.concatenate(rows))
         pairs = [
@@ -123,11 +120,11 @@ class FoldRows:
         (n, K), d, folds = self.targets.shape, self.X.shape[1], W.shape[1]
         scores = (self.X @ W.reshape(K, d, folds).transpose(1, 0, 2).reshape(d, -1)).reshape(n, K, folds)
         levels = logsumexp(scores, axis=1)
-        P, T = np.exp(scores - levels[:, None, :]), self.targets[:, :, None]
-        slopes = self.X.T @ ((P - T) * self.share[:, None, :]).reshape(n, -1)
+        P, T, units = np.exp(scores - levels[:, None, :]), self.targets[:, :, None], self.targets.sum(axis=1)
+        slopes = self.X.T @ ((units[:, None, None] * P - T) * self.share[:, None, :]).reshape(n, -1)
         gradient = slopes.reshape(d, K, folds).transpose(1, 0, 2).reshape(K * d, folds)
 
         def losses() -> Array:
-            return np.asarray(((levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
+            return np.asarray(((units[:, None] * levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
 
-        return gradient, losses, lambda: softmax_hessian(self.X, P.mean(axis=2), self.share.mean(axis=1))
+        return gradient, losses, lambda: softmax_hessian(self.X, P.mean(axis=2), units * self.share.mean(axis=1))

@@ -26,6 +26,9 @@ TOLERANCE = 1e-6
 SMALL_ROWS, JOINED_ROWS = 5_000, 50_000
 """Sources of at most the first number of rows are read as one, where they have no more than the second together."""
 
+ROUNDING = 1e-9
+"""Error of a sum over an inverse's row, which is 0 or 1 where classes count alike."""
+
 BLOCK_BYTES = 1 << 21
 """Size of the blocks that dense rows are read in: they fit the cache."""
 
@@ -67,7 +70,7 @@ class Objective:
     """K; more than two have the softmax loss, and weights W of shape (K, d), row after row."""
     width: float = 0.0
     """Of the parabola in place of the hinge's kink."""
-    class_weights: tuple[float, float] = (1.0, 1.0)
+    class_weights: tuple[float, ...] = (1.0, 1.0)
 
     @classmethod
     def of(cls, problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None) -> Objective:
@@ -150,8 +153,7 @@ class Objective:
     def _add_classes(self, sums: _Sums, part: _Part, w: Array, curvature: Curvature) -> None:
         """One part's rows of more than two classes."""
         W, weight = w.reshape(self.classes, -1), float(part.weight[0])
-        known = part.rows.noise.targets(self.classes)
-        targets = np.eye(self.classes) if known is None else known
+        targets = part.rows.noise.weighted_targets(self.class_weights)
         for X, y in _blocks(part.rows, W.shape[1], self.classes):
             losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], curvature)
             sums.total += weight * len(y)
@@ -174,6 +176,12 @@ class _Sums:
 def _refuse_uneven(rows: Sequence[PublicRows], problem: Problem) -> None:
     """Refuse class weights so uneven that, with labels flipped, some rows' surrogate is not convex."""
     if problem.outputs > 1:
+        least = min(float(one.noise.weighted_targets(problem.class_weights).sum(axis=1).min()) for one in rows)
+        if least < -ROUNDING:
+            raise ValueError(
+                "class_weight must be more even where labels are flipped, or no answer is safe: rows observed as one "
+                f"of the classes must count at least 0, got {least:.2g}"
+            )
         return
     for a, b in ((one.flip_rate + one.flip_skew, one.flip_rate - one.flip_skew) for one in rows):
         ratio = problem.class_weights[1] / problem.class_weights[0]
@@ -205,7 +213,7 @@ def _class_part(rows: PublicRows, weight: float) -> _Part:
     return _Part(rows, np.array([weight]), none, none, none, none)
 
 
-def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, float]) -> tuple[_Part, ...]:
+def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, ...]) -> tuple[_Part, ...]:
     """Parts to read: small sources as one, in memory, if they are many and small together."""
     small = [one for one in sources if one[0].count <= SMALL_ROWS]
     if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
@@ -214,7 +222,7 @@ def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tupl
     return (*(_part([one], loss, classes) for one in large), _part(small, loss, classes))
 
 
-def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, float]) -> _Part:
+def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, ...]) -> _Part:
     counts = [source.count for source, _ in sources]
     columns = np.array([[weight, *_middles(source, loss, classes)] for source, weight in sources])
     if len(sources) == 1:  # as many rows as there may be: no array of their number
@@ -227,7 +235,7 @@ def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tupl
     return _Part(rows, weight, unit, bend, tilt, skew, joined=True)
 
 
-def _middles(source: PublicRows, loss: Loss, classes: tuple[float, float]) -> list[float]:
+def _middles(source: PublicRows, loss: Loss, classes: tuple[float, ...]) -> list[float]:
     """u and t of a source's surrogate: the mean of the two labels' and half the difference, of each."""
     factor = 2.0 if loss.name == "linear" else 1.0  # ℓ(-m) = ℓ(m) + 2m
     (u, t), (v, s) = (correct(source.flip_rate, source.flip_skew, sign, classes) for sign in (1.0, -1.0))

@@ -17,7 +17,7 @@ from uneven.noise import Exact, Noise
 EXACT = Exact()
 
 
-def correct(rate: Any, skew: Any, y: Any, class_weights: tuple[float, float]) -> tuple[Any, Any]:
+def correct(rate: Any, skew: Any, y: Any, class_weights: tuple[float, ...]) -> tuple[Any, Any]:
     """u and t of a row's surrogate u·ℓ(m) - t·m: its mean over flips is c_y·ℓ(m) of the true label y.
 
     With flip rates ρ₊ and ρ₋ and ℓ(-m) = ℓ(m) + m, the surrogate ((1-ρ₋y)c_yℓ(m) - ρ_yc₋yℓ(-m))/(1-ρ₊-ρ₋) has

@@ -205,7 +205,8 @@ def _held_out_classes(problem: Problem, source: PublicRows, scores: Any, y: Any,
     own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
     noise = source.noise
     if noise.known_rate == 0.0:
-        return loss_values(own, y)
+        return np.asarray(problem.weigh(y) * loss_values(own, y))
+    own = own - np.log(problem.class_weights)  # as classes really are
     return np.asarray(-np.log((softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)))
 
 

@@ -125,7 +125,7 @@ def fit_anchor(
     chosen: float | None = None,
     rates: Array | None = None,
     skews: Array | None = None,
-    class_weights: tuple[float, float] = (1.0, 1.0),
+    class_weights: tuple[float, ...] = (1.0, 1.0),
     diagonal: bool = False,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
@@ -209,7 +209,7 @@ class Flips:
     rates: Array
     skews: Array
     y: Array
-    class_weights: tuple[float, float] = (1.0, 1.0)
+    class_weights: tuple[float, ...] = (1.0, 1.0)
     share: float = 1.0
     """What a row counts on average: other than 1 where these are not all the rows."""
 
@@ -338,7 +338,7 @@ def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Ar
 
 
 def _solve(
-    sources: list[PublicRows], strength: float, factors: Array, start: Array | None, classes: tuple[float, float]
+    sources: list[PublicRows], strength: float, factors: Array, start: Array | None, classes: tuple[float, ...]
 ) -> Array:
     problem = Problem(n_features=len(factors), alpha=strength, batch_size=1, class_weights=classes)
     return solve(problem, sources, factors, start).weights

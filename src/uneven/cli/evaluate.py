@@ -64,6 +64,7 @@ def command(
     assert rows is not None
     terminal.refuse_output(ledger)
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
+    from uneven.columns import attach_cells
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
     from uneven.redaction import redacted
@@ -73,9 +74,11 @@ def command(
     accounts = None if public else terminal.open_ledger(ledger, budget)
     with redacted(fitted.settings.redact):
         table, features = scoring.open_rows(fitted, rows)
-        X, y, ids = _read(table, features, label, id_column, fitted.encoder)
+        X, y, said = _read(table, features, label, id_column, fitted.encoder)
+        ids = None if id_column is None else said[id_column]
         if accounts is not None and ids is None:
-            ids = accounts.fingerprint(X, fitted.feature_names)
+            known = X if fitted.encoder is None else attach_cells(X, {name: said[name] for name in features})
+            ids = accounts.fingerprint(known, fitted.feature_names)
         found = evaluate(
             UnevenClassifier.from_model(replace(fitted, feature_names=None)),  # X is an array
             X,
@@ -128,8 +131,8 @@ def _ask_sites(
 
 def _read(
     table: Table, features: tuple[str, ...], label: str | None, id_column: str | None, encoder: Encoder | None
-) -> tuple[Any, Any, Any]:
-    """Rows, labels and ids of a table."""
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Rows and labels of a table, and columns as they are written."""
     import numpy as np
 
     left = [name for name in table.columns if name not in features and name != id_column]
@@ -140,7 +143,7 @@ def _read(
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-    return X, y, None if id_column is None else np.concatenate([said[id_column] for _, _, said in parts])
+    return X, y, {name: np.concatenate([said[name] for _, _, said in parts]) for name in parts[0][2]}
 
 
 def _words(found: Evaluation, ledger: Path | None) -> list[str]:

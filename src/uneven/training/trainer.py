@@ -147,7 +147,8 @@ def train(
     Trained
     """
     account = Account() if account is None else account
-    hasher = make_hasher(account, noise, feature_names, every=compare is not None)
+    described = getattr(rows, "described", None)
+    hasher = make_hasher(account, noise, feature_names, described is not None, every=compare is not None)
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         stated = public_classes(settings.classes)
@@ -160,7 +161,7 @@ def train(
     refuse_classes(settings, scan.classes, declared)
     simulated = warn_simulated(settings, declared)
     warn_copies(scan, declared)
-    columns = list_columns(feature_names, scan.n_features)
+    columns = list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
     if private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
