@@ -48,7 +48,8 @@ def test_the_guide(place, capsys):
     kinds = [" ".join(command[: 2 if command[0] == "site" else 1]) for command in commands]
     assert kinds == ["federate", "site init", "site init", "site run", "site run", "federate"]
     run(*commands[0], "--address", f"127.0.0.1:{free_port()}")
-    assert oct((place / "kits" / "clinic" / "key.pem").stat().st_mode)[-3:] == "600"
+    modes = {"kits/clinic/key.pem": "600", "kits/clinic": "700", "kits/authority": "700", "kits": "700"}
+    assert {name: oct((place / name).stat().st_mode)[-3:] for name in modes} == modes
     for command in commands[1:3]:
         run(*command)
     assert "epsilon = 4.0" in (place / "kits" / "clinic" / "site.toml").read_text()
