@@ -34,6 +34,7 @@ def command(
 
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
+    terminal.announce("Loading the data sets")
     from uneven.experiments import ACCURACY, beyond, describe_baselines, tabulate
 
     bar = None if json else terminal.bar

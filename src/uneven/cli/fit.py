@@ -72,6 +72,7 @@ def command(
     file = terminal.use_strategy(file, strategy)
     if budget is not None:
         checks.positive("--budget", budget)
+    terminal.announce(f"Learning from {terminal.listed(entry.name for entry in file.sources)}")
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     trained = _fit(file, written, budget, seed, (test, validation))
     _warn(trained)
@@ -190,7 +191,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    lines += [line for one in trained.measures for line in _measured(one, trained)]
+    tested = [one for one in trained.measures if not one.which.startswith("rows learned from")]
+    lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "

@@ -82,6 +82,12 @@ def note(message: str) -> None:
     print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
 
 
+def announce(message: str) -> None:
+    """Say what takes the next seconds, where somebody watches a terminal."""
+    if sys.stderr.isatty():
+        print(f"{message} ...", file=sys.stderr, flush=True)
+
+
 def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
     """The file with the strategy of an option; what is wrong with that is the option's fault."""
     from dataclasses import replace

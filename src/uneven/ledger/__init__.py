@@ -6,7 +6,7 @@ not released.
 """
 
 from uneven.ledger.database import BudgetExceeded
-from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.ledger import Ledger
 from uneven.ledger.summary import SourceSummary
 
@@ -16,6 +16,7 @@ __all__ = [
     "Ledger",
     "SourceSummary",
     "count_copies",
+    "hash_digests",
     "hash_rows",
     "list_columns",
 ]

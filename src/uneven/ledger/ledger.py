@@ -20,7 +20,7 @@ from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
 from uneven.ledger.arguments import check_charge, check_path, list_ids, refuse_links
-from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
 
@@ -212,7 +212,8 @@ class Ledger:
         Parameters
         ----------
         X : array of shape (n, d)
-            All rows of the source, each the values of its features.
+            All rows of the source, each the values of its features. What `PublicColumns.transform` returns is known by
+            the cells that it was made of.
         names : list of str, optional
             Names of the features; with them, columns in another order make no other row. Rows of one ledger are all
             known by the same names, or all by none.
@@ -224,7 +225,9 @@ class Ledger:
         >>> ledger.remaining(ledger.fingerprint(X[::-1])).tolist()
         [0.0, 0.0, 0.0]
         """
-        return count_copies(self._key, hash_rows(self._key, X, names), list_columns(names, np.shape(X)[1]))
+        cells = getattr(X, "cells", None)
+        hashes = hash_rows(self._key, X, names) if cells is None else hash_digests(self._key, X.digests())  # type: ignore[union-attr]
+        return count_copies(self._key, hashes, list_columns(names, np.shape(X)[1], cells))
 
     @property
     def key(self) -> bytes:

@@ -38,7 +38,9 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
 
 def wrap(lines: Sequence[str]) -> str:
     """Lines broken to the width of a terminal, each with a hanging indent."""
-    return "\n".join(textwrap.fill(line, screen_width(), subsequent_indent="  ") for line in lines)
+    return "\n".join(
+        textwrap.fill(line, screen_width(), subsequent_indent="  ", break_on_hyphens=False) for line in lines
+    )
 
 
 def screen_width() -> int:

@@ -7,7 +7,7 @@ rows say their own source, noise or id, those columns are kept, and the values a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,7 @@ def scan_rows(
         norms.see(name, squared_norms(piece.X), kept)
         sample.see(name, piece, open_sources is None or name in open_sources)
         any_sparse = any_sparse or is_sparse(piece.X)
-        held.see(piece, hidden)
+        held.see(replace(piece, cells=None), hidden)
         if hasher is not None:
             hashes.append(hasher(piece))
         tick(len(piece.y))

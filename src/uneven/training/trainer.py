@@ -147,7 +147,8 @@ def train(
     Trained
     """
     account = Account() if account is None else account
-    hasher = make_hasher(account, noise, feature_names, every=compare is not None)
+    described = getattr(rows, "described", None)
+    hasher = make_hasher(account, noise, feature_names, described is not None, every=compare is not None)
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         stated = public_classes(settings.classes)
@@ -159,13 +160,12 @@ def train(
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
     warn_copies(scan, declared)
-    simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features)
+    simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
     if private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
     job = prepare(rows, scan, observed(declared, len(scan.classes)), settings)
-    too_long = _count_long(job)
-    targets = learning_targets(scan.classes, settings)
+    too_long, targets = _count_long(job), learning_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
