@@ -157,4 +157,6 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"
+    """Estimate and interval in words; an unbiased estimate of few rows can lie outside [0, 1], where no share is."""
+    value = min(max(one.value, 0.0), 1.0)
+    return f"{value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"
