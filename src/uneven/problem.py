@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOGISTIC, Loss, get_loss
+from uneven.losses import Loss, get_loss
 from uneven.softmax import softmax_loss
 
 RADII = ("tight", "paper")
@@ -18,6 +18,9 @@ NORMS = ("largest", "rms")
 
 DEFAULT_ALPHA = 1e-3
 """alpha where nothing can choose it: every row private, a single row, or a loss without a least value."""
+
+PRIVATE_CLIP = 0.5
+"""Norm that gradients of private rows are clipped to, in units of the rows' norm, where nothing else is asked for."""
 
 USUAL_BATCH = 50
 """Batch size that "auto" stands for, where noise is not drawn once a batch."""
@@ -63,8 +66,9 @@ class Problem:
         on a norm of a mean, and E‖g‖² ≤ max ℓ'²·E‖x‖², so they hold either way; privacy needs ``"largest"``.
     eigenvalue : float
         Bound on the largest eigenvalue of E xxᵀ; 1 always holds.
-    class_weights : (float, float)
-        What a row with label -1 and one with label 1 count in the mean; the larger is 1, so that all bounds hold.
+    class_weights : tuple of K floats
+        What a row of each class counts in the mean, label -1 first; the largest is 1, so that all bounds hold. Ones if
+        left out.
     own_batches : bool
         Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
     classes : int
@@ -85,7 +89,7 @@ class Problem:
     norms: str = "largest"
     eigenvalue: float = 1.0
     own_batches: bool = False
-    class_weights: tuple[float, float] = (1.0, 1.0)
+    class_weights: tuple[float, ...] = ()
     classes: int = 2
 
     def __post_init__(self) -> None:
@@ -96,11 +100,11 @@ class Problem:
         checks.one_of("radius", self.radius, RADII)
         checks.one_of("norms", self.norms, NORMS)
         object.__setattr__(self, "eigenvalue", checks.positive("eigenvalue", self.eigenvalue, 1e-9, 1.0))
-        object.__setattr__(self, "class_weights", _checked_weights(self.class_weights))
         if self.clip is not None:
-            object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
+            object.__setattr__(self, "clip", checks.moderate("clip", self.clip))
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
-        if self.outputs > 1 and self.loss != LOGISTIC.name:
+        object.__setattr__(self, "class_weights", _checked_weights(self.class_weights, self.classes))
+        if self.outputs > 1 and not get_loss(self.loss).multinomial:
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         if self.n_features % self.outputs:
             raise ValueError(f"n_features must be a multiple of the {self.classes} classes, got {self.n_features}")
@@ -121,9 +125,14 @@ class Problem:
         return get_loss(self.loss) if self.outputs == 1 else softmax_loss(self.classes)
 
     def weigh(self, y: Any) -> Any:
-        """What rows with labels y, -1 or 1, count."""
-        negative, positive = self.class_weights
-        return np.where(np.asarray(y) > 0, positive, negative)
+        """What rows with labels y count: -1 and 1, or numbers of more than two classes."""
+        numbers = np.asarray(y) > 0 if self.classes == 2 else y
+        return np.array(self.class_weights)[np.asarray(numbers, dtype=np.int64)]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows of some class count less than others."""
+        return min(self.class_weights) < 1.0
 
     @property
     def gradient_norm(self) -> float:
@@ -176,15 +185,15 @@ class Problem:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as keyword arguments of `Problem`; the last four only if not at their defaults."""
         usual: dict[str, Any] = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "classes": 2}
-        usual["class_weights"] = (1.0, 1.0)
+        usual["class_weights"] = (1.0,) * self.classes
         values = {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def _checked_weights(weights: Any) -> tuple[float, float]:
-    if not isinstance(weights, tuple | list) or len(weights) != 2:
-        raise ValueError(f"class_weights must be two numbers, of labels -1 and 1; got {checks.shown(weights)}")
-    negative, positive = (checks.positive("class_weights", one, 1e-12, 1.0) for one in weights)
-    if max(negative, positive) != 1.0:
-        raise ValueError(f"class_weights must have 1 as the larger, got {checks.shown(weights)}")
-    return negative, positive
+def _checked_weights(weights: Any, classes: int) -> tuple[float, ...]:
+    if not isinstance(weights, tuple | list) or len(weights) not in (0, classes):
+        raise ValueError(f"class_weights must be {classes} numbers, one for each class; got {checks.shown(weights)}")
+    checked = tuple(checks.positive("class_weights", one, 1e-12, 1.0) for one in weights) or (1.0,) * classes
+    if max(checked) != 1.0:
+        raise ValueError(f"class_weights must have 1 as the largest, got {checks.shown(weights)}")
+    return checked

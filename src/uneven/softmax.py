@@ -3,7 +3,8 @@
 Its gradient in W is (p - e_y)xᵀ, p = softmax(s): one vector in dK dimensions, no longer than √2‖x‖. The Hessian in s,
 diag(p) - ppᵀ, is at most ½. Labels that are only seen through a confusion matrix T, T_ij the probability that class i
 is observed as j, have the surrogate ℓ̃(o) = Σ_j (T⁻¹)_oj ℓ(j), whose mean over observations is the loss of the true
-class; rows of T⁻¹ sum to 1, so its gradient is (p - (T⁻¹)_o)xᵀ and it is convex.
+class; rows of T⁻¹ sum to 1, so its gradient is (p - (T⁻¹)_o)xᵀ and it is convex. Where rows of class j count c_j, t =
+(T⁻¹)_o·diag(c) stands for (T⁻¹)_o, and the gradient is (p·Σt - t)xᵀ.
 
 Shrinking (p - e_y)xᵀ to norm C is for two classes the gradient of another convex loss (`losses`). For more it is of
 none: the shrunk field is not a gradient, and no theorem here covers it.
@@ -46,6 +47,8 @@ def softmax_loss(classes: int) -> Loss:
         second_derivative=_no_margin,
         minimise=_no_margin,
         probabilistic=True,
+        multinomial=True,
+        odd_slope=1.0,  # the surrogate of observed classes is convex, as that of two
     )
 
 
@@ -56,7 +59,7 @@ def loss_values(scores: Array, labels: NDArray[np.int64]) -> Array:
 
 
 def score_gradients(scores: Array, targets: Array, cap: Array | float = math.inf) -> Array:
-    """Σ_j t_j·shrunk(p - e_j) of each row, shrunk to norm `cap`: t = e_y for exact labels, (T⁻¹)_o for observed ones.
+    """Σ_j t_j·shrunk(p - e_j) of each row, shrunk to norm `cap`: t as above, e_y for exact labels.
 
     Parameters
     ----------

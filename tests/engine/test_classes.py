@@ -20,6 +20,7 @@ from uneven.planner import make_plan, plan
 
 K, D, N = 4, 3, 230
 CONFUSION = ((0.8, 0.1, 0.05, 0.05), (0.1, 0.7, 0.1, 0.1), (0.0, 0.2, 0.8, 0.0), (0.1, 0.1, 0.1, 0.7))
+WEIGHTS = (0.2, 1.0, 0.5, 0.8)
 NOISES = [
     Exact(),
     LocalPrivacy(3.0),
@@ -38,15 +39,15 @@ def draw_rows(seed=0, n=N):
     return X / np.linalg.norm(X, axis=1, keepdims=True) / rng.uniform(1, 3, (n, 1)), rng.integers(0, K, n).astype(float)
 
 
-def make_problem(clip=None, batch_size=20):
-    return Problem(K * D, alpha=0.01, batch_size=batch_size, clip=clip, classes=K)
+def make_problem(clip=None, batch_size=20, class_weights=()):
+    return Problem(K * D, alpha=0.01, batch_size=batch_size, clip=clip, classes=K, class_weights=class_weights)
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
-@pytest.mark.parametrize("clip", [None, 0.5])
-def test_the_compiled_loop_is_the_reference(noise, clip):
+@pytest.mark.parametrize(("clip", "class_weights"), [(None, ()), (0.5, ()), (0.5, WEIGHTS)])
+def test_the_compiled_loop_is_the_reference(noise, clip, class_weights):
     X, y = draw_rows()
-    planned = make_plan([Source("a", N, noise)], make_problem(clip))
+    planned = make_plan([Source("a", N, noise)], make_problem(clip, class_weights=class_weights))
     quick, slow = (fit(planned, {"a": (X, y)}, seed=1, **how) for how in ({}, {"backend": reference.advance}))
     np.testing.assert_allclose(quick.weights, slow.weights, rtol=1e-9, atol=1e-12)
     assert quick.activity == slow.activity
@@ -71,12 +72,31 @@ def test_a_stream_is_the_array_it_is_cut_from():
     np.testing.assert_array_equal(*weights)
 
 
-def test_the_gradient_is_the_derivative_of_the_objective():
+@pytest.mark.parametrize("class_weights", [(), WEIGHTS])
+def test_the_gradient_is_the_derivative_of_the_objective(class_weights):
     X, y = draw_rows(n=40)
-    problem, w = make_problem(), np.random.default_rng(1).normal(size=K * D)
+    problem, w = make_problem(class_weights=class_weights), np.random.default_rng(1).normal(size=K * D)
     numbers = approx_fprime(w, lambda v: float(objective(problem, v, X, y)), 1e-7)
     found = problem.alpha * w + Exact().row_gradients(problem, w, X, y).mean(axis=0)
     np.testing.assert_allclose(found, numbers, atol=2e-6)
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_class_weights_multiply_the_gradient_of_the_true_class(clip):
+    """Exactly, also of the mean over what may be observed; so none is longer than without weights."""
+    X, y = draw_rows()
+    (plain, weighted), w = (make_problem(clip, class_weights=c) for c in ((), WEIGHTS)), np.linspace(-3, 3, K * D)
+    expected = np.array(WEIGHTS)[y.astype(int), None] * Exact().row_gradients(plain, w, X, y)
+    np.testing.assert_allclose(Exact().row_gradients(weighted, w, X, y), expected, atol=1e-14)
+    for noise in (FlippedLabels(CONFUSION), LocalPrivacy(2.0) & FlippedLabels(0.2)):
+        T = noise.confusion_of(K)[y.astype(int)]
+        seen = np.array([noise.row_gradients(weighted, w, X, np.full(N, float(o))) for o in range(K)])
+        np.testing.assert_allclose(np.einsum("no,ond->nd", T, seen), expected, atol=1e-12)
+        assert (
+            np.linalg.norm(seen, axis=2).max()
+            <= noise.bound(weighted) * (1 + 1e-12)
+            == noise.bound(plain) * (1 + 1e-12)
+        )
 
 
 @pytest.mark.parametrize("clip", [None, 0.5, 0.1])
@@ -164,11 +184,23 @@ def test_a_bound_is_promised_only_without_clipping():
     assert "3 features, 4 classes by softmax (12 weights)" in said
     assert "inf" not in said
     assert type(clipped).from_dict(clipped.to_dict()) == clipped
+    weighted = make_plan(clipped.sources, make_problem(0.5, class_weights=WEIGHTS))
+    assert type(weighted).from_dict(weighted.to_dict()) == weighted
+    assert weighted.problem.class_weights == WEIGHTS
 
 
 BAD = {
     "a label that is no class": (lambda X, y, p: fit(p, {"a": (X, y + 1)}), "whole numbers from 0 to 3, got 4"),
     "half a class": (lambda X, y, p: fit(p, {"a": (X, y / 2)}), "must be whole numbers from 0 to 3, got"),
+    "too few weights": (
+        lambda *_: make_problem(class_weights=(1.0, 0.5)),
+        r"class_weights must be 4 numbers, one for each class; got \(1.0, 0.5\)",
+    ),
+    "weights too small": (
+        lambda *_: make_problem(class_weights=(0.1, 0.2, 0.3, 0.4)),
+        "class_weights must have 1 as the largest, got",
+    ),
+    "a weight of 0": (lambda *_: make_problem(class_weights=(0.0, 1, 1, 1)), "class_weights must be a"),
     "the hinge": (lambda *_: Problem(12, 0.1, 1, loss="hinge", classes=4), "loss must be 'logistic' for more than two"),
     "no multiple": (
         lambda *_: Problem(13, 0.1, 1, classes=4),

@@ -21,10 +21,7 @@ from uneven.planner import at_rates
 from uneven.training import flips
 from uneven.training.line_search import best, candidates, comparable
 
-TWO_ONLY = {"check_class_weight_classifiers": "its second part has three classes; class_weight is for two"}
-CHECKS = list(
-    estimator_checks_generator(UnevenClassifier(random_state=0), expected_failed_checks=TWO_ONLY, mark="skip")
-)
+CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0)))
 
 
 @pytest.mark.parametrize(
@@ -371,7 +368,7 @@ def test_fit_starts_anew():
 
 @pytest.mark.parametrize("told", ["source", "epsilon"])
 def test_sources_left_out_spend_nothing(told):
-    """The cleanest alone: a budget that only the other would exceed is no matter either."""
+    """The cleanest alone: a budget that only the other would exceed is not refused either."""
     (X, y), ledger = blobs(400), Ledger()
     dirty = np.arange(400) < 300
     if told == "source":

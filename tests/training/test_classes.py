@@ -54,11 +54,13 @@ def test_alpha_is_chosen_by_cross_validation_over_all_classes():
     assert shuffled.alpha_ > 10 * chosen.alpha_
 
 
-def test_folds_learned_together_are_those_learned_alone(monkeypatch):
+@pytest.mark.parametrize("class_weight", [None, {"b": 2.0}])
+def test_folds_learned_together_are_those_learned_alone(monkeypatch, class_weight):
     X, y = draw_rows(400)
-    together = UnevenClassifier({"a": Exact(), "b": FlippedLabels(0.1)}).fit(X, y, source=np.repeat(["a", "b"], 200))
+    noise, source = {"a": Exact(), "b": FlippedLabels(0.1)}, np.repeat(["a", "b"], 200)
+    together = UnevenClassifier(noise, class_weight=class_weight).fit(X, y, source=source)
     monkeypatch.setattr("uneven.anchor.folds.FoldRows.of", lambda *_: None)
-    alone = UnevenClassifier({"a": Exact(), "b": FlippedLabels(0.1)}).fit(X, y, source=np.repeat(["a", "b"], 200))
+    alone = UnevenClassifier(noise, class_weight=class_weight).fit(X, y, source=source)
     assert together.alpha_ == pytest.approx(alone.alpha_, rel=1e-9)
 
 
@@ -205,6 +207,7 @@ def test_both_doors_are_alike(noise, tmp_path):
     X, y = draw_rows(600)
     source = np.repeat(["a", "b"], 300)
     settings = {"multi_class": "softmax", "classes": NAMES.tolist(), "row_norm": 5.0, "alpha": 0.01}
+    settings["class_weight"] = {"a": 0.5, "c": 2.0}
     trained = train_files(write_files(tmp_path, X, y, source, noise, settings), seed=1)
     check_same(trained, UnevenClassifier(noise, random_state=1, **settings).fit(X, y, source=source))
 
@@ -280,6 +283,26 @@ BAD = {
             X, y, source=np.repeat(["a", "b"], 150)
         ),
         "labels must be of two classes to estimate flip rates, got 4",
+    ),
+    "weights, one by one": (
+        lambda X, y: UnevenClassifier(class_weight="balanced", multi_class="one-vs-rest").fit(X, y),
+        "class_weight must be None for 4 classes unless multi_class is 'softmax', .*; got 'one-vs-rest'",
+    ),
+    "weights of the hinge": (
+        lambda X, y: UnevenClassifier(class_weight={"a": 2.0}, loss="hinge").fit(X, y),
+        "class_weight must be None for 4 classes .*, with the logistic loss; got loss 'hinge'",
+    ),
+    "a weight of no class": (
+        lambda X, y: UnevenClassifier(class_weight={"e": 2.0}).fit(X, y),
+        "class_weight must name the classes 'a', 'b', 'c', 'd'; got 'e'",
+    ),
+    "weights too uneven for flips": (
+        lambda X, y: UnevenClassifier(FlippedLabels(0.3), class_weight={"a": 0.01}).fit(X, y),
+        "class_weight must be more even where labels are flipped, .* must count at least 0, got -0.",
+    ),
+    "balanced by private rows": (
+        lambda X, y: UnevenClassifier(LocalPrivacy(1.0), classes=NAMES, class_weight="balanced").fit(X, y),
+        "class_weight must be None or a dict of public weights where every source is private",
     ),
     "sparse steps": (
         lambda X, y: UnevenClassifier(strategy="precision").fit(sparse.csr_array(X), y),

@@ -48,6 +48,8 @@ class ClassAnchor:
         Leave-one-out scores of the rows.
     ridge : array of shape (K·d,)
         L2 strength of each weight.
+    counts : array of shape (n,)
+        What each row counts, by its class.
     """
 
     X: Array
@@ -58,6 +60,7 @@ class ClassAnchor:
     covariance: Array
     scores: Array
     ridge: Array
+    counts: Array
 
     @property
     def knows_curvature(self) -> bool:
@@ -71,13 +74,13 @@ class ClassAnchor:
 
     @cached_property
     def lengths(self) -> Array:
-        """‖a‖‖x‖, the length of each row's gradient."""
+        """‖a‖‖x‖, the length of each row's gradient before it is multiplied by what the row counts."""
         return np.asarray(np.linalg.norm(self.slopes, axis=1) * np.linalg.norm(self.X, axis=1))
 
     @cached_property
     def hessian(self) -> Array:
         """H, the L2 term included."""
-        return softmax_hessian(self.X, softmax(self.scores, axis=1)) / len(self.X) + np.diag(self.ridge)
+        return softmax_hessian(self.X, softmax(self.scores, axis=1), self.counts) / len(self.X) + np.diag(self.ridge)
 
     def moved(self, weights: Array, covariance: Array) -> ClassAnchor:
         """The same rows with another start."""
@@ -99,7 +102,7 @@ def fit_class_anchor(
     chosen : float or None
         L2 strength that cross-validation chose for these rows alone; None if alpha was stated.
     """
-    rows = _Rows.of(problem.classes, sources)
+    rows = _Rows.of(problem.class_weights, sources)
     flipped = any(source.flip_rate > 0.0 for source in sources)
     factors = np.maximum(factors, 1.0) if flipped else factors
     alpha = problem.alpha
@@ -120,7 +123,8 @@ def fit_class_anchor(
     size = float(factors @ plain**2 / factors.sum())
     covariance = rows.sandwich(scores, strength * factors, alpha * factors, size)
     labels = rows.draw_labels(scores)
-    return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors)
+    counts = problem.weigh(labels)
+    return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
 
 
 @dataclass(frozen=True)
@@ -131,9 +135,12 @@ class _Rows:
     targets: Array
     likelihoods: Array
     weights: Array
+    class_weights: Array
+    flipped: bool
 
     @classmethod
-    def of(cls, classes: int, sources: Sequence[PublicRows]) -> _Rows:
+    def of(cls, class_weights: tuple[float, ...], sources: Sequence[PublicRows]) -> _Rows:
+        classes = len(class_weights)
         X, targets, likelihoods, weights = [], [], [], []
         for source in sources:
             noise = source.noise
@@ -141,24 +148,35 @@ class _Rows:
             for rows, y in source.pieces():
                 numbers = np.asarray(y).astype(np.int64)
                 X.append(np.asarray(rows, dtype=np.float64))
-                targets.append(np.linalg.inv(T)[numbers])
+                targets.append(noise.weighted_targets(class_weights)[numbers])
                 likelihoods.append(T.T[numbers])
                 weights.append(np.full(len(numbers), gain**-2.0))
-        counted = np.concatenate(weights)
-        return cls(np.concatenate(X), np.concatenate(targets), np.concatenate(likelihoods), counted / counted.mean())
+        counted, flipped = np.concatenate(weights), any(source.flip_rate > 0.0 for source in sources)
+        rows, t, likely = (np.concatenate(part) for part in (X, targets, likelihoods))
+        return cls(rows, t, likely, counted / counted.mean(), np.array(class_weights), flipped)
+
+    @property
+    def units(self) -> Array:
+        """u = Σt, what the curvature of each row is multiplied by: c_y for exact labels."""
+        return np.asarray(self.targets.sum(axis=1))
 
     def loss(self, scores: Array) -> float:
-        """Minus the mean log-likelihood of the labels as observed, by weight."""
+        """Minus the mean log-likelihood of the labels as observed, by weight; of exact ones, by their class too."""
+        scores, units = (self._as_they_are(scores), 1.0) if self.flipped else (scores, self.units)
         p = scores - logsumexp(scores, axis=1, keepdims=True)
-        return float(np.mean(-self.weights * logsumexp(p, axis=1, b=self.likelihoods)))
+        return float(np.mean(-self.weights * units * logsumexp(p, axis=1, b=self.likelihoods)))
+
+    def _as_they_are(self, scores: Array) -> Array:
+        """Scores without what class weights add to them."""
+        return np.asarray(scores - np.log(self.class_weights))
 
     def curvature(self, scores: Array) -> Array:
-        return softmax_hessian(self.X, softmax(scores, axis=1), self.weights) / len(self.X)
+        return softmax_hessian(self.X, softmax(scores, axis=1), self.weights * self.units) / len(self.X)
 
     def leave_one_out(self, weights: Array, ridge: Array) -> Array:
         """Scores of each row under the weights that the other rows give, by one Newton step from the common ones.
 
-        s₍ᵢ₎ = sᵢ + Rᵢ(I - cᵢBᵢRᵢ)⁻¹cᵢaᵢ, Rᵢ the K × K matrix of xᵢᵀ(H₀⁻¹)ₖₗxᵢ/n.
+        s₍ᵢ₎ = sᵢ + Rᵢ(I - cᵢuᵢBᵢRᵢ)⁻¹cᵢaᵢ, Rᵢ the K × K matrix of xᵢᵀ(H₀⁻¹)ₖₗxᵢ/n.
         """
         (n, d), K = self.X.shape, self.targets.shape[1]
         scores = self.X @ weights.reshape(K, d).T
@@ -167,15 +185,15 @@ class _Rows:
         for k in range(K):
             turned = self.X @ inverse[k].transpose(1, 0, 2).reshape(K * d, d).T  # blocks (k, l) side by side
             reach[:, k] = np.einsum("nld,nd->nl", turned.reshape(n, K, d), self.X) / n
-        p, c = softmax(scores, axis=1), self.weights[:, None]
-        bends = c[:, :, None] * (np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :])
-        moves = np.linalg.solve(np.eye(K) - bends @ reach, (c * (p - self.targets))[:, :, None])
+        p, c, u = softmax(scores, axis=1), self.weights[:, None], self.units[:, None]
+        bends = (c * u)[:, :, None] * (np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :])
+        moves = np.linalg.solve(np.eye(K) - bends @ reach, (c * (u * p - self.targets))[:, :, None])
         return np.asarray(scores + (reach @ moves)[:, :, 0])
 
     def sandwich(self, scores: Array, strength: Array, alpha: Array, size: float) -> Array:
         """V₀ at the leave-one-out scores; `size` is s²."""
         n, D = len(self.X), len(strength)
-        slopes = self.weights[:, None] * (softmax(scores, axis=1) - self.targets)
+        slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
         S = gradients.T @ gradients / n
         S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS)
@@ -184,7 +202,7 @@ class _Rows:
 
     def draw_labels(self, scores: Array) -> NDArray[np.int64]:
         """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""
-        posterior = softmax(scores, axis=1) * self.likelihoods
+        posterior = softmax(self._as_they_are(scores), axis=1) * self.likelihoods
         ends = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[:, :-1]
         return np.asarray((np.random.default_rng(0).random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64)
 
@@ -211,10 +229,11 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
     unit = anchor.slopes / np.maximum(np.linalg.norm(anchor.slopes, axis=1, keepdims=True), 1e-300)
     along = unit[:, :, None] * np.einsum("nk,nkl->nl", unit, B)[:, None, :]
     over = (kept < 1.0)[:, None, None]
-    bends = kept[:, None, None] * (B - np.where(over, (along + along.transpose(0, 2, 1)) / 2.0, 0.0))
+    bends = (anchor.counts * kept)[:, None, None] * (B - np.where(over, (along + along.transpose(0, 2, 1)) / 2.0, 0.0))
     clipped = np.einsum("nkl,ni,nj->kilj", bends, anchor.X, anchor.X, optimize=True).reshape(K * d, K * d) / n
     values, Q = np.linalg.eigh(clipped + np.diag(anchor.ridge))
-    gradients = (anchor.slopes[:, :, None] * anchor.X[:, None, :]).reshape(n, K * d) @ (factor * Q)
+    pulls = anchor.counts[:, None] * anchor.slopes
+    gradients = (pulls[:, :, None] * anchor.X[:, None, :]).reshape(n, K * d) @ (factor * Q)
     taken = (kept - 1.0)[:, None] * gradients
     shift, squares = taken.mean(axis=0), gradients**2
     steepest = 0.5 * max(1.0, factor**2) + anchor.alpha * factor**2
@@ -226,7 +245,7 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
         covariance=Q.T @ anchor.covariance @ Q / factor**2,
         clip_shift=shift,
         clip_variance=np.maximum((taken**2).mean(axis=0) - shift**2, 0.0) / n,
-        activity=float(np.minimum(lengths / CLIP, 1.0).mean()),
+        activity=float((anchor.counts * np.minimum(lengths / CLIP, 1.0)).mean()),
         clip=CLIP,
         ridge=anchor.ridge,
         longest_step=2.0 / steepest,

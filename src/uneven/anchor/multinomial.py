@@ -17,27 +17,27 @@ DENSE_ROWS = 4096
 
 
 def softmax_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:
-    """Sum of lse(Wx) - t·Wx over the rows, its gradient (P - T)ᵀX, and its Hessian or the diagonal of it.
+    """Sum of u·lse(Wx) - t·Wx over the rows, u = Σt, its gradient (uP - T)ᵀX, and its Hessian or the diagonal of it.
 
     Parameters
     ----------
     W : array of shape (K, d)
     X : array or CSR matrix of shape (n, d)
     targets : array of shape (n, K)
-        t: e_y for exact labels, the surrogate's for observed ones (`uneven.softmax`).
+        t: c_y·e_y for exact labels, the surrogate's for observed ones (`Noise.weighted_targets`).
     curvature : {"none", "diagonal", "full"}
     """
     scores = np.asarray(X @ W.T)
     levels = logsumexp(scores, axis=1, keepdims=True)
-    P = np.exp(scores - levels)
-    value = float(levels.sum() - (targets * scores).sum())
-    gradient = np.asarray(X.T @ (P - targets)).T.ravel()
+    P, units = np.exp(scores - levels), targets.sum(axis=1, keepdims=True)
+    value = float((units * levels).sum() - (targets * scores).sum())
+    gradient = np.asarray(X.T @ (units * P - targets)).T.ravel()
     if curvature == "none":
         return value, gradient, None
     if curvature == "diagonal":
         squares = X.multiply(X) if is_sparse(X) else X**2
-        return value, gradient, np.asarray(squares.T @ (P * (1.0 - P))).T.ravel()
-    return value, gradient, softmax_hessian(X, P)
+        return value, gradient, np.asarray(squares.T @ (units * P * (1.0 - P))).T.ravel()
+    return value, gradient, softmax_hessian(X, P, units[:, 0])
 
 
 def softmax_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:
@@ -47,7 +47,7 @@ def softmax_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:
     step = DENSE_ROWS if is_sparse(X) else max(n, 1)
     for rows in (slice(start, start + step) for start in range(0, n, step)):
         block = X[rows].toarray() if is_sparse(X) else X[rows]
-        roots = np.sqrt(c[rows])[:, None]
+        roots = np.sqrt(np.maximum(c[rows], 0.0))[:, None]  # below 0 by rounding only
         block = roots * block
         joint = (P[rows, :, None] * block[:, None, :]).reshape(len(block), -1)
         total -= joint.T @ joint

@@ -19,10 +19,12 @@ from scipy.linalg import solve_triangular
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
 from uneven.anchor.uncertainty import Anchor
+from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
 
-CLIP = 0.5
+CLIP = PRIVATE_CLIP
+
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
 
@@ -86,7 +88,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         T, back = Q.T @ T, back @ Q
     taken = turn_rows(((slopes - cap) * anchor.y)[over, None] * anchor.X[over], T)
     shift = taken.sum(axis=0) / n
-    steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
+    steepest = anchor.loss.curvature * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
@@ -144,7 +146,8 @@ def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
         return
     for shape in (*_shapes(anchor), _as_they_are(anchor)):
         for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
-            yield make_coordinates(anchor, shape.times(CLIP / bound))
+            if bound:  # not where most rows have no slope at all
+                yield make_coordinates(anchor, shape.times(CLIP / bound))
 
 
 def _as_they_are(anchor: Anchor) -> Shape:

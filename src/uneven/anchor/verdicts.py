@@ -13,7 +13,9 @@ from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
+from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
@@ -169,4 +171,12 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
         draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
         answers = answers + (draws if vectors is None else draws @ vectors.T).T
     doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(anchor.X, left) * anchor.X).sum(axis=1))
-    return float(expit(np.abs(anchor.X @ answers) / doubt[:, None]).mean())
+    return float(expit(_calibrate(anchor) * np.abs(anchor.X @ answers) / doubt[:, None]).mean())
+
+
+def _calibrate(anchor: Anchor) -> float:
+    """Factor that makes log-odds of the leave-one-out scores: 1 where they are that already."""
+    if anchor.loss.probabilistic:
+        return 1.0
+    scores = PublicRows.from_arrays((anchor.y * anchor.margins)[:, None], anchor.y)
+    return max(0.0, float(solve(Problem(n_features=1, alpha=1e-6, batch_size=1), [scores]).weights[0]))

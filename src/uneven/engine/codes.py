@@ -23,7 +23,7 @@ LAST_CODE, LATE_CODE, GROWING_CODE, STEPS_CODE = range(len(AVERAGES))
 STEP, CLOCK, ETA, WEIGHT, TOTAL, COUNT = range(6)
 FLIP, GAMMA, GAUSSIAN, HEIGHT, SHARE, BASE, OWN, FILL, MEAN, GRID, BATCH_GAMMA, BATCH_GRID, SKEW, STRETCH = range(14)
 FIXED, PER_ROW, PER_BATCH = range(14, 17)
-# After those, for K > 2 classes: the K² numbers of T⁻¹ (`Noise.targets`), row after row.
+# After those, for K > 2 classes: the K² numbers of `Noise.weighted_targets`, row after row.
 TARGETS = 17
 # After a state's own columns: silent rows of each source, then released rows of each (silent ones among them).
 TALLY = 6
@@ -93,11 +93,10 @@ def sources_of(task: Task) -> Array | None:
 
 
 def _targets(noise: Noise, task: Task) -> list[float]:
-    """Numbers of T⁻¹; none for two classes."""
+    """Numbers of T⁻¹·diag(c); none for two classes."""
     if task.problem.outputs == 1:
         return []
-    targets = noise.targets(task.problem.classes)
-    return (np.eye(task.problem.classes) if targets is None else targets).ravel().tolist()
+    return noise.weighted_targets(task.problem.class_weights).ravel().tolist()
 
 
 def counters_of(state: State, task: Task) -> Array:

@@ -65,7 +65,7 @@ def surrogate_objective(
 def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
     """f(w) = (λ/2)‖w‖² + mean c_y·ℓ(y·wᵀx) of the plain (uncapped) loss, for weights of shape (..., d).
 
-    For K > 2 classes the loss is the softmax loss (`uneven.softmax`).
+    For K > 2 classes the loss is the softmax loss (`uneven.softmax`), times c_y alike.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
             scores = np.asarray(checked.X[rows] @ flat.reshape(-1, problem.columns).T, dtype=np.float64)
             scores = scores.reshape(-1, len(flat), problem.outputs)
             numbers = np.broadcast_to(labels[rows, None].astype(np.int64), scores.shape[:2])
-            return np.asarray(softmax.loss_values(scores, numbers).sum(axis=0))
+            return np.asarray(problem.weigh(labels[rows]) @ softmax.loss_values(scores, numbers))
         margins = np.asarray(checked.X[rows] @ flat.T, dtype=np.float64)
         margins *= labels[rows, None]
-        if problem.class_weights == (1.0, 1.0):
+        if not problem.weighted:
             return loss.summed(margins)
         parts = [(weight, labels[rows] == sign) for sign, weight in zip((-1, 1), problem.class_weights, strict=True)]
         return sum((weight * loss.summed(margins[at]) for weight, at in parts if at.any()), np.zeros(len(flat)))

@@ -32,8 +32,8 @@ def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     >>> optimum(problem, [[0.5]], [1.0]).tolist()
     [0.5]
     """
-    if problem.class_weights != (1.0, 1.0):
-        raise ValueError(f"class_weights must be (1, 1) to find the optimum here, got {problem.class_weights}")
+    if problem.weighted:
+        raise ValueError(f"class_weights must be all 1 to find the optimum here, got {problem.class_weights}")
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     cap = problem.row_limit / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
     loss = problem.loss_function

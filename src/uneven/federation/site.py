@@ -347,7 +347,7 @@ class Site:
         width = self._rows.n_features + asked.intercept
         if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
             raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
-        if problem.class_weights != (1.0, 1.0):
+        if problem.weighted:
             raise Refused("class_weight must be left out where rows stay at their sites; got class weights")
         return asked
 

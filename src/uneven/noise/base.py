@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -309,6 +310,11 @@ class Noise(ABC):
         """T⁻¹ of a confusion matrix T over more than two classes (`uneven.softmax`); None for labels as they are."""
         return None
 
+    def weighted_targets(self, class_weights: Sequence[float]) -> Array:
+        """T⁻¹·diag(c), what stands for each label as observed where classes count c: unbiased for c_y·ℓ(y)."""
+        known = self.targets(len(class_weights))
+        return np.asarray((np.eye(len(class_weights)) if known is None else known) * np.array(class_weights))
+
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Labels (-1 or 1) with this noise applied: for simulations only."""
         return np.asarray(y, dtype=np.float64)
@@ -316,12 +322,12 @@ class Noise(ABC):
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
         """Gradient of each row's loss, the slope capped so that its norm is at most the limit. Shape (m, d).
 
-        For K > 2 classes y has their numbers, and the gradient of the softmax loss is shrunk to that norm.
+        For K > 2 classes y has their numbers, and the gradient of the softmax loss is shrunk to that norm; then it is
+        multiplied by what the class counts, at most 1.
         """
         if problem.outputs > 1:
-            targets = self.targets(problem.classes)
-            rows = (np.eye(problem.classes) if targets is None else targets)[y.astype(np.int64)]
-            return softmax.row_gradients(w, X, rows, problem.row_limit)
+            targets = self.weighted_targets(problem.class_weights)[y.astype(np.int64)]
+            return softmax.row_gradients(w, X, targets, problem.row_limit)
         cap, weights = problem.row_limit / np.maximum(np.linalg.norm(X, axis=1), 1e-300), problem.weigh(y)
         slopes = weights * self.slope(problem.loss_function, y * (X @ w), cap / weights)
         return np.asarray((slopes * y)[:, None] * X)

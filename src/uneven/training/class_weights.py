@@ -29,22 +29,20 @@ def refuse_classes(settings: Settings, classes: NDArray[Any], groups: Grouped) -
         )
 
 
-def find_weights(job: Job) -> tuple[float, float]:
-    """Weights of the two classes: as stated, or n/(2n_k), counted on rows without privacy and corrected for flips."""
+def find_weights(job: Job) -> tuple[float, ...]:
+    """Weights of the K classes: as stated, or n/(K·n_k), counted on rows without privacy and corrected for flips."""
     classes, settings = job.scan.classes, job.settings
     if settings.class_weight != "balanced":
         return stated_weights(settings, classes)
     names = [name for name, noise in job.groups.noises.items() if not noise.private]
     if not names:
         raise ValueError(EVERYONE_PRIVATE)
-    rows, positive = 0.0, 0.0
+    counts = np.zeros(len(classes))
     for name in names:
-        count, seen = _count_positive(job, name, classes[1])
-        noise = job.groups.noises[name]
-        rows += count
-        positive += (seen - (noise.known_rate - noise.skew) * count) / (1.0 - 2.0 * noise.known_rate)
-    share = min(max(positive / rows, 1.0 / (rows + 1.0)), rows / (rows + 1.0))
-    return 0.5 / (1.0 - share), 0.5 / share
+        counts += _count_classes(job, name) @ np.linalg.inv(job.groups.noises[name].confusion_of(len(classes)))
+    rows = counts.sum()
+    shares = np.clip(counts / rows, 1.0 / (rows + 1.0), rows / (rows + 1.0))
+    return tuple((1.0 / len(classes) / shares).tolist())
 
 
 def describe_weights(job: Job) -> tuple[str, ...]:
@@ -56,10 +54,12 @@ def describe_weights(job: Job) -> tuple[str, ...]:
     return (f"class_weight='balanced' was counted on the rows without privacy only: {shown}.",)
 
 
-def _count_positive(job: Job, name: str, positive: Any) -> tuple[int, int]:
-    """Rows of a source, and how many of them have the second label."""
+def _count_classes(job: Job, name: str) -> NDArray[np.float64]:
+    """Rows of a source in each class, as observed."""
+    classes = job.scan.classes
     if job.scan.held is not None:
-        signs = [as_numbers(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], positive)]
+        pieces = [as_numbers(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], classes)]
     else:
-        signs = [y for _, y in job.readings(positive, [name])[name]()]
-    return sum(len(y) for y in signs), int(sum(np.count_nonzero(y > 0) for y in signs))
+        pieces = [y for _, y in job.readings(classes, [name])[name]()]
+    counts = [np.bincount(y.astype(np.int64), minlength=len(classes)) for y in pieces]
+    return np.asarray(sum(counts), dtype=np.float64)

@@ -36,8 +36,8 @@ class Job:
     scale: Scale
     alpha: float | None = None
     """L2 strength chosen for rows as given; None is as stated."""
-    class_weights: tuple[float, float] = (1.0, 1.0)
-    """What rows of the first and of the second of two classes count."""
+    class_weights: tuple[float, ...] = ()
+    """What rows of each class count; all alike where it is empty."""
     tick: Tick = lambda _: None
     units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
     """Rows in memory as scaled, by source: held from one station to the next."""

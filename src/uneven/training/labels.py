@@ -51,25 +51,28 @@ def public_classes(given: Any) -> NDArray[Any] | None:
 
 
 def expected_classes(settings: Settings) -> NDArray[Any]:
-    """Classes before any label is read: as stated, else a pair that the class weights can be of, 0 and 1 or another."""
+    """Classes before any label is read: as stated, else a usual pair that class weights can be of, or those named."""
     named = set(settings.class_weight) if isinstance(settings.class_weight, dict) else set()
-    pairs = (*CONVENTIONS, (False, True), tuple(sorted(named)))
+    pairs = (*CONVENTIONS, (False, True), tuple(sorted(named if len(named) > 1 else {*named, "another"})))
     usual = next(pair for pair in pairs if named <= set(map(name_class, pair)))
     return np.array(usual) if settings.classes is None else np.unique(np.array(settings.classes))
 
 
-def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, float]:
-    """Weights of two classes as stated, the first first; 1 for a class that is not named."""
-    given = settings.class_weight
-    if given is not None and len(classes) != 2:
-        raise ValueError(f"class_weight needs labels of two classes, got {len(classes)}")
+def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, ...]:
+    """Weights of the classes that one problem tells apart, as stated; 1 for a class that is not named."""
+    given, joint = settings.class_weight, settings.joint_classes(len(classes))
+    if given is not None and joint < len(classes):
+        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
+        raise ValueError(
+            f"class_weight must be None for {len(classes)} classes unless multi_class is 'softmax', with the logistic "
+            f"loss; got {got}"
+        )
     if given is None or isinstance(given, str):
-        return 1.0, 1.0
+        return (1.0,) * joint
     names = [name_class(one) for one in classes.tolist()]
     if unknown := [name for name in given if name not in names]:
         raise ValueError(f"class_weight must name the classes {', '.join(map(repr, names))}; got {unknown[0]!r}")
-    negative, positive = (float(given.get(name, 1.0)) for name in names)
-    return negative, positive
+    return tuple(float(given.get(name, 1.0)) for name in names)
 
 
 def _different(labels: NDArray[Any]) -> set[Any]:

@@ -33,20 +33,20 @@ def scaled_problem(
     private: bool,
     noises: Iterable[Noise | None] = (),
     classes: int | None = None,
-    class_weights: tuple[float, float] = (1.0, 1.0),
+    class_weights: tuple[float, ...] = (),
 ) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
 
-    `classes` is how many there are; None is as many as are stated. Class weights are divided by the larger, and alpha
+    `classes` is how many there are; None is as many as are stated. Class weights are divided by the largest, and alpha
     with them: the same answer, and no row's gradient is longer.
     """
     joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
-    most = max(class_weights)
+    most = max(class_weights, default=1.0)
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
         n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha) / most,
-        class_weights=(class_weights[0] / most, class_weights[1] / most),
+        class_weights=tuple(weight / most for weight in class_weights),
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
