@@ -132,7 +132,8 @@ def expect(
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    coordinates = choose_coordinates(possible or possible_frames(anchor), information)
+    possible = possible or possible_frames(anchor)
+    coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
     clock = information(coordinates.activity)
     return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
 
@@ -150,7 +151,7 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     else:
         correct = float(np.mean(anchor.margins > 0.0))
         left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
-        gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
+        gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
