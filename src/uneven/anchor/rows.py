@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from uneven import checks
+from uneven.draws import public_generator
 from uneven.matrices import is_sparse
 from uneven.noise import Exact, Noise
 
@@ -82,7 +83,7 @@ class PublicRows:
 
     def sample(self, share: float, seed: int = 0) -> PublicRows | None:
         """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""
-        rng, kept = np.random.default_rng(seed), []
+        rng, kept = public_generator("sample of rows", seed), []
         for X, y in self.pieces():
             keep = np.flatnonzero(rng.random(len(y)) < share)
             kept.append((X[keep], np.asarray(y, dtype=np.float64)[keep]))
