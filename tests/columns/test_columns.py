@@ -170,3 +170,34 @@ def test_only_rows_that_are_public_are_looked_at():
     assert found == {"age": {"range": [21.2, 58.8]}, "job": {"values": ["a", "b"]}}
     frame.loc[3] = (-5.0, "other")
     assert unstated.fit(frame, public=[True, True, True, False]).columns_ == found
+
+
+def test_a_number_is_one_value_however_it_is_written():
+    cells = {
+        "x": np.array(["-9.50", "0.10", "1e3"], dtype=object),
+        "c": np.array(["0.10", ".1", "0.2"], dtype=object),
+        "f": np.array([0.1, 0.2, 0.3], dtype=np.float32),
+        "t": np.array(["1", "0", "yes"], dtype=object),
+        "n": np.array([True, False, None], dtype=object),
+    }
+    said = {
+        "x": {"range": [0, 1], "missing": [-9.5]},
+        "c": {"values": [0.1]},
+        "f": {"values": [0.1, 0.2]},
+        "t": {"values": [True, False]},
+        "n": {"values": [0, 1]},
+    }
+    got = Encoder(describe_columns(said)).features(cells, 3) * np.sqrt(5)
+    want = [[0, 1, 1, 1, 0, 1, 0, 0, 1], [-0.8, 0, 1, 0, 1, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0, 0, 0]]
+    np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"), [("string", ["u", None]), ("boolean", [True, None]), ("Int64", [1, None])]
+)
+def test_pandas_own_missing_value_is_missing(dtype, values):
+    frame = pd.DataFrame({"s": pd.array(values, dtype=dtype)})
+    for kind in ("category", "number") if dtype != "string" else ("category",):
+        columns = uneven.PublicColumns({"s": {"kind": kind}}).fit(frame, public=True)
+        assert columns.columns_["s"]["missing"] == []
+        assert columns.transform(frame)[:, -1].tolist() == [0.0, 1.0]

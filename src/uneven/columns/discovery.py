@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uneven.columns.cells import as_numbers, as_text
+from uneven.columns.cells import GAPS, as_numbers, as_text
 from uneven.columns.description import Column
 
 TAIL = 0.03
@@ -23,9 +23,6 @@ MOST_VALUES = 1000
 
 GUESSED_VALUES = 50
 """Values up to which a column of words is taken for a category."""
-
-GAPS = ("?", "NA", "N/A", "na", "n/a", "NaN", "nan", "null", "NULL", "None", "none", ".", "-")
-"""What often stands for a missing value."""
 
 
 class Finder:

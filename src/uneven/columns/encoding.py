@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.columns.cells import as_numbers, as_text
+from uneven.columns.cells import SAME, as_numbers, as_text
 from uneven.columns.description import Column
+from uneven.redaction import owner_only
 
 MISSING, OTHER = "\0missing", "\0other"
 """Stand for a missing value and for one that is not described: no cell is written like this."""
@@ -113,9 +114,9 @@ class Encoder:
         missing = np.isnan(table)
         for place, column in enumerate(self._numbers):
             if column.missing is None and missing[:, place].any():
-                row = first + int(np.argmax(missing[:, place]))
+                which = owner_only(f" in row {first + int(np.argmax(missing[:, place]))}", " in some row")
                 raise ValueError(
-                    f"{prefix}column {column.name!r} has no value in row {row}; give it 'missing' in its description, "
+                    f"{prefix}column {column.name!r} has no value{which}; give it 'missing' in its description, "
                     "a list of what stands for a missing value (empty cells do without being listed)"
                 )
         scaled = np.where(missing, 0.0, self._scaler.transform(table))
@@ -123,7 +124,9 @@ class Encoder:
 
 
 def _known_cells(values: Any, column: Column) -> list[str]:
-    """Each row's value of a category, or what stands for a missing one."""
-    gaps = set(column.missing or ())
+    """Each row's value of a category, or what stands for a missing one; 1 is true where true is described."""
     absent = OTHER if column.missing is None else MISSING
-    return [absent if text is None or text in gaps else text for text in as_text(values)]
+    known: dict[str | None, str] = {None: absent, **dict.fromkeys(column.missing or (), absent)}
+    known |= {text: same for text, same in SAME.items() if same in (column.values or ()) and text not in known}
+    known |= {value: value for value in column.values or ()}
+    return [known.get(text, OTHER) for text in as_text(values)]

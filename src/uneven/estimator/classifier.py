@@ -232,23 +232,21 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         validation : (X, y)
             Rows without privacy to compare the runs of a line search on.
         """
-        settings, self._columns = self._settings(), None
+        settings, self._columns, cells = self._settings(), None, getattr(X, "cells", None)
         X, y = self._checked(X, y, reset=True)
         check_classification_targets(y)
         account = self._opened_account()
         account.start(self.ledger)
-        rows, compared = (
-            ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id)),
-            self._checked_validation(validation),
-        )
+        rows = ArrayRows(Piece(X, y, source, epsilon, flip_rate, row_id, cells))
+        compared = self._checked_validation(validation)
         trained = train(
             rows,
             self.noise,
             settings,
             account=account,
-            validation=compared,
+            validation=None if compared is None else (compared.X, compared.y),
             feature_names=self._names(),
-            compare=None if compared is None else lambda known: known.refuse("validation", "", [compared[0]]),
+            compare=None if compared is None else lambda known: known.refuse("validation", "", [compared]),
             held_bytes=2**62,  # they are in memory already
         )
         warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
@@ -275,6 +273,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         settings = self._settings()
         refuse_settings(settings)
         refuse_missing("classes", classes)
+        cells = getattr(X, "cells", None)
         X, y = self._checked(X, y, reset=before is None, ensure_min_samples=0)
         if before is not None:
             refuse_others(classes, self.classes_)
@@ -283,7 +282,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         check_classification_targets(y)
         account = self._opened_account()
         account.start(self.ledger)
-        rows = ArrayRows(Piece(X, y, source, row_id=row_id))
+        rows = ArrayRows(Piece(X, y, source, row_id=row_id, cells=cells))
         progress, groups, too_long = continue_training(
             before, rows, self.noise, settings, account, classes, self._names()
         )
@@ -316,13 +315,14 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         checked: tuple[Any, Any] = validated(self, X, y, order="C", reset=reset, **options)
         return checked
 
-    def _checked_validation(self, validation: Any) -> Any:
+    def _checked_validation(self, validation: Any) -> Piece | None:
         if validation is None:
             return None
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise ValueError(f"validation must be (X, y), got {checks.shown(validation)}")
-        X, y = validation
-        return self._checked(X, y, reset=False)
+        cells = getattr(validation[0], "cells", None)
+        X, y = self._checked(validation[0], validation[1], reset=False)
+        return Piece(X, y, cells=cells, where="validation")
 
     def _opened_account(self) -> Account:
         if not hasattr(self, "_account"):

@@ -11,7 +11,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from uneven import checks
-from uneven.columns import Column, Encoder, complete_columns, describe_columns, plain_columns
+from uneven.columns import (
+    Column,
+    EncodedRows,
+    Encoder,
+    attach_cells,
+    complete_columns,
+    describe_columns,
+    plain_columns,
+)
 from uneven.training import model_file
 
 
@@ -81,7 +89,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         self.columns_ = plain_columns(described)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any) -> EncodedRows:
         """Features of rows.
 
         Parameters
@@ -92,10 +100,14 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, n_features), float32
+            With the cells that it was made of, by which a ledger knows rows without an id: described in another way
+            they are the same rows. They stay with rows chosen from it, and are lost when arrays are joined or made
+            into a frame; give ``row_id`` then.
         """
         check_is_fitted(self, "columns_")
         encoder = self._encoder()
-        return encoder.features(*_cells(X, encoder.columns), "X")
+        cells, rows = _cells(X, encoder.columns)
+        return attach_cells(encoder.features(cells, rows, "X"), cells)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features.

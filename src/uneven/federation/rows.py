@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from uneven.federation.policy import Policy
 from uneven.io import Table, open_table
-from uneven.ledger import Fingerprints, count_copies, hash_rows, list_columns
+from uneven.ledger import Fingerprints, count_copies, list_columns
+from uneven.training.charging import Hasher
 from uneven.training.rows import Piece
 from uneven.training.scan import Scan, scan_rows
 
@@ -36,7 +37,8 @@ class SiteRows:
         policy, columns = self.policy, [] if self.policy.id is None else [self.policy.id]
         for X, y, said in self.table.read(policy.label, policy.features, columns, checked, policy.encoder):
             ids = None if policy.id is None else said[policy.id]
-            yield Piece(X, y, policy.name, row_id=ids, where=str(self.table.path))
+            cells = None if policy.encoder is None else {name: said[name] for name in policy.features}
+            yield Piece(X, y, policy.name, row_id=ids, cells=cells, where=str(self.table.path))
 
 
 def open_rows(policy: Policy, file: str, key: bytes) -> tuple[SiteRows, Scan]:
@@ -50,7 +52,8 @@ def identify_rows(policy: Policy, scan: Scan, key: bytes) -> NDArray[np.int64] |
     if scan.row_id is not None:
         return scan.row_id
     assert scan.content is not None
-    return count_copies(key, scan.content, list_columns(policy.feature_names, scan.n_features))
+    cells = None if policy.encoder is None else policy.features
+    return count_copies(key, scan.content, list_columns(policy.feature_names, scan.n_features, cells))
 
 
 def refuse_shared_rows(policy: Policy, scan: Scan, kept: Scan) -> None:
@@ -71,11 +74,8 @@ def digest_rows(scan: Scan) -> str:
 
 def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     """The site's rows, refused where they are not what its policy says: for its operator only."""
-
-    def hash_piece(piece: Piece) -> NDArray[np.int64]:
-        return hash_rows(key, piece.X, policy.feature_names)
-
-    hasher = hash_piece if policy.private and policy.id is None else None
+    known = Hasher(key, None, policy.feature_names, every=True, described=policy.encoder is not None)
+    hasher = known if policy.private and policy.id is None else None
     scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
     if scan.sparse and policy.private:
         raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")

@@ -159,7 +159,7 @@ class Table:
         X, y
             As in `stream`.
         said : dict of arrays of shape (n,)
-            Values of `columns`.
+            Values of `columns`, and of the features as they are written where an encoder is given.
         """
         name, chosen = self.select(label, features)
         as_written = list(dict.fromkeys([*([] if name is None else [name]), *columns]))
@@ -175,7 +175,7 @@ class Table:
                 for column in as_written:
                     _refuse_no_value(self.path, said[column], column, first)
             first += X.shape[0]
-            yield X, y, {column: said[column] for column in columns}
+            yield X, y, said
 
     def cells(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Values of columns as they are written, in pieces, not checked."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.ledger.fingerprints import KEY_BYTES
+from uneven.ledger.fingerprints import CELLS, KEY_BYTES
 from uneven.redaction import owner_only
 
 APPLICATION, FORMAT = 0x756E6576, 2  # in the header of every ledger file; "unev"
@@ -65,6 +65,11 @@ HELD = (
 MOST_SPENT = f"SELECT coalesce(max(total), 0.0) FROM ({TOTALS})"
 COUNTS = "SELECT name, (SELECT count(*) FROM spent WHERE source = id) FROM source ORDER BY id"
 
+EARLIER = (
+    "; the same table, known by its features before it was described or by an earlier version, goes on in a new ledger "
+    "whose budget is what is left in this one"
+)
+
 Charge = tuple[str, NDArray[np.int64], NDArray[np.float64]]
 
 # One call at a time in a process; and a fork waits for it, because SQLite's record of its own locks must not be copied
@@ -101,7 +106,9 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", PATIENCE, isolation_level=None, uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
+    ) as connection:
         for setting in ("synchronous = FULL", "fullfsync = ON", "temp_store = MEMORY", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
         yield connection
@@ -222,6 +229,7 @@ def expect_columns(connection: sqlite3.Connection, columns: Collection[str]) -> 
             "rows of a ledger must be known by the content of the same columns each time"
             + (f", {known[0]}, as its first were" if known else "")
             + f"; got {others}: a row would count as two. Give ids, or another table a ledger of its own"
+            + EARLIER * (CELLS in others)
         )
     if known is None and columns:
         connection.execute("INSERT INTO fact VALUES ('columns', ?)", tuple(columns))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 KEY_BYTES = 32
+CELLS = "the cells of "
 SIGN = np.int64(-(2**63))
 """Fingerprints have the sign bit set: no id is negative, so the two cannot be taken for each other."""
 
@@ -23,12 +24,14 @@ class Fingerprints:
     """What was hashed, as `list_columns` has it: the same row has another fingerprint by other columns."""
 
 
-def list_columns(names: Sequence[str] | None, width: int) -> str:
-    """Columns that rows are known by: their names in order, or how many there are.
+def list_columns(names: Sequence[str] | None, width: int, cells: Collection[str] | None = None) -> str:
+    """Columns that rows are known by: those whose cells are, else the features' names, or how many there are.
 
-    >>> list_columns(["dose", "age"], 2), list_columns(None, 3)
-    ("'age', 'dose'", '3 without names')
+    >>> list_columns(["dose", "age"], 2), list_columns(None, 3), list_columns(["age", "job = cook"], 2, ["job", "age"])
+    ("'age', 'dose'", '3 without names', "the cells of 'age', 'job'")
     """
+    if cells is not None:
+        return f"{CELLS}{list_columns(list(cells), len(cells))}"
     return f"{width} without names" if names is None else ", ".join(map(repr, sorted(map(str, names))))
 
 
@@ -47,6 +50,15 @@ def hash_rows(key: bytes, X: ArrayLike, names: Sequence[str] | None = None) -> N
     if names is not None:
         rows = rows[:, np.argsort(np.array(names, dtype=str), kind="stable")]
     raw, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    return _hash_parts(key, raw, width)
+
+
+def hash_digests(key: bytes, digests: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Keyed BLAKE2b of a digest of each row's cells, shape (n, bytes)."""
+    return _hash_parts(key, digests.tobytes(), digests.shape[1])
+
+
+def _hash_parts(key: bytes, raw: bytes, width: int) -> NDArray[np.int64]:
     hashed = (_hash(raw[i : i + width], key) for i in range(0, len(raw), width))
     return np.frombuffer(b"".join(hashed), dtype=np.int64) | SIGN
 

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
-from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids, refuse_links
-from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_rows, list_columns
+from uneven.ledger.arguments import check_charge, check_path, list_ids, refuse_links
+from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
 
@@ -65,7 +65,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, budget: float | None = None) -> None:
         self.path = None if path is None else check_path(path)
-        given = None if budget is None else checks.positive("budget", budget, LEAST, MOST)
+        given = None if budget is None else checks.moderate("budget", budget)
         if self.path is None:
             self._process = os.getpid()
             self._memory = _in_memory()
@@ -174,7 +174,7 @@ class Ledger:
         Traceback (most recent call last):
         ValueError: budget must be at most 2, the ledger's, got 3: the budget of a ledger is not raised
         """
-        checks.positive("budget", budget, LEAST, MOST)
+        checks.moderate("budget", budget)
         with self._opened() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             stored = database.read_facts(connection)[1]
@@ -212,7 +212,8 @@ class Ledger:
         Parameters
         ----------
         X : array of shape (n, d)
-            All rows of the source, each the values of its features.
+            All rows of the source, each the values of its features. What `PublicColumns.transform` returns is known by
+            the cells that it was made of.
         names : list of str, optional
             Names of the features; with them, columns in another order make no other row. Rows of one ledger are all
             known by the same names, or all by none.
@@ -224,7 +225,9 @@ class Ledger:
         >>> ledger.remaining(ledger.fingerprint(X[::-1])).tolist()
         [0.0, 0.0, 0.0]
         """
-        return count_copies(self._key, hash_rows(self._key, X, names), list_columns(names, np.shape(X)[1]))
+        cells = getattr(X, "cells", None)
+        hashes = hash_rows(self._key, X, names) if cells is None else hash_digests(self._key, X.digests())  # type: ignore[union-attr]
+        return count_copies(self._key, hashes, list_columns(names, np.shape(X)[1], cells))
 
     @property
     def key(self) -> bytes:
@@ -311,7 +314,7 @@ class Ledger:
         return wrong + ([f"{owner_only(f'{count:,} ')}rows have spent more than {self.stored_budget:g}"] * (count > 0))
 
     def _strictest(self, budget: float | None) -> float:
-        given = math.inf if budget is None else checks.positive("budget", budget, LEAST, MOST)
+        given = math.inf if budget is None else checks.moderate("budget", budget)
         return given if self.budget is None else min(given, self.budget)
 
     @contextmanager

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.cautions import SimulationWarning
-from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_rows
+from uneven.columns import digest_cells
+from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_digests, hash_rows
 from uneven.ledger.ledger import dump_memory, load_memory, own_ledger
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
@@ -193,12 +194,15 @@ class Hasher:
         Names of the features.
     every : bool
         Whether to hash all rows, not only the private ones without an id.
+    described : bool
+        Whether rows are known by the cells of their described columns, not by their features.
     """
 
     key: bytes
     noise: Any
     names: tuple[str, ...] | None
     every: bool
+    described: bool = False
 
     def __call__(self, piece: Piece) -> NDArray[np.int64]:
         """Hash of each row; 0 where nobody needs it."""
@@ -207,22 +211,30 @@ class Hasher:
             mine &= np.asarray(piece.row_id) == -1
         numbers, rows = np.zeros(len(piece.y), dtype=np.int64), np.flatnonzero(mine)
         for some in np.split(rows, range(HASHED_ROWS, len(rows), HASHED_ROWS)):
-            numbers[some] = self.hash(piece.X[some])
+            numbers[some] = self.hash(piece, some)
         return numbers
 
-    def hash(self, X: Any) -> NDArray[np.int64]:
-        """Hash of each row of a matrix."""
-        return hash_rows(self.key, X.toarray() if is_sparse(X) else X, self.names)
+    def hash(self, piece: Piece, rows: Any = slice(None)) -> NDArray[np.int64]:
+        """Hash of some rows of a piece."""
+        if not self.described:
+            X = piece.X[rows]
+            return hash_rows(self.key, X.toarray() if is_sparse(X) else X, self.names)
+        if piece.cells is None:
+            raise ValueError(
+                f"{piece.where} must be rows as PublicColumns.transform returns them, or chosen from those, like the "
+                "rows learned from; got an array without its cells"
+            )
+        return hash_digests(self.key, digest_cells({name: values[rows] for name, values in piece.cells.items()}))
 
 
 def make_hasher(
-    account: Account, noise: Any, feature_names: tuple[str, ...] | None, every: bool = False
+    account: Account, noise: Any, feature_names: tuple[str, ...] | None, described: bool, every: bool = False
 ) -> Hasher | None:
     """What hashes the content of rows as they are read; None where nobody needs it."""
-    if account.ledger is None and not every:
+    if account.ledger is None and not every and not described:
         return None
     key = secrets.token_bytes(32) if account.ledger is None else account.ledger.key
-    return Hasher(key, noise, feature_names, every)
+    return Hasher(key, noise, feature_names, every, described)
 
 
 def _is_same(one: Ledger, other: Ledger | None) -> bool:

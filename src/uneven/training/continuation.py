@@ -164,7 +164,7 @@ def continue_training(
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
     refuse_unfit(groups, settings, len(found), sparse)
-    hasher = make_hasher(account, noise, feature_names)
+    hasher = make_hasher(account, noise, feature_names, rows.described is not None)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
@@ -179,7 +179,7 @@ def continue_training(
     simulated = settings.random_state is not None and groups.any_private
     if simulated and not account.simulated:  # once, not at every call
         warn_simulated(settings, groups)
-    columns, times = list_columns(feature_names, scan.n_features), settings.pass_count
+    columns, times = list_columns(feature_names, scan.n_features, rows.described), settings.pass_count
     warn_copies(scan, groups)
     account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()

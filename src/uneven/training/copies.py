@@ -11,9 +11,11 @@ from uneven.cautions import CopiesWarning
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 from uneven.training.grouping import Grouped
-from uneven.training.scan import XY, Scan
+from uneven.training.scan import Scan
 
 BLOCK_ROWS = 4096
+FACTOR = 0xFF51AFD7ED558CCD
+"""MurmurHash3's: neighbouring numbers become unlike."""
 
 
 def warn_copies(scan: Scan, groups: Grouped) -> None:
@@ -22,12 +24,8 @@ def warn_copies(scan: Scan, groups: Grouped) -> None:
     rows = np.concatenate(private) if private else np.zeros(0, np.int64)
     if scan.row_id is not None and np.shape(scan.row_id) == (groups.rows,):
         rows = rows[np.asarray(scan.row_id)[rows] == -1]
-    held = scan.held is not None and not is_sparse(scan.held[0])
-    keys = _mix_rows(scan.held, rows) if held and scan.held is not None else scan.content
-    if keys is None or not len(rows):
-        return
-    count = len(rows) - len(np.unique(keys if held else keys[rows]))
-    if count:
+    keys = _find_keys(scan, rows)
+    if keys is not None and (count := len(rows) - len(np.unique(keys))):
         many = owner_only(f"{count:,} of {len(rows):,}", "some")
         warnings.warn(
             f"{many} private rows agree with another in everything: each is "
@@ -38,14 +36,22 @@ def warn_copies(scan: Scan, groups: Grouped) -> None:
         )
 
 
-def _mix_rows(held: XY, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A number for each row and its label: the same for the same, by multiplication of mixed bits modulo 2⁶⁴."""
-    X, y = held
-    factors = np.random.default_rng().integers(1, 2**64, X.shape[1] + 1, dtype=np.uint64) | np.uint64(1)
-    labels = np.unique(y, return_inverse=True)[1].ravel().astype(np.uint64)
+def _find_keys(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.uint64] | None:
+    """A number for each row, the same for the same row and label; for the same row where labels are not held."""
+    content = None if scan.content is None else scan.content[rows].view(np.uint64)
+    if scan.held is None or (content is None and is_sparse(scan.held[0])):
+        return content
+    X, y = scan.held
+    labels = np.unique(y, return_inverse=True)[1].ravel().astype(np.uint64)[rows] * np.uint64(FACTOR)
+    return (_mix_rows(X, rows) if content is None else content) + labels
+
+
+def _mix_rows(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A number for each row: the same for the same, by multiplication of mixed bits modulo 2⁶⁴."""
+    factors = np.random.default_rng().integers(1, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
     return np.concatenate(
         [
-            (_mix(X[some]) * factors[1:]).sum(axis=1, dtype=np.uint64) + labels[some] * factors[0]
+            (_mix(X[some]) * factors).sum(axis=1, dtype=np.uint64)
             for some in np.split(rows, range(BLOCK_ROWS, len(rows), BLOCK_ROWS))
         ]
     )
@@ -54,6 +60,6 @@ def _mix_rows(held: XY, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
 def _mix(values: NDArray[np.floating]) -> NDArray[np.uint64]:
     bits = np.array(values, dtype=np.float64, order="C").view(np.uint64)
     bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's: neighbouring floats become unlike
+    bits *= np.uint64(FACTOR)
     bits ^= bits >> np.uint64(33)
     return bits

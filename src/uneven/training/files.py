@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ def read_rows(
     return table.read(file.label, file.feature_names, columns, checked, file.encoder)
 
 
+def find_cells(file: SourcesFile, said: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Cells of the described columns among columns as they are written; None where none are described."""
+    return None if file.columns is None else {column.name: said[column.name] for column in file.columns}
+
+
 @dataclass(frozen=True)
 class FileRows:
     """Rows of the files that a ``sources.toml`` names, source after source."""
@@ -54,6 +60,11 @@ class FileRows:
     def n_features(self) -> int:
         """Number of columns learned from."""
         return self.file.n_features
+
+    @property
+    def described(self) -> tuple[str, ...] | None:
+        """Columns whose cells the rows are known by; None where they are known by their features."""
+        return None if self.file.columns is None else self.file.feature_names
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """All rows, in the order of the sources and of their files; of one source alone where it has its own file."""
@@ -75,7 +86,7 @@ class FileRows:
         columns = list(entry.columns.values())
         for X, y, said in read_rows(self.file, entry.table, columns, checked):
             own = {_argument(key): said[column] for key, column in entry.columns.items()}
-            yield Piece(X, y, entry.name, **own, where=str(entry.table.path))
+            yield Piece(X, y, entry.name, **own, cells=find_cells(self.file, said), where=str(entry.table.path))
 
     def _shared_pieces(self, table: Table, checked: bool) -> Iterator[Piece]:
         """Rows that name their sources; a column that one source's rows have is empty for the others."""
@@ -91,7 +102,7 @@ class FileRows:
                     before = own.setdefault(_argument(key), np.full(len(y), missing))
                     mine = names == entry.name
                     before[mine] = np.asarray(said[place])[mine]
-            yield Piece(X, y, names, **own, where=str(table.path))
+            yield Piece(X, y, names, **own, cells=find_cells(self.file, said), where=str(table.path))
 
 
 def _argument(key: str) -> str:
@@ -104,6 +115,7 @@ class Measure:
     """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
 
     `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
+    `learned_from` says whether the model was learned from these rows.
     """
 
     which: str
@@ -111,6 +123,7 @@ class Measure:
     accuracy: float
     objective: float | None
     compared: Comparison
+    learned_from: bool = False
 
     @property
     def auc(self) -> float | None:
@@ -212,7 +225,7 @@ def train_files(
     def compare(known: Known) -> None:
         for what, table in (("test", test), ("validation", validation)):
             if table is not None:
-                known.refuse(what, f"{table.path}: ", (X for X, _ in table.stream(*names, file.encoder)))
+                known.refuse(what, f"{table.path}: ", _TableRows(table, file).pieces())
 
     with redacted(settings.redact):
         trained = train(
@@ -230,14 +243,18 @@ def train_files(
             bar=bar,
         )
     trained = replace(trained, model=replace(trained.model, columns=file.columns))
-    which, rivals = _sampled_words(trained), public_rivals(trained)
-    measures, sample = [], trained.sample
+    followed = _sampled_words(trained) if test is None else str(test.path)
+    return FileFit(trained, tuple(_measure_all(file, trained, test)), followed, seed is not None)
+
+
+def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Iterator[Measure]:
+    """How the model does on rows learned from that may be looked at, and on those of the test."""
+    sample, rivals = trained.sample, public_rivals(trained)
     if sample is not None:
-        measures.append(measure(trained, which, lambda: [sample], rivals))
+        yield replace(measure(trained, _sampled_words(trained), lambda: [sample], rivals), learned_from=True)
     if test is not None:
-        measures.append(measure(trained, str(test.path), lambda: test.stream(*names, file.encoder), rivals))
-    followed = which if test is None else str(test.path)
-    return FileFit(trained, tuple(measures), followed, seed is not None)
+        read = partial(test.stream, file.label, file.feature_names, file.encoder)
+        yield measure(trained, str(test.path), read, rivals)
 
 
 def declared_noises(file: SourcesFile) -> dict[str, Noise]:
@@ -279,8 +296,8 @@ class _TableRows:
         return self.file.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        for X, y, _ in read_rows(self.file, self.table, checked=checked):
-            yield Piece(X, y, where=str(self.table.path))
+        for X, y, said in read_rows(self.file, self.table, checked=checked):
+            yield Piece(X, y, cells=find_cells(self.file, said), where=str(self.table.path))
 
 
 def _sampled_words(trained: Trained) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,58 @@ from numpy.typing import NDArray
 from uneven.redaction import owner_only
 from uneven.training.charging import Hasher
 from uneven.training.grouping import Grouped
+from uneven.training.rows import Piece
 
 SHARED = 0.1
-"""Share of rows that may agree with public rows learned from: in few columns, rows agree by chance."""
+"""Share of rows beyond chance that may agree with public rows learned from."""
 
 SHARED_PRIVATE = 0.05
-"""Share of rows that may agree with private rows learned from. The score is of the rows given, which their owner has
-anyway; this keeps somebody from measuring on the private rows themselves, and on a few of them among made-up ones."""
+"""Share of rows beyond chance that may agree with private rows learned from. The score is of the rows given, which
+their owner has anyway; this keeps somebody from measuring on the private rows themselves, and on a few of them among
+made-up ones."""
+
+ERRORS = 3.0
+"""Standard errors of a share that are chance too."""
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Rows by what they are known by: each hash once, how many rows have it, and how many agree with another row.
+
+    Rows of few columns agree by chance: as many of the rows to measure on agree with rows learned from as those agree
+    with one another.
+    """
+
+    different: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, content: NDArray[np.int64]) -> Hashes:
+        """Hashes of rows."""
+        return cls(*np.unique(content, return_counts=True))
+
+    def most(self, count: int, shared: float) -> float:
+        """The most of `count` rows that may agree with these."""
+        alike = float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
+        return count * (alike + shared) + ERRORS * math.sqrt(count * alike * (1.0 - alike))
+
+    def contain(self, other: Hashes) -> bool:
+        """Whether every one of the other rows is among these, copies as often."""
+        place = np.minimum(np.searchsorted(self.different, other.different), max(0, len(self.different) - 1))
+        if not len(self.different) or not len(other.different):
+            return False
+        return bool(((self.different[place] == other.different) & (self.counts[place] >= other.counts)).all())
 
 
 @dataclass(frozen=True)
 class Known:
     """What rows learned from are known by: the hashes of all and of the private ones, and what makes them."""
 
-    every: NDArray[np.int64]
-    private: NDArray[np.int64]
+    every: Hashes
+    private: Hashes
     hasher: Hasher
 
-    def refuse(self, what: str, where: str, pieces: Iterable[Any]) -> None:
+    def refuse(self, what: str, where: str, pieces: Iterable[Piece]) -> None:
         """Refuse rows of which many are learned from, or some are private and learned from, whatever their order.
 
         Parameters
@@ -38,27 +72,24 @@ class Known:
             Name of the argument.
         where : str
             What to call the rows: " path: " or ": ".
-        pieces : iterable of arrays of shape (n, d)
+        pieces : iterable of Piece
         """
-        count = again = private = 0
-        for X in pieces:
-            hashes = self.hasher.hash(X)
-            count += len(hashes)
-            again += int(np.isin(hashes, self.every).sum())
-            private += int(np.isin(hashes, self.private).sum())
-        if again > SHARED * count:
+        found = np.concatenate([self.hasher.hash(piece) for piece in pieces])
+        count = len(found)
+        again, private = (int(np.isin(found, one.different).sum()) for one in (self.every, self.private))
+        if again > self.every.most(count, SHARED):
             many = owner_only(f"{again:,} of its {count:,} rows are", "too many of its rows are")
             raise ValueError(f"{what} must be rows that are not learned from, got {where}{many} also in the data")
-        if private > SHARED_PRIVATE * count:
+        if private > self.private.most(count, SHARED_PRIVATE) or self.private.contain(Hashes.of(found)):
             many = owner_only(f"{private:,} of its {count:,} rows agree", "rows that agree")
             raise ValueError(
                 f"{what} must be rows that are not learned from, got {where}{many} with private rows in every column: "
-                "a measure on them would be a release; leave them out"
+                "a measure on them would be a release; give other rows, or use 'uneven evaluate', which charges for it"
             )
 
 
 def make_known(content: NDArray[np.int64], groups: Grouped, hasher: Hasher, simulated: bool) -> Known:
     """Rows by the hashes of their content; in a simulation none is private."""
     own = [] if simulated else [k for k, name in enumerate(groups.names) if groups.noises[name].private]
-    private = [content[groups.rows_of(k)] for k in own]
-    return Known(np.unique(content), np.unique(np.concatenate(private)) if private else content[:0], hasher)
+    private = np.concatenate([content[:0], *(content[groups.rows_of(k)] for k in own)])
+    return Known(Hashes.of(content), Hashes.of(private), hasher)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ class Piece:
         Each row's own noise, instead of its source's; NaN where it has none of its own.
     row_id : array of shape (n,) or None
         How the ledger knows the rows.
+    cells : dict of str to array of shape (n,), or None
+        What described columns have in their table: rows without an id are known by that.
     where : str
         What to call the rows in messages: an argument's name or a file's.
     """
@@ -40,6 +42,7 @@ class Piece:
     epsilon: Any = None
     flip_rate: Any = None
     row_id: Any = None
+    cells: Mapping[str, NDArray[Any]] | None = None
     where: str = "y"
 
 
@@ -67,6 +70,11 @@ class ArrayRows:
     def n_features(self) -> int:
         """Number of columns of X."""
         return int(self.piece.X.shape[1])
+
+    @property
+    def described(self) -> tuple[str, ...] | None:
+        """Columns whose cells the rows are known by; None where they are known by their features."""
+        return None if self.piece.cells is None else tuple(self.piece.cells)
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """The one piece."""
