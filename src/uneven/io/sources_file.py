@@ -27,7 +27,18 @@ from uneven.settings import NAMES, Settings
 SETTINGS = tuple(name for name in NAMES if name != "random_state")
 """Settings that a file can have: all but the seed, which makes a simulation of a fit."""
 
-TOP_KEYS = (*SETTINGS, "label", "features", "n_features", "data", "source_column", "delimiter", "columns", "source")
+TOP_KEYS = (
+    *SETTINGS,
+    "label",
+    "features",
+    "n_features",
+    "data",
+    "source_column",
+    "delimiter",
+    "columns",
+    "columns_from",
+    "source",
+)
 
 
 @dataclass(frozen=True)
@@ -236,6 +247,7 @@ def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
     with located(str(file)):
         _refuse_twice([entry.name for entry in described])
         _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
+        _refuse_read_from(values.get("columns_from"), described)
     return settings, stated, described_columns, delimiter, (shared, column), described
 
 
@@ -281,7 +293,8 @@ def _checked_described(values: Mapping[str, Any]) -> tuple[Column, ...] | None:
 
 
 def checked_delimiter(given: Any) -> str:
-    """One character that can separate columns."""
+    r"""One character that can separate columns; a tab may be written as \t."""
+    given = "\t" if given == "\\t" else given
     if isinstance(given, str) and len(given) == 1 and given.isascii() and not given.isalnum() and given not in '"\r\n':
         return given
     raise ValueError(f"delimiter must be one character such as ';', got {checks.shown(given)}")
@@ -323,6 +336,17 @@ def _refuse_twice(names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
             raise ValueError(f"sources must have names that differ, got {name!r} twice")
+
+
+def _refuse_read_from(given: Any, described: Sequence[SourceEntry]) -> None:
+    """Refuse a description that was read from rows which are private by now."""
+    names = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    for entry in described:
+        if entry.name in names and entry.hidden:
+            raise ValueError(
+                f"columns_from must name sources without privacy, got {entry.name!r}, which is private: [columns] was "
+                "read from its rows; put public knowledge in its place, then delete columns_from"
+            )
 
 
 def _refuse_shared(data: Sequence[tuple[str, Path]]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from uneven.io.files import resolve
 from uneven.planner import STRATEGIES
 
 CLIP = STRATEGIES["precision"].private_clip
@@ -45,6 +46,7 @@ MEANING = {
     "data": "file with the rows of all sources",
     "source_column": "its column that names each row's source",
     "delimiter": "what separates the columns of files of text",
+    "columns_from": "sources whose rows [columns] was read from; delete it once that is public knowledge",
 }
 """Every key above the sources, in the order of the file."""
 
@@ -60,6 +62,7 @@ LEFT_OUT = {
 
 def parsed(path: Path) -> dict[str, Any]:
     """What the file says, or in which line it is no TOML."""
+    resolve(path)  # a loop of links is refused
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
