@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -142,37 +142,104 @@ def test_a_loss_is_found_by_name_or_passed_through():
     assert get_loss("hinge") is get_loss(LOSSES["hinge"])
 
 
+SMOOTHED = Loss(
+    "smoothed-hinge",
+    value_at_zero=0.5,
+    lipschitz=1.0,
+    curvature=1.0,
+    infimum=0.0,
+    capped_value=lambda m, cap: np.where(1 - m > cap, cap * (1 - m) - cap**2 / 2, np.maximum(0, 1 - m) ** 2 / 2),
+    plain_slope=lambda m: -np.clip(1 - m, 0, 1),
+    second_derivative=lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
+)
+
+
 def test_a_new_loss_runs_as_the_page_says(monkeypatch):
     """A smoothed hinge, registered and nothing more: planned, run by the reference loop, and its optimum found."""
-    smoothed = Loss(
-        "smoothed-hinge",
-        value_at_zero=0.5,
-        lipschitz=1.0,
-        curvature=1.0,
-        infimum=0.0,
-        capped_value=lambda m, cap: np.where(1 - m > cap, cap * (1 - m) - cap**2 / 2, np.maximum(0, 1 - m) ** 2 / 2),
-        plain_slope=lambda m: -np.clip(1 - m, 0, 1),
-        second_derivative=lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
-    )
     for check in (
         test_slope_is_the_derivative_of_the_value,
         test_curvature_is_the_derivative_of_the_slope,
         test_convex_and_no_steeper_than_stated,
     ):
-        check(smoothed, 0.75)
-    test_constants(smoothed)
-    monkeypatch.setitem(LOSSES, "smoothed-hinge", smoothed)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
-    X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.001
-    y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0, 1.0, -1.0)
+        check(SMOOTHED, 0.75)
+    test_constants(SMOOTHED)
+    monkeypatch.setitem(LOSSES, "smoothed-hinge", SMOOTHED)
+    X, y, _ = draw_rows()
     plan = uneven.plan([uneven.Source("a", 600)], 3, 0.1, 10, loss="smoothed-hinge")
     state = uneven.fit(plan, {"a": (X, y)}, seed=0).state
     slow = uneven.fit(plan, {"a": (X, y)}, seed=0, backend=reference.advance).state
     np.testing.assert_array_equal(state.weights, slow.weights)
     best = optimum(plan.problem, X, y)
-    np.testing.assert_allclose(best, -((smoothed.slope(y * (X @ best)) * y) @ X / 600) / 0.1, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(best, -((SMOOTHED.slope(y * (X @ best)) * y) @ X / 600) / 0.1, rtol=1e-6, atol=1e-9)
     assert np.linalg.norm(state.answer - best) < 0.2 * np.linalg.norm(best)
+
+
+def draw_rows(n=600):
+    """Rows in the unit ball, labels that a plane tells apart but for noise, and sources: a tenth public."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.001
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y, np.where(np.arange(n) < n // 10, "public", "private")
+
+
+NOISES = {
+    "exact": uneven.Exact(),
+    "private": uneven.LocalPrivacy(4.0),
+    "both": {"public": uneven.Exact(), "private": uneven.LocalPrivacy(8.0)},
+    "flipped": {"public": uneven.Exact(), "private": uneven.FlippedLabels(0.2)},
+}
+
+
+def fit(loss, noise, n=600, **settings):
+    X, y, source = draw_rows(n)
+    settings = {"row_norm": 1.0, "alpha": 0.01, "random_state": 0, **settings}
+    clf = uneven.UnevenClassifier(NOISES[noise], loss=loss, **settings)
+    return clf.fit(X, y, source=source if isinstance(NOISES[noise], dict) else None)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@every_loss
+def test_the_name_of_a_loss_decides_nothing(monkeypatch, loss, noise):
+    """Under another name a loss has no compiled code, and gives the same model: a sum in another order apart."""
+    monkeypatch.setitem(LOSSES, "another", replace(loss, name="another"))
+    ours, theirs = fit(loss.name, noise), fit("another", noise)
+    np.testing.assert_allclose(theirs.coef_, ours.coef_, rtol=1e-6, atol=1e-9)
+    assert theirs.plan_.strategy == ours.plan_.strategy
+    assert theirs.plan_.converged == ours.plan_.converged
+
+
+def test_a_new_loss_is_fitted_exactly_privately_and_anchored(monkeypatch):
+    monkeypatch.setitem(LOSSES, "smoothed-hinge", SMOOTHED)
+    X, y, _ = draw_rows(6000)
+    exact = fit("smoothed-hinge", "exact", 6000, alpha="auto")
+    signed = y[:, None] * np.column_stack([X, np.ones(6000)])
+    w = np.append(exact.coef_[0], exact.intercept_)
+    pull = exact.alpha_ * w * [1, 1, 1, 0]  # the intercept has no L2 term
+    np.testing.assert_allclose(SMOOTHED.slope(signed @ w) @ signed / 6000, -pull, atol=1e-4)
+    private, both = (fit("smoothed-hinge", noise, 6000) for noise in ("private", "both"))
+    assert private.score(X, y) > exact.score(X, y) - 0.02
+    assert both.plan_.strategy == "anchored"
+    assert both.plan_.verdicts["private"].word != "no"
+    low, high = both.plan_.verdicts["private"].accuracy[1:]
+    assert low < both.score(X, y) < high
+    best, public = fit("smoothed-hinge", "exact", 6000), fit_public()
+    apart = [np.linalg.norm(one.coef_ - best.coef_) for one in (both, public)]
+    assert apart[0] < apart[1]
+
+
+def fit_public():
+    X, y, source = draw_rows(6000)
+    kept = source == "public"
+    return uneven.UnevenClassifier(loss="smoothed-hinge", row_norm=1.0, alpha=0.01).fit(X[kept], y[kept])
+
+
+@every_loss
+def test_the_odd_part_is_linear_where_that_is_stated(loss):
+    """Where ℓ(-m) - ℓ(m) is linear its slope is stated, and elsewhere none is: flips then have no convex surrogate."""
+    odd = (loss.value(-MARGINS) - loss.value(MARGINS)) / MARGINS
+    assert np.ptp(odd) < 1e-9 if loss.odd_slope is not None else np.ptp(odd) > 0.1
+    assert loss.odd_slope in (None, pytest.approx(odd[0]))
 
 
 def test_the_page_names_every_field_and_file():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +16,15 @@ def shown(value: object) -> str:
     """
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words with commas, and with "and" before the last.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def positive(name: str, value: object, low: float = 1e-12, high: float = 1e12) -> float:
@@ -33,6 +42,19 @@ def positive(name: str, value: object, low: float = 1e-12, high: float = 1e12) -
     if number is None or not 0 < number < math.inf:
         raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
     return number
+
+
+LEAST, MOST = 1e-6, 1e6
+"""Range of ε, budgets, clips and class weights: within it floats add up without losing one of them."""
+
+
+def moderate(name: str, value: object) -> float:
+    """Return `value` as a float, or refuse what is not a number between `LEAST` and `MOST`.
+
+    >>> moderate("epsilon", 2)
+    2.0
+    """
+    return positive(name, value, LEAST, MOST)
 
 
 def not_negative(name: str, value: object, high: float = 1e12) -> float:

@@ -113,7 +113,11 @@ class Loss:
     fast_terms : callable (m, width) -> (float, array, array), or None
         What `terms` returns, where the loss has a kink to smooth or a faster way.
     probabilistic : bool
-        Whether ℓ(m) = -log P(label): then the score gives the probability of a class.
+        Whether the score is the log-odds of a class, P(label) = 1/(1 + e^{-m}).
+    multinomial : bool
+        Whether the softmax loss is its form for more than two classes.
+    odd_slope : float or None
+        The c of ℓ(-m) = ℓ(m) + c·m, if there is one: then labels flipped at known rates have a convex surrogate.
     """
 
     name: str
@@ -130,11 +134,18 @@ class Loss:
     fast_sum: Callable[[Array], Array] | None = field(default=None, repr=False, compare=False)
     fast_terms: Callable[[Array, float], Terms] | None = field(default=None, repr=False, compare=False)
     probabilistic: bool = False
+    multinomial: bool = False
+    odd_slope: float | None = None
 
     @property
     def smooth(self) -> bool:
         """Whether the slope is continuous, which Theorem C needs."""
         return math.isfinite(self.curvature)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it has a lower bound: without one, a weight without an L2 term has no best value."""
+        return math.isfinite(self.infimum)
 
     def clipped_curvature(self, clip: float) -> float:
         """Largest curvature in w of a row's loss, rows in the unit ball and gradients shrunk to norm `clip`.
@@ -258,6 +269,8 @@ LOGISTIC = Loss(
     fast_sum=_summed_logistic,
     fast_terms=_logistic_terms,
     probabilistic=True,
+    multinomial=True,
+    odd_slope=1.0,
 )
 """ℓ(m) = log(1 + e^{-m})"""
 
@@ -287,6 +300,7 @@ LINEAR = Loss(
     second_derivative=np.zeros_like,
     scalar_slope=linear_slope,
     minimise=closed_form,
+    odd_slope=2.0,
 )
 """ℓ(m) = -m, the example of the paper's Section 3."""
 

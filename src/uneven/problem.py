@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOGISTIC, Loss, get_loss
+from uneven.losses import Loss, get_loss
 from uneven.softmax import softmax_loss
 
 RADII = ("tight", "paper")
@@ -18,6 +18,9 @@ NORMS = ("largest", "rms")
 
 DEFAULT_ALPHA = 1e-3
 """alpha where nothing can choose it: every row private, a single row, or a loss without a least value."""
+
+PRIVATE_CLIP = 0.5
+"""Norm that gradients of private rows are clipped to, in units of the rows' norm, where nothing else is asked for."""
 
 USUAL_BATCH = 50
 """Batch size that "auto" stands for, where noise is not drawn once a batch."""
@@ -98,10 +101,10 @@ class Problem:
         checks.one_of("norms", self.norms, NORMS)
         object.__setattr__(self, "eigenvalue", checks.positive("eigenvalue", self.eigenvalue, 1e-9, 1.0))
         if self.clip is not None:
-            object.__setattr__(self, "clip", checks.positive("clip", self.clip, 1e-6, 1e6))
+            object.__setattr__(self, "clip", checks.moderate("clip", self.clip))
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
         object.__setattr__(self, "class_weights", _checked_weights(self.class_weights, self.classes))
-        if self.outputs > 1 and self.loss != LOGISTIC.name:
+        if self.outputs > 1 and not get_loss(self.loss).multinomial:
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         if self.n_features % self.outputs:
             raise ValueError(f"n_features must be a multiple of the {self.classes} classes, got {self.n_features}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.losses import LOGISTIC, LOSSES
+from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
 from uneven.problem import DEFAULT_ALPHA, RADII, batching
@@ -50,7 +50,7 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def _clip(name: str, value: Any) -> float | None:
-    return None if value is None else checks.positive(name, value, 1e-6, 1e6)
+    return None if value is None else checks.moderate(name, value)
 
 
 def _sketch(name: str, value: Any) -> int | None:
@@ -58,7 +58,7 @@ def _sketch(name: str, value: Any) -> int | None:
 
 
 def _budget(name: str, value: Any) -> float:
-    return checks.positive(name, value, 1e-6, 1e6)
+    return checks.moderate(name, value)
 
 
 def _count(name: str, value: Any) -> int:
@@ -92,7 +92,7 @@ def _class_weight(name: str, value: Any) -> dict[str, float] | None:
         return None
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"{name} must be None, 'balanced' or a dict of classes and weights, got {checks.shown(value)}")
-    found = {name_class(one): checks.positive(f"{name} of {one!r}", w, 1e-6, 1e6) for one, w in value.items()}
+    found = {name_class(one): checks.moderate(f"{name} of {one!r}", w) for one, w in value.items()}
     if len(found) < len(value):
         raise ValueError(f"{name} must name each class once, got {checks.shown(value)}")
     return found
@@ -105,7 +105,7 @@ def _threshold(name: str, value: Any) -> float | None:
 CHECKS: Mapping[str, Check] = {
     "alpha": _or("auto", "'auto' or a positive number", checks.positive),
     "batch_size": _or("auto", "'auto' or a whole number of at least 1", checks.whole),
-    "loss": _one_of(*LOSSES),
+    "loss": lambda name, value: checks.one_of(name, value, LOSSES),  # those there are now: one may be added
     "strategy": _one_of(*PUBLIC_FIRST, *STRATEGIES),
     "moments": _one_of("auto", *MOMENTS, "estimated"),
     "radius": _one_of(*RADII),
@@ -195,7 +195,7 @@ class Settings:
 
     def joint_classes(self, count: int) -> int:
         """Classes that one problem tells apart: all of them by softmax, or two."""
-        return count if self.multi_class == "softmax" and self.loss == LOGISTIC.name else 2
+        return count if self.multi_class == "softmax" and LOSSES[self.loss].multinomial else 2
 
     @property
     def stepping(self) -> str:

@@ -47,6 +47,8 @@ def softmax_loss(classes: int) -> Loss:
         second_derivative=_no_margin,
         minimise=_no_margin,
         probabilistic=True,
+        multinomial=True,
+        odd_slope=1.0,  # the surrogate of observed classes is convex, as that of two
     )
 
 

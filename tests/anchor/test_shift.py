@@ -39,18 +39,19 @@ def test_the_variance_between_sources_is_bounded_from_below():
     assert 8.0 < np.median(bounds) < 20.0
 
 
-def test_without_a_shift_its_variance_is_seldom_known_to_be_positive():
-    positive = [measure_shift(g, CLOCK, H, V, LARGEST).variance < LARGEST * H.max() for g in drawn(0.0, 400, seed=1)]
+def test_without_a_shift_its_variance_is_seldom_positive():
+    positive = [measure_shift(g, CLOCK, H, V, LARGEST).variance > 1e-4 for g in drawn(0.0, 400, seed=1)]
     assert np.mean(positive) < 0.16 + 4 * np.sqrt(0.16 * 0.84 / 400)
 
 
-def test_gradients_where_nothing_curves_do_not_say_how_far_away_the_optimum_is():
+def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
     """g² is twice its variance, h² a thousandth of that: only a variance above 50 would explain it."""
     g, flat = np.full(30, 0.014), np.full(30, 1e-3)
     absurd, plausible = (measure_shift(g, CLOCK, flat, V, largest) for largest in (1e4, 1.0))
     assert absurd.p_value == plausible.p_value < LEVEL
-    assert absurd.variance < 1e4 * 1e-3
-    assert plausible.variance == pytest.approx(1.0 * 1e-3)
+    assert absurd.matters
+    assert not plausible.matters
+    assert "used as if it agreed" in plausible.describe("clinic")
 
 
 def test_the_level_holds_where_the_variance_was_estimated_from_few_rows():
@@ -92,7 +93,7 @@ def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balan
     row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
     g = loop.mean_gradient(c, noise, X[:1000], y[:1000], rng)
     c, found = react(c, g, 1000 * row_precision, step=True)
-    c = doubt_curvature(c, 7000 * row_precision) if found.found else c
+    c = doubt_curvature(c, 7000 * row_precision) if found.matters else c
     assert found.found == shifted
     assert ("more than noise explains" in found.describe("clinic")) == shifted
     end = c.weights(loop.run(c, noise, X[1000:], y[1000:], row_precision, rng).weights)

@@ -13,12 +13,14 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from tests.test_losses import SMOOTHED
 
 from uneven.anchor import solver
 from uneven.anchor.objective import TOLERANCE, source_weight
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.datasets import load_covertype_sample
+from uneven.losses import LOSSES
 from uneven.noise import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy
 from uneven.problem import Problem
 
@@ -188,7 +190,10 @@ def test_linear_loss_in_closed_form():
     np.testing.assert_allclose(found.weights, 2.0 * (y @ X) / 40 / 0.5, atol=1e-12)  # 1/(1-2σ) = 2
 
 
-def test_hinge_against_liblinear():
+@pytest.mark.parametrize("columns", [2000, 3])
+def test_hinge_against_liblinear(monkeypatch, columns):
+    """By Newton's method, and by L-BFGS as with many columns."""
+    monkeypatch.setattr(solver, "DENSE_COLUMNS", columns)
     X, y = draw(200, 5)
     for alpha in (1e-1, 1e-3):
         found = solve(problem(5, alpha, "hinge"), [PublicRows.from_arrays(X, y)])
@@ -196,7 +201,19 @@ def test_hinge_against_liblinear():
         mine, best = (
             np.maximum(0, 1 - y * (X @ w)).mean() + alpha / 2 * w @ w for w in (found.weights, other.fit(X, y).coef_[0])
         )
-        assert mine - best <= solver.HINGE_WIDTHS[-1] / 2
+        assert mine - best <= solver.WIDTHS[-1] / 2
+
+
+def test_a_start_without_curvature_is_left(monkeypatch):
+    """All margins are 0, where this loss is said to be straight, and nothing holds the free weight."""
+    monkeypatch.setitem(LOSSES, "smoothed-hinge", SMOOTHED)
+    X, y = draw(300, 4)
+    found = solve(
+        replace(problem(4, 0.01), loss="smoothed-hinge"), [PublicRows.from_arrays(X, y)], [0.0, 1.0, 1.0, 1.0]
+    )
+    gradient = (SMOOTHED.slope(y * (X @ found.weights)) * y) @ X / 300 + 0.01 * found.weights * [0, 1, 1, 1]
+    assert found.converged
+    assert np.linalg.norm(gradient) < 1e-3
 
 
 def bank():
@@ -265,7 +282,7 @@ def test_refusals(monkeypatch):
         solve(p, [PublicRows.from_arrays(X, np.arange(10.0))])
     with pytest.raises(ValueError, match="count must be"):
         solve(p, [replace(rows, count=9)])
-    with pytest.raises(ValueError, match="hinge is not convex"):
+    with pytest.raises(ValueError, match="convex surrogate for them; got 'hinge'"):
         solve(problem(3, 1e-3, "hinge"), [replace(rows, noise=FlippedLabels(0.1))])
     X[4, 1] = np.nan
     for columns in (3, 2):

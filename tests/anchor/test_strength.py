@@ -184,3 +184,13 @@ def test_several_classes_within_a_point_of_scikit_learn(load):
     theirs = cross_val_score(LogisticRegression(C=scale, max_iter=2000), X, y, cv=splits).mean()
     ours = np.mean([(one_against_rest(X[a], y[a], X[b]) == y[b]).mean() for a, b in splits.split(X, y)])
     assert ours >= theirs - 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2015])
+def test_a_sample_has_nothing_to_do_with_what_a_user_drew(seed):
+    """Of 50,000 rows, 10% flipped by a user's own default_rng: 10% of the sample too, within four standard errors."""
+    flipped = np.random.default_rng(seed).random(50_000) < 0.1
+    y, X = np.where(flipped, -1.0, 1.0), np.zeros((50_000, 1))
+    sampled = PublicRows.from_arrays(X, y).sample(0.2, seed)
+    _, labels = next(iter(sampled.pieces()))
+    assert (labels < 0).mean() == pytest.approx(0.1, abs=4 * (0.1 * 0.9 / 10_000) ** 0.5)

@@ -128,5 +128,5 @@ def test_leave_one_out_margins_of_flipped_rows_are_those_of_refitted_weights():
 def test_a_row_far_on_the_wrong_side_has_a_finite_loss():
     """Beside flipped rows, the probability of an exact one rounds to 0 from a margin of -745 on."""
     flips = Flips(np.array([0.0, 0.2]), np.zeros(2), np.array([1.0, 1.0]))
-    near, far = (flips.loss(np.array([margin, 1.0])) for margin in (-600.0, -2000.0))
+    near, far = (flips.mean_loss(np.array([margin, 1.0])) for margin in (-600.0, -2000.0))
     assert near < far < np.inf

@@ -112,3 +112,12 @@ def test_a_model_that_is_no_file_is_refused(folder, uneven_in):
     os.mkfifo(folder / "pipe")
     done = uneven_in("evaluate", "pipe", "rows.parquet", "--public")
     assert (done.returncode, "must be a model" in done.stderr) == (2, True)
+
+
+def test_a_share_is_printed_between_0_and_1():
+    """The unbiased estimate of few noisy answers can be 1.0554; nobody has more than all rows right."""
+    from uneven.cli.evaluate import _interval
+    from uneven.evaluation import Estimate
+
+    assert _interval(Estimate(1.0554, 0.9, 1.0, 40), 0.95) == "1.0000, 95% interval 0.9000 to 1.0000 (40 rows)"
+    assert _interval(Estimate(-0.1, 0.0, 0.2, 40), 0.95).startswith("0.0000,")

@@ -258,6 +258,9 @@ def test_the_first_line_says_who_is_protected(described, good):
     assert said.startswith("Protected: each row of 'crowd' at ε = 1. Not protected: 'clinic'.\n")
     why = "400 of 1,600: those without privacy, because a measure on the others would be a release"
     assert f"These are {why}. --test FILE" in said
+    tested = good("fit", "sources.toml", "--test", "rows.parquet")
+    assert "On rows.parquet: accuracy" in tested
+    assert "On rows learned from" not in tested  # it flatters, and there is better now; the report has it
     assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
     described(classes, crowd='{ kind = "label-privacy", epsilon = 1.0 }')
     assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")

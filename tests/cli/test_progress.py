@@ -37,6 +37,7 @@ def on_a_terminal(folder, *arguments):
 def test_a_bar_on_a_terminal_only(folder, described, uneven_in):
     described()
     seen = on_a_terminal(folder, "fit", "sources.toml")
+    assert seen.startswith("Learning from 'clinic' and 'crowd' ...")  # before anything that takes a second
     assert "Reading the rows" in seen
     assert "Learning" in seen
     assert uneven_in("fit", "sources.toml").stderr == ""

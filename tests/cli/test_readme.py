@@ -18,7 +18,11 @@ def blocks(kind, page):
 
 
 def commands_of(page):
-    lines = [shlex.split(line, comments=True) for block in blocks("console", page) for line in block.splitlines()]
+    lines = [
+        shlex.split(line, comments=True)
+        for block in blocks("console(?: quiet| not-run)", page)
+        for line in block.splitlines()
+    ]
     return [line[1:] for line in lines if line and line[0] == "uneven"]
 
 
@@ -42,7 +46,7 @@ def test_commands(folder, good):
 
 def test_sources(folder):
     shutil.copy(folder / "crowd.csv", folder / "survey.csv")
-    (text,) = blocks("toml", QUICKSTART)
+    (text,) = blocks("toml sources.toml", QUICKSTART)
     (folder / "sources.toml").write_text(text, encoding="utf-8")
     described = read_sources(folder / "sources.toml")
     assert {entry.source.name: entry.source.noise.epsilon for entry in described.sources} == {"clinic": 10, "survey": 1}

@@ -9,7 +9,7 @@ from scipy import sparse
 
 import uneven
 from uneven import noise as noises
-from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, initial_state, reference
+from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, compiled, initial_state, reference
 from uneven.losses import LOSSES
 from uneven.schedules import AVERAGES, Averaged, MatrixClock, Precision, Rate
 
@@ -327,3 +327,14 @@ def test_a_matrix_clock_of_one_curvature_is_the_precision_clock():
     ]
     assert np.linalg.norm(states[0].weights) < problem.ball
     assert_same(*states)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_a_gradient_that_is_only_measured_is_that_of_the_reference(noise):
+    what, state = task(noise, clip=0.5), replace(initial_state(D), weights=np.linspace(-1.0, 1.0, D))
+    ours, theirs = (
+        one.measure_gradient(state, what, chunk(), np.random.default_rng(4)) for one in (compiled, reference)
+    )
+    np.testing.assert_allclose(ours[0], theirs[0], **CLOSE)
+    assert ours[1].silent == theirs[1].silent
+    np.testing.assert_array_equal(ours[1].weights, state.weights)

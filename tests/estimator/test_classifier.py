@@ -368,7 +368,7 @@ def test_fit_starts_anew():
 
 @pytest.mark.parametrize("told", ["source", "epsilon"])
 def test_sources_left_out_spend_nothing(told):
-    """The cleanest alone: a budget that only the other would exceed is no matter either."""
+    """The cleanest alone: a budget that only the other would exceed is not refused either."""
     (X, y), ledger = blobs(400), Ledger()
     dirty = np.arange(400) < 300
     if told == "source":

@@ -34,17 +34,18 @@ def dawdling(work):
     return slow
 
 
-def make_files(root, rows):
+def make_files(root, rows, public=()):
     """Folders of the sites, with noise that cannot be repeated: a second release would differ from the first."""
     names = [f"x{i}" for i in range(len(FEATURES))]
-    head = f'features = {json.dumps(names)}\nalpha = 0.01\nbatch_size = 20\nrow_norm = 1.0\nlabel = "y"\n'
+    head = f'use = "all"\nfeatures = {json.dumps(names)}\nalpha = 0.01\nbatch_size = 20\nrow_norm = 1.0\nlabel = "y"\n'
     for name, epsilon in EPSILON.items():
         (root / name).mkdir()
         X, y = make_rows(name, rows)
         np.savez(root / name / "rows.npz", X=X, y=y)
         values = {"name": name, "data": "rows.npz", "features": names, "classes": [0, 1], "epsilon": epsilon}
-        (root / name / "site.toml").write_text(policy_to_text(values | {"budget": JOBS * epsilon}))
-        noise = f'{{ kind = "local-privacy", epsilon = {epsilon} }}'
+        values |= {"private": False, "epsilon": None} if name in public else {"budget": JOBS * epsilon}
+        (root / name / "site.toml").write_text(policy_to_text(values))
+        noise = '{ kind = "exact" }' if name in public else f'{{ kind = "local-privacy", epsilon = {epsilon} }}'
         head += f'[[source]]\nname = "{name}"\nrows = {rows}\nnoise = {noise}\n'
     (root / "sources.toml").write_text(head)
 

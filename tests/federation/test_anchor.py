@@ -277,4 +277,7 @@ def test_oracle_mode_has_no_anchor_and_refuses_before_a_row_is_spent(tmp_path, n
 
 def test_messages_hold_all_of_a_frame():
     placed = {"start", "covariance"}  # of the summary, and the freedom of the first frame with it
-    assert set(Coordinates.__dataclass_fields__) == {*VECTORS, *NUMBERS, "transform", "hessian", "freedom"} | placed
+    assert (
+        set(Coordinates.__dataclass_fields__)
+        == {*VECTORS, *NUMBERS, "transform", "hessian", "freedom", "back"} | placed
+    )

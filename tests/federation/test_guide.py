@@ -21,16 +21,19 @@ pytestmark = pytest.mark.slow
 GUIDE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
 
 
+CLASSES = ("--classes", "ill,well")
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder with the guide's sources.toml, and rows for its sites."""
     monkeypatch.chdir(tmp_path)
-    (text,) = re.findall(r"^```toml\n(.*?)^```", GUIDE, flags=re.M | re.S)
+    (text,) = re.findall(r"^```toml[^\n]*\n(.*?)^```", GUIDE, flags=re.M | re.S)
     (tmp_path / "sources.toml").write_text(text)
     rng = np.random.default_rng(0)
     for name, rows in (("clinic", 600), ("survey", 900)):
-        X = rng.uniform(-1.0, 1.0, (rows, 2))
-        lines = [f"{age:.4f},{pulse:.4f},{int(age > 0)}" for age, pulse in X]
+        X = rng.uniform([20.0, 50.0], [80.0, 100.0], (rows, 2))
+        lines = [f"{age:.4f},{pulse:.4f},{'well' if age > 50 else 'ill'}" for age, pulse in X]
         (tmp_path / f"{name}.csv").write_text("\n".join(["age,pulse,outcome", *lines]) + "\n")
     return tmp_path
 
@@ -43,12 +46,13 @@ def run(*arguments):
 @pytest.mark.filterwarnings("ignore")  # NVFlare's own
 def test_the_guide(place, capsys):
     """Step by step, with a server that is killed in between: the same command goes on, and no row is charged twice."""
-    told = re.findall(r"^```console\n(.*?)^```", GUIDE, flags=re.M | re.S)
-    commands = [shlex.split(line)[1:] for block in told[1:] for line in block.splitlines() if line.startswith("uneven")]
+    told = re.findall(r"^```console[^\n]*\n(.*?)^```", GUIDE, flags=re.M | re.S)
+    commands = [shlex.split(line)[1:] for block in told[2:] for line in block.splitlines() if line.startswith("uneven")]
     kinds = [" ".join(command[: 2 if command[0] == "site" else 1]) for command in commands]
-    assert kinds == ["federate", "site init", "site init", "site run", "site run", "federate"]
+    assert kinds == ["federate", "site init", "site init", "site run", "site run", "federate", "evaluate"]
     run(*commands[0], "--address", f"127.0.0.1:{free_port()}")
-    assert oct((place / "kits" / "clinic" / "key.pem").stat().st_mode)[-3:] == "600"
+    modes = {"kits/clinic/key.pem": "600", "kits/clinic": "700", "kits/authority": "700", "kits": "700"}
+    assert {name: oct((place / name).stat().st_mode)[-3:] for name in modes} == modes
     for command in commands[1:3]:
         run(*command)
     assert "epsilon = 4.0" in (place / "kits" / "clinic" / "site.toml").read_text()
@@ -93,9 +97,21 @@ def test_what_is_wrong_is_said(place, capsys):
         run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome")
     with pytest.raises(FileNotFoundError, match="must be a site's policy file"):
         run("site", "run", "kits/clinic")
-    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--epsilon", "1", "--force")
+    run(
+        "site",
+        "init",
+        "kits/clinic",
+        "--data",
+        "clinic.csv",
+        "--label",
+        "outcome",
+        "--epsilon",
+        "1",
+        "--force",
+        *CLASSES,
+    )
     assert "Local privacy protects a row from everyone" in capsys.readouterr().out
-    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public", "--force")
+    run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public", "--force", *CLASSES)
     assert "protects a row" not in capsys.readouterr().out
     with pytest.raises(FileExistsError, match="--force writes over it"):
         run("site", "init", "kits/clinic", "--data", "clinic.csv", "--label", "outcome", "--public")

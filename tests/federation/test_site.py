@@ -303,6 +303,19 @@ def test_a_site_does_not_start_without_one_of_its_two_records(tmp_path, network,
     assert files(tmp_path / "east", name) == []  # nor does it start the next time
 
 
+def test_a_lost_record_of_answers_can_be_begun_anew_by_another_name(tmp_path, network):
+    """The charges stay: what was released is not made again, and a new job finds the budget spent."""
+    sites = network(seed=None)
+    sites.ask("east", **request())
+    sites.close()
+    put_back(tmp_path / "east", "releases.db", {})
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", releases="releases-2.db"))
+    sites = Network(tmp_path, ["east"])
+    assert "what was released is not on record" in sites.ask("east", **request())["refused"]
+    assert "would exceed their budget" in sites.ask("east", **request(job="another"))["refused"]
+    sites.close()
+
+
 def test_the_ledger_of_another_site_is_refused(tmp_path, network):
     sites = network(seed=None)
     sites.ask("east", **request())

@@ -22,6 +22,7 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, possible_coordinates
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
+from uneven.draws import public_generator
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -204,7 +205,9 @@ class _Rows:
         """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""
         posterior = softmax(self._as_they_are(scores), axis=1) * self.likelihoods
         ends = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[:, :-1]
-        return np.asarray((np.random.default_rng(0).random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64)
+        return np.asarray(
+            (public_generator("classes drawn again").random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64
+        )
 
 
 def possible_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:

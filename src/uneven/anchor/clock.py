@@ -7,6 +7,7 @@ row's gradient is isotropic there; T is chosen so that the curvature is diagonal
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ class Coordinates:
     freedom : array of shape (d,) or None
         Rows that the start's variance in each direction rests on, (Σa)²/Σa² over the squares a of their gradients: few
         where a column is rare. None where it is not needed.
+    back : array of shape (d, d) or (d,), or None
+        T⁻¹, where it is known.
     """
 
     transform: Array
@@ -62,11 +65,17 @@ class Coordinates:
     ridge: Array
     longest_step: float
     freedom: Array | None = None
+    back: Array | None = None
 
-    @property
+    @cached_property
     def variance(self) -> Array:
         """v, the diagonal of the start's covariance."""
         return diagonal(self.covariance)
+
+    @cached_property
+    def weighted(self) -> Array:
+        """H∘V, whose sum is twice the expected excess of the start."""
+        return self.hessian * self.covariance
 
     def gradient_of_penalty(self, u: Array) -> Array:
         """T·diag(ridge)·Tᵀu."""
@@ -85,7 +94,7 @@ class Coordinates:
 
     def moved(self, weights: Array, covariance: Array) -> Coordinates:
         """The same coordinates with another start, w and the covariance of its error."""
-        back = inverse(self.transform)
+        back = inverse(self.transform) if self.back is None else self.back
         return replace(self, start=times(back.T, weights), covariance=congruence(back.T, covariance))
 
 
@@ -101,9 +110,11 @@ def error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
 def expected_excess(coordinates: Coordinates, clock: float) -> float:
     """½tr(H·covariance) + ½βᵀHβ, β = k·(clip shift)/h: Theorem D's excess and what clipping does to the optimum."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
-    bias = k * coordinates.clip_shift / coordinates.curvature
+    bias, left = k * coordinates.clip_shift / coordinates.curvature, 1.0 - k
+    noise = k * left * coordinates.variance  # as in `error_covariance`, of which only the sum with H is needed
     H = coordinates.hessian
-    return float((np.sum(H * error_covariance(coordinates, clock)) + bias @ times(H, bias)) / 2.0)
+    own = H if H.ndim == 1 else H.diagonal()
+    return float((left @ times(coordinates.weighted, left) + own @ noise + bias @ times(H, bias)) / 2.0)
 
 
 def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:

@@ -17,6 +17,7 @@ from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.objective import TOLERANCE, source_weight
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
+from uneven.losses import LOGISTIC, Loss
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 
@@ -38,6 +39,8 @@ class FoldRows:
         For two classes: u and t of each row's surrogate (`rows.correct`), 1 and 0 for exact rows.
     share : array of shape (n, folds)
         What each row counts in each fold, 0 where it is held out; each fold's sum is 1.
+    loss : Loss
+        For two classes.
     targets : array of shape (n, K) or None
         For K > 2 classes: what stands for each label (`uneven.softmax`).
     """
@@ -46,15 +49,17 @@ class FoldRows:
     unit: Array
     tilt: Array
     share: Array
+    loss: Loss = LOGISTIC
     targets: Array | None = None
 
     @classmethod
     def of(
         cls, problem: Problem, sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]
     ) -> FoldRows | None:
-        """Rows whose folds have these numbers; None where they cannot be learned together: sparse or not logistic."""
+        """Rows whose folds have these numbers; None where they cannot be learned together: sparse, or with a kink."""
         arrays = [next(iter(source.pieces())) for source in sample]
-        if problem.loss != "logistic" or any(is_sparse(X) for X, _ in arrays):
+        loss = problem.loss_function
+        if not loss.smooth or any(is_sparse(X) for X, _ in arrays):
             return None
         fold = np.concatenate(list(numbers))
         counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
@@ -65,13 +70,13 @@ class FoldRows:
             targets = [one.noise.weighted_targets(problem.class_weights) for one in sample]
             rows = [T[y.astype(np.int64)] for T, (_, y) in zip(targets, arrays, strict=True)]
             none = np.zeros((len(X), 1))
-            return cls(X, none, none, share, np.concatenate(rows))
+            return cls(X, none, none, share, targets=np.concatenate(rows))
         pairs = [
-            correct(one.flip_rate, one.flip_skew, y, problem.class_weights)
+            correct(one.flip_rate, one.flip_skew, y, problem.class_weights, loss.odd_slope)
             for one, (_, y) in zip(sample, arrays, strict=True)
         ]
         units, tilts = (np.concatenate(part)[:, None] for part in zip(*pairs, strict=True))
-        return cls(np.concatenate([y for _, y in arrays])[:, None] * X, units, tilts, share)
+        return cls(np.concatenate([y for _, y in arrays])[:, None] * X, units, tilts, share, loss)
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
@@ -101,15 +106,14 @@ class FoldRows:
     def _look(self, W: Array) -> tuple[Array, Callable[[], Array], Callable[[], Array]]:
         """Gradient of each fold's loss, and what computes the losses and the mean curvature."""
         margins = self.X @ W
-        slopes = 1.0 / (1.0 + np.exp(margins))
-        gradient = -self.X.T @ ((self.unit * slopes + self.tilt) * self.share)
+        gradient = self.X.T @ ((self.unit * self.loss.slope(margins) - self.tilt) * self.share)
 
         def losses() -> Array:
-            lost = self.unit * np.logaddexp(0.0, -margins) - self.tilt * margins
+            lost = self.unit * self.loss.value(margins) - self.tilt * margins
             return np.asarray((lost * self.share).sum(axis=0))
 
         def curvature() -> Array:
-            bends = (self.unit * slopes * (1.0 - slopes) * self.share).mean(axis=1)
+            bends = (self.unit * self.loss.curvature_at(margins) * self.share).mean(axis=1)
             return np.asarray((self.X.T * bends) @ self.X)
 
         return gradient, losses, curvature

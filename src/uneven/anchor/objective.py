@@ -18,7 +18,8 @@ from uneven.noise import Noise
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
-Curvature = Literal["none", "diagonal", "full"]
+Curvature = Literal["none", "diagonal", "full", "largest"]
+"""What of the Hessian is computed: nothing, its diagonal, all of it, or all with the largest curvature of the loss."""
 
 TOLERANCE = 1e-6
 """Promised distance of f from its minimum, relative to it."""
@@ -69,7 +70,7 @@ class Objective:
     classes: int = 2
     """K; more than two have the softmax loss, and weights W of shape (K, d), row after row."""
     width: float = 0.0
-    """Of the parabola in place of the hinge's kink."""
+    """Of the parabola in place of a kink."""
     class_weights: tuple[float, ...] = (1.0, 1.0)
 
     @classmethod
@@ -82,9 +83,12 @@ class Objective:
         if factors.shape != (d,) or not (np.isfinite(factors) & (factors >= 0)).all():
             raise ValueError(f"penalty must have {d} finite factors of at least 0, got {checks.shown(penalty)}")
         flips = any(source.flip_rate > 0 for source in rows)
-        if flips and loss.name == "hinge":
-            raise ValueError("loss must be 'logistic' with flipped labels, whose hinge is not convex; got 'hinge'")
-        if flips or loss.name == "linear":
+        if flips and loss.odd_slope is None:
+            raise ValueError(
+                "loss must be 'logistic' with flipped labels, or another with a convex surrogate for them; got "
+                f"{loss.name!r}"
+            )
+        if flips or not loss.bounded:
             factors = np.maximum(factors, 1.0)
         _refuse_uneven(rows, problem)
         weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
@@ -111,22 +115,23 @@ class Objective:
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
         """Read all rows once."""
         d = len(w)
-        sums = _Sums(np.zeros(d), None if curvature == "none" else np.zeros((d, d) if curvature == "full" else d))
+        wanted = {"none": None, "diagonal": np.zeros(d)}
+        sums = _Sums(np.zeros(d), wanted[curvature] if curvature in wanted else np.zeros((d, d)))
         for part in self.parts:
             if self.classes == 2:
-                self._add_margins(sums, part, w)
+                self._add_margins(sums, part, w, curvature == "largest")
             else:
                 self._add_classes(sums, part, w, curvature)
         pull, hessian = self.ridge * w, sums.hessian
         if hessian is not None:
             hessian /= sums.total
-            hessian[np.diag_indices(d) if curvature == "full" else slice(None)] += self.ridge
+            hessian[slice(None) if curvature == "diagonal" else np.diag_indices(d)] += self.ridge
         value = sums.value / sums.total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
         return Point(w, value, sums.gradient / sums.total + pull, hessian, scale)
 
-    def _add_margins(self, sums: _Sums, part: _Part, w: Array) -> None:
-        """One part's rows of two classes."""
+    def _add_margins(self, sums: _Sums, part: _Part, w: Array, largest: bool) -> None:
+        """One part's rows of two classes; `largest` takes the largest curvature of the loss for that of each row."""
         first = 0
         for X, y in _blocks(part.rows, len(w)):
             rows = slice(first, first := first + len(y))
@@ -134,6 +139,8 @@ class Objective:
             unit = part.unit[rows] + part.unit_skew[rows] * y
             margins = y * (X @ w)
             losses, slopes, bends = self.loss.terms(margins, self.width)
+            if largest:
+                bends = np.full(len(y), self.loss.curvature if self.loss.smooth else self.loss.lipschitz / self.width)
             sums.total += float(weight.sum())
             if part.joined:
                 sums.value += float(weight @ (unit * self.loss.value(margins) - tilt * margins))
@@ -155,7 +162,8 @@ class Objective:
         W, weight = w.reshape(self.classes, -1), float(part.weight[0])
         targets = part.rows.noise.weighted_targets(self.class_weights)
         for X, y in _blocks(part.rows, W.shape[1], self.classes):
-            losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], curvature)
+            kind: Curvature = "full" if curvature == "largest" else curvature
+            losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], kind)
             sums.total += weight * len(y)
             sums.value += weight * losses
             sums.gradient += weight * slopes
@@ -216,7 +224,7 @@ def _class_part(rows: PublicRows, weight: float) -> _Part:
 def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, ...]) -> tuple[_Part, ...]:
     """Parts to read: small sources as one, in memory, if they are many and small together."""
     small = [one for one in sources if one[0].count <= SMALL_ROWS]
-    if loss.name == "hinge" or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
+    if not loss.smooth or len(small) < 2 or sum(source.count for source, _ in small) > JOINED_ROWS:
         return tuple(_part([one], loss, classes) for one in sources)
     large = [one for one in sources if one[0].count > SMALL_ROWS]
     return (*(_part([one], loss, classes) for one in large), _part(small, loss, classes))
@@ -237,9 +245,9 @@ def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tupl
 
 def _middles(source: PublicRows, loss: Loss, classes: tuple[float, ...]) -> list[float]:
     """u and t of a source's surrogate: the mean of the two labels' and half the difference, of each."""
-    factor = 2.0 if loss.name == "linear" else 1.0  # ℓ(-m) = ℓ(m) + 2m
-    (u, t), (v, s) = (correct(source.flip_rate, source.flip_skew, sign, classes) for sign in (1.0, -1.0))
-    return [(u + v) / 2.0, (u - v) / 2.0, factor * (t + s) / 2.0, factor * (t - s) / 2.0]
+    rates = source.flip_rate, source.flip_skew
+    (u, t), (v, s) = (correct(*rates, sign, classes, loss.odd_slope) for sign in (1.0, -1.0))
+    return [(u + v) / 2.0, (u - v) / 2.0, (t + s) / 2.0, (t - s) / 2.0]
 
 
 def _blocks(source: PublicRows, d: int, classes: int = 2) -> Iterator[tuple[Any, Array]]:

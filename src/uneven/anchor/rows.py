@@ -11,27 +11,31 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from uneven import checks
+from uneven.draws import public_generator
 from uneven.matrices import is_sparse
 from uneven.noise import Exact, Noise
 
 EXACT = Exact()
 
 
-def correct(rate: Any, skew: Any, y: Any, class_weights: tuple[float, ...]) -> tuple[Any, Any]:
+def correct(
+    rate: Any, skew: Any, y: Any, class_weights: tuple[float, ...], odd_slope: float | None = 1.0
+) -> tuple[Any, Any]:
     """u and t of a row's surrogate u·ℓ(m) - t·m: its mean over flips is c_y·ℓ(m) of the true label y.
 
-    With flip rates ρ₊ and ρ₋ and ℓ(-m) = ℓ(m) + m, the surrogate ((1-ρ₋y)c_yℓ(m) - ρ_yc₋yℓ(-m))/(1-ρ₊-ρ₋) has
-    u = ((1-ρ₋y)c_y - ρ_yc₋y)/(1-ρ₊-ρ₋) and t = ρ_yc₋y/(1-ρ₊-ρ₋). For exact rows they are c_y and 0.
+    With flip rates ρ₊ and ρ₋ and ℓ(-m) = ℓ(m) + k·m, k the `odd_slope`, the surrogate
+    ((1-ρ₋y)c_yℓ(m) - ρ_yc₋yℓ(-m))/(1-ρ₊-ρ₋) has u = ((1-ρ₋y)c_y - ρ_yc₋y)/(1-ρ₊-ρ₋) and t = kρ_yc₋y/(1-ρ₊-ρ₋).
+    For exact rows they are c_y and 0, whatever the loss.
 
     >>> correct(0.25, 0.0, 1.0, (1.0, 1.0))
     (1.0, 0.5)
     """
     negative, positive = class_weights
-    unit, own = 1.0 / (1.0 - 2.0 * rate), rate + skew * y
+    unit, own, k = 1.0 / (1.0 - 2.0 * rate), rate + skew * y, odd_slope or 0.0
     if class_weights == (1.0, 1.0):
-        return np.ones_like(own) if np.ndim(own) else 1.0, unit * own
+        return np.ones_like(own) if np.ndim(own) else 1.0, k * unit * own
     mine, other = np.where(y > 0, positive, negative), np.where(y > 0, negative, positive)
-    return unit * ((1.0 - rate + skew * y) * mine - own * other), unit * own * other
+    return unit * ((1.0 - rate + skew * y) * mine - own * other), k * unit * own * other
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class PublicRows:
 
     def sample(self, share: float, seed: int = 0) -> PublicRows | None:
         """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""
-        rng, kept = np.random.default_rng(seed), []
+        rng, kept = public_generator("sample of rows", seed), []
         for X, y in self.pieces():
             keep = np.flatnonzero(rng.random(len(y)) < share)
             kept.append((X[keep], np.asarray(y, dtype=np.float64)[keep]))

@@ -19,10 +19,12 @@ from scipy.linalg import solve_triangular
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
 from uneven.anchor.uncertainty import Anchor
+from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
 
-CLIP = 0.5
+CLIP = PRIVATE_CLIP
+
 RIDGES = (0.01, 0.1, 1.0)
 """Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
 
@@ -46,7 +48,7 @@ class Shape:
     def of(cls, matrix: Array, X: Array) -> Shape:
         """Shape of a matrix, with the lengths of these rows themselves."""
         lengths = np.linalg.norm(turn_rows(X, matrix), axis=1)
-        norm = float(matrix.max() if matrix.ndim == 1 else np.linalg.norm(matrix, 2))
+        norm = float(matrix.max() if matrix.ndim == 1 else np.linalg.eigvalsh(matrix @ matrix.T)[-1] ** 0.5)
         return cls(matrix, inverse(matrix), norm, lengths)
 
     def times(self, factor: float) -> Shape:
@@ -86,7 +88,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         T, back = Q.T @ T, back @ Q
     taken = turn_rows(((slopes - cap) * anchor.y)[over, None] * anchor.X[over], T)
     shift = taken.sum(axis=0) / n
-    steepest = 0.25 * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
+    steepest = anchor.loss.curvature * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
@@ -99,13 +101,21 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         clip=CLIP,
         ridge=anchor.ridge,
         longest_step=2.0 / steepest,
+        back=back,
     )
 
 
 def plain_coordinates(anchor: Anchor) -> Coordinates:
-    """Rows as they are, gradients clipped to ½: a rotation only."""
+    """Rows as they are, gradients clipped to ½: a rotation only.
+
+    Rows that are too few to know the curvature do not know what clipping takes either: one or two of them decide. It is
+    0 then, give or take what they say.
+    """
     found = make_coordinates(anchor, _as_they_are(anchor))
     squares = (turn_rows(anchor.X, found.transform) * anchor.slopes[:, None]) ** 2
+    if not anchor.knows_curvature:
+        shift = found.clip_shift
+        found = replace(found, clip_shift=np.zeros_like(shift), clip_variance=found.clip_variance + shift**2)
     return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
 
 
@@ -136,7 +146,8 @@ def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
         return
     for shape in (*_shapes(anchor), _as_they_are(anchor)):
         for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
-            yield make_coordinates(anchor, shape.times(CLIP / bound))
+            if bound:  # not where most rows have no slope at all
+                yield make_coordinates(anchor, shape.times(CLIP / bound))
 
 
 def _as_they_are(anchor: Anchor) -> Shape:

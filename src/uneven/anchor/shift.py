@@ -50,8 +50,7 @@ class Disagreement:
         Probability of as large a statistic where the source agrees.
     variance : float
         t², h times the variance between sources: the smallest that the likelihood allows with 84%, since the likeliest
-        is far too large where noise is. The largest, mh, where none explains the statistic better than chance:
-        gradients of columns that public rows hardly have say nothing on how far away the optimum is.
+        is far too large where noise is. 0 where no plausible t² explains the statistic better than chance.
     """
 
     statistic: float
@@ -63,6 +62,11 @@ class Disagreement:
         """Whether noise alone is an unlikely explanation."""
         return self.p_value < LEVEL
 
+    @property
+    def matters(self) -> bool:
+        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
+        return self.found and self.variance > 0.0
+
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
 
@@ -71,7 +75,8 @@ class Disagreement:
         """
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
-        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g})"
+        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
+        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
 
 
 def measure_shift(
@@ -119,10 +124,7 @@ def measure_shift(
     losses = loss(grid[:, None])
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
-    if first == 0:
-        lower = float(grid[-1])
-    else:
-        lower = float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
+    lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
     return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
 
 
@@ -201,6 +203,6 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         largest_shift(coordinates),
         coordinates.freedom,
     )
-    if found.found:
+    if found.matters:
         return allow_shift(coordinates, gradient, found), found
     return (absorb(coordinates, gradient, precision) if step else coordinates), found

@@ -43,8 +43,11 @@ DENSE_COLUMNS = 2000
 SAMPLE_ROWS = 20_000
 
 MOST_READINGS = 300
-HINGE_WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
-"""Widths of the parabola in place of the hinge's kink, one after the other; f is off by at most half the last."""
+SHORT = 1e-3
+"""Length of a step below which the curvature at a point is taken to say nothing of that around it."""
+
+WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
+"""Widths of the parabola in place of a kink, one after the other; with slopes of 1, f is off by half the last."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def solve(
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
-        found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton(f, w)
+        found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w)
+        f = replace(f, width=_widths(f)[-1])
         curvature = f.at(found.point.weights, _kind(len(w))).hessian if hessian else None
     converged = found.excess <= TOLERANCE * found.point.scale
     return Solution(
@@ -183,7 +187,7 @@ class _Found:
 
 def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
     """Newton's method, first on a sample if the rows are many."""
-    *before, last = HINGE_WIDTHS if f.loss.name == "hinge" else (0.0,)
+    *before, last = _widths(f)
     wanted, readings, model = max(SAMPLE_ROWS, 10 * len(w)), 0, None
     if cold and f.count > 3 * wanted and (sample := f.sample(wanted / f.count)) is not None:
         first = _newton_from_sample(sample, w, False)
@@ -195,9 +199,14 @@ def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
     return replace(found, readings=readings + found.readings)
 
 
+def _widths(f: Objective) -> tuple[float, ...]:
+    return (0.0,) if f.loss.smooth else WIDTHS
+
+
 def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
+    bounded = False
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
         raise ValueError("X must be finite and of moderate size, got NaN, infinity or an overflow")
     if point.hessian is not None:
@@ -211,7 +220,11 @@ def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None)
         trial = f.at(point.weights - length * step, "full" if renew else "none")
         readings += 1
         if not trial.value <= point.value - 1e-4 * length * 2.0 * excess:  # also if it is NaN
-            if exact:
+            if exact and not bounded and length < SHORT:  # no curvature here, as where a loss is straight
+                point, bounded, length, readings = f.at(point.weights, "largest"), True, 1.0, readings + 1
+                model = factorise(point.hessian)
+                step = model(point.gradient)
+            elif exact:
                 length /= 4.0
             else:  # the model misleads: compute the Hessian here
                 point, exact, renew, readings = f.at(point.weights, "full"), True, True, readings + 1
@@ -220,7 +233,7 @@ def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None)
             continue
         step = model(trial.gradient)
         renew = float(trial.gradient @ step) / 2.0 > 0.1 * excess
-        point, length, exact = trial, 1.0, trial.hessian is not None
+        point, length, exact, bounded = trial, 1.0, trial.hessian is not None, False
         if trial.hessian is not None:
             model = factorise(trial.hessian)
             step = model(trial.gradient)
@@ -240,6 +253,15 @@ def factorise(hessian: Array | None) -> Callable[[Array], Array]:
         if not failed:
             return lambda g: np.asarray((dpotrs(factor, (g.T / scale).T)[0].T / scale).T)
     return lambda g: np.asarray((g.T / scale / scale / len(scale)).T)
+
+
+def _quasi_newton_by_width(f: Objective, w: Array) -> _Found:
+    """L-BFGS, for a loss with a kink with one width after the other."""
+    readings = 0
+    for width in _widths(f):
+        found = _quasi_newton(replace(f, width=width), w)
+        w, readings = found.point.weights, readings + found.readings
+    return replace(found, readings=readings)
 
 
 def _quasi_newton(f: Objective, w: Array) -> _Found:

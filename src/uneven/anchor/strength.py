@@ -87,7 +87,7 @@ def choose_alpha(
     drawn = [source.sample(min(1.0, MOST_ROWS / count), seed) for source in rows]
     sample = [source for source in drawn if source is not None]
     used = sum(source.count for source in sample)
-    if used < 2 or problem.loss == "linear":
+    if used < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
@@ -180,6 +180,7 @@ def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -
 def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> Array:
     """Loss of each row under the weights of its fold; under flips, minus the log-likelihood of the label as observed.
 
+    A loss without probabilities is that of the labels as observed.
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
     likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
@@ -187,7 +188,7 @@ def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: 
     if problem.outputs > 1:
         return _held_out_classes(problem, source, X @ _by_class(W, problem), y.astype(np.int64), fold)
     margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
-    if not rate:
+    if not (rate and problem.loss_function.probabilistic):
         return np.asarray(problem.weigh(y) * problem.loss_function.value(margins))
     margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
     return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)))

@@ -25,6 +25,8 @@ from uneven.anchor.diagonals import add_diagonal
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
+from uneven.draws import public_generator
+from uneven.losses import LOGISTIC, Loss, get_loss
 from uneven.noise import FlippedLabels
 from uneven.problem import Problem
 
@@ -63,6 +65,8 @@ class Anchor:
         Factors p of alpha, one a weight.
     counts : array of shape (n,) or float
         What each row counts, where classes count differently.
+    loss : Loss
+        Smooth.
     """
 
     X: Array
@@ -74,6 +78,7 @@ class Anchor:
     margins: Array
     factors: Array | float = 1.0
     counts: Array | float = 1.0
+    loss: Loss = LOGISTIC
 
     @property
     def ridge(self) -> Array:
@@ -93,12 +98,12 @@ class Anchor:
     @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
-        return np.asarray(self.counts * expit(-self.margins))
+        return np.asarray(self.counts * -self.loss.slope(self.margins))
 
     @cached_property
     def bends(self) -> Array:
         """ℓ'' at the leave-one-out margins."""
-        return np.asarray(self.slopes * expit(self.margins))
+        return np.asarray(self.counts * self.loss.curvature_at(self.margins))
 
     def curvature(self, kept: Any = slice(None)) -> Array:
         """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
@@ -127,6 +132,7 @@ def fit_anchor(
     skews: Array | None = None,
     class_weights: tuple[float, ...] = (1.0, 1.0),
     diagonal: bool = False,
+    loss: str | Loss = LOGISTIC,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
 
@@ -147,6 +153,8 @@ def fit_anchor(
         What rows with label -1 and 1 count.
     diagonal : bool
         Keep the diagonals of d×d matrices only: for many columns, and few rows, since n×n ones are made.
+    loss : str or Loss
+        A smooth one; with flipped labels, one with probabilities.
 
     Examples
     --------
@@ -156,21 +164,21 @@ def fit_anchor(
     (2, 2)
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    none = np.zeros(len(labels))
-    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights)
+    none, used = np.zeros(len(labels)), get_loss(loss)
+    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     sources = flips.sources(rows, labels)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
-        weights = _solve(sources, strength, factors, start, class_weights)
+        weights = _solve(sources, strength, factors, start, flips)
         margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
-        return weights, flips.loss(margins), margins
+        return weights, flips.mean_loss(margins), margins
 
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts)
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
 
 
 def search_strength(alpha: float, factors: Array, chosen: float | None, look: Look[T]) -> tuple[float, Array, T, float]:
@@ -212,6 +220,7 @@ class Flips:
     class_weights: tuple[float, ...] = (1.0, 1.0)
     share: float = 1.0
     """What a row counts on average: other than 1 where these are not all the rows."""
+    loss: Loss = LOGISTIC
 
     @classmethod
     def none(cls, y: Array) -> Flips:
@@ -227,21 +236,21 @@ class Flips:
     @cached_property
     def surrogate(self) -> tuple[Array, Array]:
         """u and t of each row."""
-        return correct(self.rates, self.skews, self.y, self.class_weights)
+        return correct(self.rates, self.skews, self.y, self.class_weights, self.loss.odd_slope)
 
     def slopes(self, margins: Array) -> Array:
         """Sizes of the surrogate's slopes."""
         unit, tilt = self.surrogate
-        return np.asarray(unit * expit(-margins) + tilt)
+        return np.asarray(unit * -self.loss.slope(margins) + tilt)
 
     def bends(self, margins: Array) -> Array:
         """Second derivatives of the surrogate, times c."""
-        return np.asarray(self.weights * self.surrogate[0] * expit(-margins) * expit(margins))
+        return np.asarray(self.weights * self.surrogate[0] * self.loss.curvature_at(margins))
 
-    def loss(self, margins: Array) -> float:
-        """Minus the mean log likelihood of the labels as observed, by weight: the logistic loss without flips."""
+    def mean_loss(self, margins: Array) -> float:
+        """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight."""
         if not self.rates.any():
-            return float(np.mean(self.weights * self.surrogate[0] * np.logaddexp(0.0, -margins)))
+            return float(np.mean(self.weights * self.surrogate[0] * self.loss.value(margins)))
         seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
         least = np.finfo(np.float64).tiny  # of a row that is never flipped it may round to 0
         return float(np.mean(self.weights * -np.log(np.maximum(seen, least))))
@@ -266,7 +275,7 @@ class Flips:
         true = self._as_they_are(margins)
         kept = (1.0 - self.rates - y * self.skews) * expit(true)
         kept = kept / (kept + (self.rates - y * self.skews) * expit(-true))
-        signs = np.where(np.random.default_rng(0).random(len(y)) < kept, 1.0, -1.0)
+        signs = np.where(public_generator("labels drawn again").random(len(y)) < kept, 1.0, -1.0)
         return y * signs, margins * signs
 
 
@@ -275,7 +284,7 @@ def leave_one_out_margins(
 ) -> Array:
     """Margin of each row under the weights that the other rows give, by one Newton step from the common ones.
 
-    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - bᵢgᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n; the slope sᵢ = |ℓ'(mᵢ)|, cᵢ = 1 and the bend bᵢ = sᵢ(1-sᵢ) for
+    m₍ᵢ₎ = mᵢ - cᵢsᵢgᵢ/(1 - bᵢgᵢ), gᵢ = xᵢᵀH₀⁻¹xᵢ/n; the slope sᵢ = |ℓ'(mᵢ)|, the bend bᵢ = ℓ''(mᵢ) and cᵢ = 1 for
     exact rows. `wide` gives the same from n×n matrices.
     """
     margins = y * (X @ weights)
@@ -337,8 +346,6 @@ def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Ar
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 
 
-def _solve(
-    sources: list[PublicRows], strength: float, factors: Array, start: Array | None, classes: tuple[float, ...]
-) -> Array:
-    problem = Problem(n_features=len(factors), alpha=strength, batch_size=1, class_weights=classes)
+def _solve(sources: list[PublicRows], strength: float, factors: Array, start: Array | None, flips: Flips) -> Array:
+    problem = Problem(len(factors), strength, batch_size=1, loss=flips.loss.name, class_weights=flips.class_weights)
     return solve(problem, sources, factors, start).weights

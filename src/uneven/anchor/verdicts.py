@@ -13,7 +13,9 @@ from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
 from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
+from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
@@ -130,7 +132,8 @@ def expect(
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    coordinates = choose_coordinates(possible or possible_frames(anchor), information)
+    possible = possible or possible_frames(anchor)
+    coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
     clock = information(coordinates.activity)
     return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
 
@@ -148,7 +151,7 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     else:
         correct = float(np.mean(anchor.margins > 0.0))
         left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
-        gain = _modelled(anchor, left, DRAWS if clock else 0) - _modelled(anchor, anchor.covariance, 0)
+        gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
@@ -168,4 +171,12 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
         draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
         answers = answers + (draws if vectors is None else draws @ vectors.T).T
     doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(anchor.X, left) * anchor.X).sum(axis=1))
-    return float(expit(np.abs(anchor.X @ answers) / doubt[:, None]).mean())
+    return float(expit(_calibrate(anchor) * np.abs(anchor.X @ answers) / doubt[:, None]).mean())
+
+
+def _calibrate(anchor: Anchor) -> float:
+    """Factor that makes log-odds of the leave-one-out scores: 1 where they are that already."""
+    if anchor.loss.probabilistic:
+        return 1.0
+    scores = PublicRows.from_arrays((anchor.y * anchor.margins)[:, None], anchor.y)
+    return max(0.0, float(solve(Problem(n_features=1, alpha=1e-6, batch_size=1), [scores]).weights[0]))

@@ -34,6 +34,7 @@ def command(
 
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
+    terminal.announce("Loading the data sets")
     from uneven.experiments import ACCURACY, beyond, describe_baselines, tabulate
 
     bar = None if json else terminal.bar
@@ -44,7 +45,7 @@ def command(
         return
     console = terminal.console()
     for name, one in made.results.items():
-        accuracy = name.startswith(ACCURACY)
+        accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
         console.print(terminal.table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
         console.print(describe_baselines(one), soft_wrap=False)

@@ -47,6 +47,7 @@ def command(
     if not json:
         terminal.say(INTRODUCTION.splitlines())
         sys.stdout.flush()
+    terminal.announce("Planning")
     from uneven.experiments import run_demo, write_files  # now only: they wait for the compiler
     from uneven.report import demo_report
 

@@ -64,6 +64,18 @@ def command(
     assert rows is not None
     terminal.refuse_output(ledger)
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
+    asked = {"epsilon": epsilon, "budget": budget, "source": source, "auc": auc, "confidence": confidence, "seed": seed}
+    found = _evaluate_file(model, rows, label, id_column, ledger, asked)
+    if json:
+        terminal.print_json({**found.to_dict(), "ledger": ledger})
+    else:
+        typer.echo("\n".join(_words(found, ledger)))
+
+
+def _evaluate_file(
+    model: Path, rows: Path, label: str | None, id_column: str | None, ledger: Path | None, asked: dict[str, Any]
+) -> Evaluation:
+    """Evaluation on the rows of a file; `asked` has the arguments of `uneven.evaluate` as typed."""
     from uneven.columns import attach_cells
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
@@ -71,7 +83,7 @@ def command(
     from uneven.training import scoring
 
     fitted = scoring.load_model(model)
-    accounts = None if public else terminal.open_ledger(ledger, budget)
+    accounts = None if asked["epsilon"] is None else terminal.open_ledger(ledger, asked["budget"])
     with redacted(fitted.settings.redact):
         table, features = scoring.open_rows(fitted, rows)
         X, y, said = _read(table, features, label, id_column, fitted.encoder)
@@ -79,23 +91,8 @@ def command(
         if accounts is not None and ids is None:
             known = X if fitted.encoder is None else attach_cells(X, {name: said[name] for name in features})
             ids = accounts.fingerprint(known, fitted.feature_names)
-        found = evaluate(
-            UnevenClassifier.from_model(replace(fitted, feature_names=None)),  # X is an array
-            X,
-            y,
-            epsilon=epsilon,
-            ledger=accounts,
-            budget=budget,
-            source=source,
-            row_id=ids,
-            auc=auc,
-            confidence=confidence,
-            seed=seed,
-        )
-    if json:
-        terminal.print_json({**found.to_dict(), "ledger": ledger})
-    else:
-        typer.echo("\n".join(_words(found, ledger)))
+        classifier = UnevenClassifier.from_model(replace(fitted, feature_names=None))  # X is an array
+        return evaluate(classifier, X, y, ledger=accounts, row_id=ids, **asked)
 
 
 def _ask_sites(
@@ -139,7 +136,7 @@ def _read(
     if label is None and len(left) == 1:
         label = left[0]
     if label is None:
-        raise ValueError(f"label must be given, got none; {table.path} has {terminal.listed(left) if left else 'none'}")
+        raise ValueError(f"--label must be given; {table.path} has {terminal.listed(left) if left else 'none'}")
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
@@ -160,4 +157,6 @@ def _words(found: Evaluation, ledger: Path | None) -> list[str]:
 
 
 def _interval(one: Estimate, confidence: float) -> str:
-    return f"{one.value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"
+    """Estimate and interval in words; an unbiased estimate of few rows can lie outside [0, 1], where no share is."""
+    value = min(max(one.value, 0.0), 1.0)
+    return f"{value:.4f}, {100 * confidence:g}% interval {one.low:.4f} to {one.high:.4f} ({one.rows:,} rows)"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     if done.left_out:
         lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")
     if spent := done.model.privacy_spent:
-        each = terminal.joined([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
+        each = join_words([f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in spent.items()])
         lines.append(f"Privacy spent: {each}, charged at the sites before the rows were used.")
         lines += describe_promises([source for source in done.plan.sources if source.name in spent], {}, True)
     if rehearsed:

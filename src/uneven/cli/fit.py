@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
-    from uneven.io import SourcesFile, Table
+    from uneven.io import SourcesFile
     from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.quality import Scores
@@ -57,7 +59,7 @@ def command(
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
     from uneven import checks
-    from uneven.io import open_table, read_sources
+    from uneven.io import read_sources
 
     for path in (output, report, ledger, statement):
         terminal.refuse_output(path)
@@ -69,22 +71,41 @@ def command(
     file = terminal.use_strategy(file, strategy)
     if budget is not None:
         checks.positive("--budget", budget)
+    terminal.announce(f"Learning from {terminal.listed(entry.name for entry in file.sources)}")
+    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    trained = _fit(file, written, budget, seed, (test, validation))
+    _warn(trained)
+    if json:
+        terminal.print_json({**_facts(trained), **written})
+    else:
+        terminal.say(_words(trained, written))
+
+
+def _fit(
+    file: SourcesFile,
+    written: Mapping[str, Path | None],
+    budget: float | None,
+    seed: int | None,
+    aside: tuple[Path | None, Path | None],
+) -> FileFit:
+    """Learn, and write the model, the report and the statement; `aside` are the files to test on and to validate by."""
+    from uneven.io import open_table
     from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
 
-    def opened(path: Path | None) -> Table | None:
-        return None if path is None else open_table(path, n_features=file.n_features)
-
+    output, report, statement = (written[key] for key in ("model", "report", "statement"))
+    assert output is not None
+    tables = (None if path is None else open_table(path, n_features=file.n_features) for path in aside)
+    test, validation = tables
     limit = file.settings.budget if budget is None else budget
-    accounts = terminal.open_ledger(ledger, limit)
-    written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
+    accounts = terminal.open_ledger(written["ledger"], limit)
     with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
             file,
             seed=seed,
             ledger=accounts,
             budget=budget,
-            test=opened(test),
-            validation=opened(validation),
+            test=test,
+            validation=validation,
             record=0 if report is None else PATH_POINTS,
             bar=terminal.bar,
         )
@@ -95,11 +116,7 @@ def command(
         if statement is not None:
             state = _make_statement(trained, output, accounts, limit)
             saving.write_report(outputs[statement], trained.model, output, lambda: state)
-    _warn(trained)
-    if json:
-        terminal.print_json({**_facts(trained), **written})
-    else:
-        terminal.say(_words(trained, written))
+    return trained
 
 
 def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, budget: float | None) -> str:
@@ -173,7 +190,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    lines += [line for one in trained.measures for line in _measured(one, trained)]
+    tested = [one for one in trained.measures if not one.which.startswith("rows learned from")]
+    lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
             "How well it does is not measured: that would say something about private rows. --test FILE "
@@ -199,7 +217,7 @@ def _protection(trained: FileFit) -> str:
         if source.noise.private
     ]
     others = [source.name for source in used if not source.noise.private]
-    protected = f"Protected: each row of {terminal.joined(each)}." if each else "Protected: nobody."
+    protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
     rest = f" Read, but not used and not charged: {terminal.listed(unused)}." if unused else ""
     return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}.{rest}"
@@ -215,11 +233,11 @@ def _how(trained: FileFit) -> list[str]:
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
-        named = terminal.joined([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
+        named = join_words([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
         lines.append(f"Learned from {named}, to convergence.")
     used = [f"{counted(rows[name])} of {name!r}" for name in stepped]
     if stepped:
-        told = terminal.joined(used) if plan.shuffled else ", then ".join(used)
+        told = join_words(used) if plan.shuffled else ", then ".join(used)
         together = "all together" if plan.shuffled else "in this order"
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
@@ -252,7 +270,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     if not spent:
         return []
     shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
-    each = terminal.joined([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
+    each = join_words([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     lines += describe_privacy(trained.plan)
@@ -268,7 +286,7 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
     compared = measure.compared
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
     lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({counted(measure.rows)})."]
-    if measure.which.startswith("rows learned from"):
+    if measure.learned_from:
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
     lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]
     return lines + [f"  {word}" for word in compared.words]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.cli import terminal
 
 
@@ -79,5 +80,5 @@ def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> N
         return
     from uneven.planner.text import counted
 
-    each = terminal.joined([f"{label!r} {counted(times, 'time')}" for label, times in counts.items()])
+    each = join_words([f"{label!r} {counted(times, 'time')}" for label, times in counts.items()])
     typer.echo(f"Predicted {counted(sum(counts.values()))}: {each}. They are in {output}.")

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uneven.checks import join_words
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ def _rescue(path: Path, text: str) -> str:
 
 def _charged(model: Model) -> str:
     spent = [f"ε = {epsilon:g} for each row of {name!r}" for name, epsilon in model.privacy_spent.items()]
-    return f"; charged: {terminal.joined(spent)}" if spent else ""
+    return f"; charged: {join_words(spent)}" if spent else ""

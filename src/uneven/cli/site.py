@@ -46,7 +46,6 @@ def init(
     from uneven.federation.kits import Kit
     from uneven.federation.policy import policy_to_text
     from uneven.io import write_text_atomically
-    from uneven.noise import LocalPrivacy, SitePrivacy
 
     file, name = kit / "site.toml", Kit(kit).name
     if file.exists() and not force:
@@ -72,16 +71,23 @@ def init(
     kit.chmod(0o700)  # however it was copied here
     (kit / "key.pem").chmod(0o600)
     write_text_atomically(file, policy_to_text(values))
+    _describe_site(kit, file)
+
+
+def _describe_site(kit: Path, file: Path) -> None:
+    """Check the rows against the policy in this file, and say what it promises."""
+    from uneven.noise import LocalPrivacy, SitePrivacy
     from uneven.planner.text import counted
 
     site = _open(kit)
     site.close()
-    typer.echo(f"Wrote {file} for {counted(site.scan.rows)} of {name!r}. Read it: whatever a server asks, it decides.")
-    for noise in () if public else (LocalPrivacy(1.0), SitePrivacy(1.0)):
-        if noise.kind in site.policy.noises:
+    rows, policy = counted(site.scan.rows), site.policy
+    typer.echo(f"Wrote {file} for {rows} of {policy.name!r}. Read it: whatever a server asks, it decides.")
+    for noise in (LocalPrivacy(1.0), SitePrivacy(1.0)) if policy.private else ():
+        if noise.kind in policy.noises:
             typer.echo(noise.promise)
     if long := sum(site.scan.long.values()):
-        terminal.note(f"{long:,} rows are longer than row_norm = {values['row_norm']:g} and will be shrunk to it")
+        terminal.note(f"{long:,} rows are longer than row_norm = {policy.row_norm:g} and will be shrunk to it")
     typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven.checks import join_words
 from uneven.progress import bar as bar  # the commands take it from here
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ def note(message: str) -> None:
     print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
 
 
+def announce(message: str) -> None:
+    """Say what takes the next seconds, where somebody watches a terminal."""
+    if sys.stderr.isatty():
+        print(f"{message} ...", file=sys.stderr, flush=True)
+
+
 def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
     """The file with the strategy of an option; what is wrong with that is the option's fault."""
     from dataclasses import replace
@@ -116,12 +123,7 @@ def listed(values: Iterable[object]) -> str:
     >>> listed(["a", "b", "c"])
     "'a', 'b' and 'c'"
     """
-    return joined([repr(value) for value in values])
-
-
-def joined(words: Sequence[str]) -> str:
-    """Join words with commas, and with "and" before the last."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return join_words([repr(value) for value in values])
 
 
 def print_json(values: Any) -> None:

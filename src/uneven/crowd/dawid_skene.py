@@ -28,7 +28,7 @@ LEAST = 1e-10
 
 @dataclass(frozen=True)
 class Consensus:
-    """What EM came to.
+    """Result of EM.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ UNSURE = 0.2
 
 
 def summarise(crowd: Crowd) -> list[str]:
-    """What the answers came to, a line each."""
+    """Result of learning from the answers, a line each."""
     per_task, rates = crowd.answers / len(crowd.tasks), crowd.flip_rates
     gold = f"The true label of {crowd.gold:,} tasks was given." if crowd.gold else "No gold labels were used."
     return [

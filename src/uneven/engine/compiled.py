@@ -43,7 +43,6 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     state : State
         Its weights do not move.
     task : Task
-        Of noises with a compiled form.
     chunk : Chunk
     rng : numpy.random.Generator
 
@@ -55,7 +54,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     """
     numbers = _as_numbers(task)
     if numbers is None:
-        raise ValueError(f"noise must have a compiled form to be measured, got {task.noises[0]!r}")
+        return reference.measure_gradient(state, task, chunk, rng)
     sources, spec = numbers
     counters, w = codes.counters_of(state, task), state.weights.copy()
     total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)

@@ -40,6 +40,18 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     return state
 
 
+def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> tuple[Array, State]:
+    """Sum of the rows' gradients at the state's weights as the noises release it (`compiled.measure_gradient`)."""
+    w, b, total = state.weights, task.problem.batch_size, np.zeros(task.problem.n_features)
+    silent, released = Counter(state.silent), Counter(state.released)
+    for start in range(0, len(chunk.y), b):
+        batch = slice(start, start + b)
+        y, X = chunk.y[batch], chunk.X[batch].astype(np.float64)
+        G = noisy_gradient(task, w, X, y, chunk.group[batch], rng, silent, released)
+        total += len(y) * (G - task.problem.alpha * w)
+    return total, replace(state, silent=silent, released=released)
+
+
 def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> State:
     """State after one step by the gradient G of a mini-batch of so many rows and second moment `moment`."""
     clock, t = state.clock + 1.0 / moment, state.step + 1

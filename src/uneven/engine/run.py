@@ -43,7 +43,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: the weights to use, the state it ended in, and its path if one was recorded.
+    """Result of a run: the weights to use, the state it ended in, and its path if one was recorded.
 
     `activity` is the mean of ‖g‖/C of each private source that can be silent, found beside planned.
     """

@@ -80,6 +80,15 @@ def accumulate(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def gradient_energy(total: Any, touched: Any, u: Any, scale: float, square: float, lam: float, m: int) -> float:
+    """‖λw + total/m‖² = λ²‖w‖² + Σ over touched j of total_j/m·(total_j/m + 2λw_j), for w = scale·u."""
+    energy = lam * lam * scale * scale * square
+    for j in touched:
+        energy += total[j] / m * (total[j] / m + 2.0 * lam * scale * u[j])
+    return energy
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: Any) -> None:
     """One step for each mini-batch of rows ((data, indices, indptr), y, group, squares), in place."""
     (data, _, _), y, group, _ = rows
@@ -99,11 +108,7 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
             counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
-            # ‖G‖² = ‖λw + total/m‖² = λ²‖w‖² + Σ over touched j of total_j/m·(total_j/m + 2λw_j), w not yet moved.
-            energy = spec.lam * spec.lam * scale * scale * square
-            for p in range(count):
-                j = touched[p]
-                energy += total[j] / m * (total[j] / m + 2.0 * spec.lam * scale * u[j])
+            energy = gradient_energy(total, touched[:count], u, scale, square, spec.lam, m)
             counters[TOTAL] += energy * as_full(spec, sources, m)
             counters[COUNT] += 1.0
         scale *= 1.0 - eta * spec.lam

@@ -275,7 +275,7 @@ def judge(results: Results, statements: Judgements = PAPER) -> list[Claim]:
     list of Claim
         Empty for a kind of panel that has no statements.
     """
-    kind = results.panel.rsplit("-", 1)[0]
+    kind = results.kind
     return [statement(results) for statement in statements.get(kind, ())]
 
 

@@ -91,11 +91,11 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     """
     xs = [x for x in results.excess("uneven")[0] if not np.isnan(x)]
     excess = {method: np.broadcast_to(results.excess(method)[1], len(xs)) for method in results.methods}
-    if results.panel.startswith("ablation"):
+    if results.kind == "ablation":
         return ["", *(f"ε_N = {x:g}" for x in xs)], [[m, *(f"{v:.4f}" for v in excess[m])] for m in excess]
-    if results.panel.startswith(ACCURACY):
+    if results.kind in ACCURACY:
         return _tabulate_accuracy(results, xs)
-    ours = SITE if results.panel.startswith("site") else "uneven"
+    ours = SITE if results.kind == "site" else "uneven"
     accuracy = results.of(ours, "accuracy")[1].mean(axis=1)
     baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
     head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]

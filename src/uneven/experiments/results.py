@@ -37,6 +37,11 @@ class Results:
     values: Mapping[str, Mapping[tuple[str, float], Array]]
 
     @property
+    def kind(self) -> str:
+        """Kind of the panel, such as "ablation" of "ablation-mnist"."""
+        return self.panel.rpartition("-")[0]
+
+    @property
     def runs(self) -> int:
         """Number of runs of each case."""
         return len(next(iter(self.values["objective"].values())))

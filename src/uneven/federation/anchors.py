@@ -127,7 +127,7 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
         start=np.zeros(d),
         covariance=np.zeros((d, d)),
         activity=checks.within("activity", values["activity"], 0.0, 1.0 + 1e-9),
-        clip=checks.positive("clip", values["clip"], 1e-6, 1e6),
+        clip=checks.moderate("clip", values["clip"]),
         longest_step=checks.positive("longest_step", values["longest_step"], 1e-12, LARGEST),
     )
 

@@ -63,12 +63,12 @@ class SitesObjective:
 
     def at(self, w: Array, curvature: Curvature = "none") -> Point:
         """Ask every site for its sums at w."""
-        found = self._gather({"weights": w.tolist(), "reach": None, "curvature": curvature == "full"})
+        found = self._gather({"weights": w.tolist(), "reach": None, "curvature": curvature != "none"})
         share = {name: one * self.rows[name] / sum(self.rows.values()) for name, one in self.shares.items()}
         value = sum(share[name] * one["value"] for name, one in found.items()) + float(self.ridge @ w**2) / 2.0
         gradient = sum((share[name] * one["gradient"] for name, one in found.items()), self.ridge * w)
         hessian = None
-        if curvature == "full":
+        if curvature != "none":
             hessian = sum((share[name] * one["hessian"] for name, one in found.items()), np.diag(self.ridge))
         scale = max(abs(value), TOLERANCE * self.problem.loss_function.value_at_zero)
         return Point(w, value, gradient, hessian, scale)

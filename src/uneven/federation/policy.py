@@ -21,7 +21,6 @@ from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.refusals import located
 from uneven.io.sources_text import columns_text, toml_value
-from uneven.ledger import LEAST, MOST
 from uneven.noise import Noise
 
 MODES = ("relay", "oracle")
@@ -188,7 +187,7 @@ def parse_policy(folder: Path, values: Mapping[str, Any]) -> Policy:
     for key in ("epsilon", "budget"):
         if private:
             checks.needed_keys("the policy of a site with private rows", values, (key,))
-            given[key] = checks.positive(key, values[key], LEAST, MOST)
+            given[key] = checks.moderate(key, values[key])
         elif key in values:
             raise ValueError(f"{key} must be left out where private = false, got {checks.shown(values[key])}")
     for key in ("name", "data", "label", "id", "kept", "ledger", "releases"):

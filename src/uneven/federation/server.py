@@ -42,7 +42,7 @@ MOST_RESTARTS = 20
 
 @dataclass(frozen=True)
 class Federated:
-    """What a federated run came to: the model, the sites used, those left out and why, and what was found on the way.
+    """Result of a federated run: the model, the sites used, those left out and why, and what was found on the way.
 
     `simulated` says that a site's noise had a seed.
     """

@@ -19,6 +19,7 @@ from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.uncertainty import Flips, leave_out
 from uneven.federation.messages import matrix_from_text, matrix_to_text, vector
+from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -46,7 +47,8 @@ def answer_sums(message: Mapping[str, Any], rows: Rows, scan: Scan, scale: Scale
     if message["reach"] is None:
         return sum_losses(mine, problem, weights, bool(message["curvature"]))
     share = checks.positive("share", message["share"], 1e-9, 1e9)
-    return sum_left_out(mine, weights, matrix_from_text("reach", message["reach"], (d, d)), share)
+    reach = matrix_from_text("reach", message["reach"], (d, d))
+    return sum_left_out(mine, weights, reach, share, problem.loss_function)
 
 
 def sum_losses(rows: PublicRows, problem: Problem, weights: Array, curvature: bool) -> dict[str, Any]:
@@ -57,22 +59,22 @@ def sum_losses(rows: PublicRows, problem: Problem, weights: Array, curvature: bo
     return found if point.hessian is None else {**found, "hessian": matrix_to_text(point.hessian)}
 
 
-def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float) -> dict[str, Any]:
+def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float, loss: Loss = LOGISTIC) -> dict[str, Any]:
     """Mean leave-one-out loss of a site's rows, their squared gradients S and curvature H there.
 
     `reach` is H₀⁻¹/n of all sites' rows; `share` is what a row counts beside the mean of all.
     """
-    loss, S, H = 0.0, np.zeros_like(reach), np.zeros_like(reach)
+    total, S, H = 0.0, np.zeros_like(reach), np.zeros_like(reach)
     for part, labels in rows.pieces():
         X, y = np.asarray(part, dtype=np.float64), np.asarray(labels, dtype=np.float64)
         rates, skews = (np.full(len(y), one) for one in (rows.flip_rate, rows.flip_skew))
-        flips = Flips(rates, skews, y, share=share)
+        flips = Flips(rates, skews, y, share=share, loss=loss)
         margins = leave_out(y * (X @ weights), np.einsum("ij,ij->i", X @ reach, X), flips)
-        loss += len(y) * flips.loss(margins)
+        total += len(y) * flips.mean_loss(margins)
         S += (X.T * (flips.weights * flips.slopes(margins)) ** 2) @ X
         H += (X.T * flips.bends(margins)) @ X
     squares, hessian = (matrix_to_text(one / rows.count) for one in (S, H))
-    return {"value": loss / rows.count, "squares": squares, "hessian": hessian}
+    return {"value": total / rows.count, "squares": squares, "hessian": hessian}
 
 
 def read_sums(values: Mapping[str, Any], d: int, left_out: bool, curvature: bool) -> dict[str, Any]:

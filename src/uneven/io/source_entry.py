@@ -147,7 +147,7 @@ def _checked_prices(values: Mapping[str, Any], noise: Noise | None) -> dict[floa
     for entry in entries:
         if not isinstance(entry, Mapping) or set(entry) != {"epsilon", "price"}:
             raise ValueError(f"{shape}, got {checks.shown(entry)}")
-        epsilon = checks.positive("epsilon in prices", entry["epsilon"], 1e-6, 1e6)
+        epsilon = checks.moderate("epsilon in prices", entry["epsilon"])
         if epsilon in prices:
             raise ValueError(f"prices must have each epsilon once, got {epsilon:g} twice")
         prices[epsilon] = checks.not_negative("price in prices", entry["price"])

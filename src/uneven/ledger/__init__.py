@@ -5,15 +5,12 @@ row that was charged when its process died is spent, which is safe; and a row wh
 not released.
 """
 
-from uneven.ledger.arguments import LEAST, MOST
 from uneven.ledger.database import BudgetExceeded
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.ledger import Ledger
 from uneven.ledger.summary import SourceSummary
 
 __all__ = [
-    "LEAST",
-    "MOST",
     "BudgetExceeded",
     "Fingerprints",
     "Ledger",

@@ -15,8 +15,6 @@ from uneven import checks
 from uneven.ledger.fingerprints import Fingerprints
 from uneven.redaction import owner_only
 
-LEAST, MOST = 1e-6, 1e6  # of ε and of a budget: within these, floats add up without losing a charge
-
 
 def check_path(path: object) -> Path:
     """Where a ledger is or will be: the same file from any directory."""
@@ -73,11 +71,11 @@ def check_epsilons(epsilon: Any, count: int) -> NDArray[np.float64]:
     """ε of each of so many rows."""
     values = _listed(epsilon)
     if values is None:
-        return np.full(count, checks.positive("epsilon", epsilon, LEAST, MOST))
+        return np.full(count, checks.moderate("epsilon", epsilon))
     if len(values) != count or values.dtype.kind not in "iuf":
         raise ValueError(f"epsilon must be a number or one for each of {count} rows, got {checks.shown(epsilon)}")
-    for wrong in values[~((values >= LEAST) & (values <= MOST))].tolist():
-        checks.positive("epsilon", wrong, LEAST, MOST)
+    for wrong in values[~((values >= checks.LEAST) & (values <= checks.MOST))].tolist():
+        checks.moderate("epsilon", wrong)
     return values.astype(np.float64)
 
 

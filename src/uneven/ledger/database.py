@@ -112,7 +112,9 @@ def _explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", PATIENCE, isolation_level=None, uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
+    ) as connection:
         for setting in ("synchronous = FULL", "fullfsync = ON", "temp_store = MEMORY", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
         yield connection

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
-from uneven.ledger.arguments import LEAST, MOST, check_charge, check_path, list_ids, refuse_links
+from uneven.ledger.arguments import check_charge, check_path, list_ids, refuse_links
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
@@ -65,7 +65,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, budget: float | None = None) -> None:
         self.path = None if path is None else check_path(path)
-        given = None if budget is None else checks.positive("budget", budget, LEAST, MOST)
+        given = None if budget is None else checks.moderate("budget", budget)
         if self.path is None:
             self._process = os.getpid()
             self._memory = _in_memory()
@@ -174,7 +174,7 @@ class Ledger:
         Traceback (most recent call last):
         ValueError: budget must be at most 2, the ledger's, got 3: the budget of a ledger is not raised
         """
-        checks.positive("budget", budget, LEAST, MOST)
+        checks.moderate("budget", budget)
         with self._opened() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             stored = database.read_facts(connection)[1]
@@ -314,7 +314,7 @@ class Ledger:
         return wrong + ([f"{owner_only(f'{count:,} ')}rows have spent more than {self.stored_budget:g}"] * (count > 0))
 
     def _strictest(self, budget: float | None) -> float:
-        given = math.inf if budget is None else checks.positive("budget", budget, LEAST, MOST)
+        given = math.inf if budget is None else checks.moderate("budget", budget)
         return given if self.budget is None else min(given, self.budget)
 
     @contextmanager

@@ -95,7 +95,7 @@ class LocalPrivacy(Noise):
     activity: float = Default(0.5)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        object.__setattr__(self, "epsilon", checks.moderate("epsilon", self.epsilon))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
         if not isinstance(self.activity, Default):
             object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))

@@ -54,7 +54,7 @@ class SitePrivacy(Noise):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon, 1e-6, 1e6))
+        object.__setattr__(self, "epsilon", checks.moderate("epsilon", self.epsilon))
         self.check_interval()
 
     def describe(self) -> str:

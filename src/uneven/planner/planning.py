@@ -353,12 +353,7 @@ def make_plan(
 
 
 def finish_plan(
-    sources: Sequence[Source],
-    problem: Problem,
-    strategy: Strategy,
-    moments: str,
-    draft: Draft,
-    sizes: Sizes | None = None,
+    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, draft: Draft, sizes: Sizes | None
 ) -> Plan:
     """Plan that a draft becomes, with its bounds completed and its caveats."""
     batches = split_into_batches(sources, problem, moments, sizes)
@@ -384,16 +379,7 @@ def finish_plan(
 def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anchored) -> Plan:
     """Plan of the strategy "anchored", from what was decided by looking at public rows.
 
-    Parameters
-    ----------
-    sources : list of Source
-    problem : Problem
-    decided : Anchored
-
-    Returns
-    -------
-    Plan
-        Its bound and excess bound are expectations of Theorem D, which is exact for a quadratic objective.
+    Its bound and excess bound are expectations of Theorem D, which is exact for a quadratic objective.
     """
     described = checked_sources(sources)
     return Plan(

@@ -42,7 +42,7 @@ def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
     if len(rates) != len(planned.segments):
         raise ValueError(f"rates must be {len(planned.segments)}, one per segment, got {len(rates)}")
     draft = draft_at_rates(planned.problem, planned.segments, [checks.positive("rates", rate) for rate in rates])
-    return finish_plan(planned.sources, planned.problem, STRATEGIES[planned.strategy], planned.moments, draft)
+    return finish_plan(planned.sources, planned.problem, STRATEGIES[planned.strategy], planned.moments, draft, None)
 
 
 def find_rate_intervals(sources: Iterable[Source], problem: Problem) -> dict[str, tuple[float, float]]:

@@ -12,7 +12,7 @@ from uneven import checks, theory
 from uneven.noise import MOMENTS, Moment
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, sort_clean_first, sort_noisy_first
-from uneven.problem import Problem
+from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.schedules import Anytime, Averaged, Precision, Rate, Schedule
 
 
@@ -222,7 +222,7 @@ STRATEGIES: dict[str, Strategy] = {
             draft_precision_smooth,
             average="late",
             can_continue=True,
-            private_clip=0.5,
+            private_clip=PRIVATE_CLIP,
             own_batches=True,
             from_paper=False,
         ),
@@ -240,7 +240,7 @@ STRATEGIES: dict[str, Strategy] = {
 """Every strategy that can be planned without rows, by name."""
 
 ANCHORED = Strategy(
-    "anchored", draft_precision, draft_precision_smooth, private_clip=0.5, own_batches=True, from_paper=False
+    "anchored", draft_precision, draft_precision_smooth, private_clip=PRIVATE_CLIP, own_batches=True, from_paper=False
 )
 """Public rows to convergence, then private ones by the matrix clock: planned by a fit, from its public rows."""
 

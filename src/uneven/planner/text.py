@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from uneven.checks import join_words
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
@@ -37,7 +38,9 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
 
 def wrap(lines: Sequence[str]) -> str:
     """Lines broken to the width of a terminal, each with a hanging indent."""
-    return "\n".join(textwrap.fill(line, screen_width(), subsequent_indent="  ") for line in lines)
+    return "\n".join(
+        textwrap.fill(line, screen_width(), subsequent_indent="  ", break_on_hyphens=False) for line in lines
+    )
 
 
 def screen_width() -> int:
@@ -103,7 +106,9 @@ def describe_use(plan: Plan) -> list[str]:
     lines, passes = [], plan.sources[0].passes
     often = ("one pass", "once") if passes == 1 else (f"{passes} passes", f"{passes} times")
     if plan.converged:
-        lines.append(f"Learn {_join(plan.converged)} to convergence: these rows may be read again.")
+        lines.append(
+            f"Learn {join_words(list(map(repr, plan.converged)))} to convergence: these rows may be read again."
+        )
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
         lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
@@ -143,10 +148,6 @@ def describe_privacy(plan: Plan) -> list[str]:
     """From whom rows are protected, and what the other promise would bring at the same ε."""
     used = [source for source in plan.sources if source.name in plan.order]
     return describe_promises(used, plan.other_promises(), plan.predicted_excess is not None)
-
-
-def _join(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
 
 
 def describe_exchange(worth: Mapping[str, float]) -> list[str]:

@@ -187,7 +187,7 @@ def _record_entry(entry: Entry) -> dict[str, object]:
 
 
 def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc: float | None = None) -> str:
-    """Report of what a crowd's answers came to, as one HTML file.
+    """Report on what was learned from a crowd's answers, as one HTML file.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from uneven.checks import join_words
 from uneven.planner import Plan
 from uneven.planner.text import number, step_spans
 from uneven.schedules import Averaged, Rate
@@ -49,11 +50,11 @@ def was_stepped(plan: Plan) -> bool:
 
 def _explain_converged(plan: Plan) -> list[str]:
     """The answers for a fit that learned some or all of its sources to convergence."""
-    first = f"learn {_join(list(map(repr, plan.converged)))} to convergence: these rows may be read again."
+    first = f"learn {join_words(list(map(repr, plan.converged)))} to convergence: these rows may be read again."
     stepped = [name for name in plan.order if name not in plan.converged]
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""
-    first += f" Leave out {_join(list(map(repr, unused)))}." if unused else ""
+    first += f" Leave out {join_words(list(map(repr, unused)))}." if unused else ""
     far = EACH_COORDINATE if was_stepped(plan) else "there are no step sizes to choose."
     verdicts = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
     return [
@@ -70,7 +71,7 @@ def _explain_order(plan: Plan) -> str:
     named = ", then ".join(map(repr, plan.order))
     unused = [source.name for source in plan.sources if source.name not in plan.order]
     if unused:
-        return f"use {named} alone, and leave out {_join(list(map(repr, unused)))}."
+        return f"use {named} alone, and leave out {join_words(list(map(repr, unused)))}."
     return f"use {named}. {give_order_reason(plan)}".rstrip()
 
 
@@ -104,7 +105,7 @@ def give_step_reason(plan: Plan) -> str:
     schedule = plan.segments[0].schedule
     if isinstance(schedule, Rate):
         rates = plan.rates or {}
-        return f"The t-th step is c/t long, with c = {_join([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
+        return f"The t-th step is c/t long, with c = {join_words([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
     if isinstance(schedule, Averaged):
         return "A step is as long as its rows can be trusted, and the answer is the average of all weights."
     return (
@@ -130,7 +131,7 @@ def _explain_worth(plan: Plan) -> str:
         return f"{cleanest!r} is the only source."
     if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
         worth = [f"{number(1 / plan.exchange[name])} more of {name!r}" for name in others]
-        return f"one more row of {cleanest!r} adds as much as {_join(worth)}."
+        return f"one more row of {cleanest!r} adds as much as {join_words(worth)}."
     said = [
         f"one row of {cleanest!r} is worth {number(1 / plan.exchange[name])} rows of {name!r}, so the {rows[name]:,} "
         f"rows of {name!r} count for {number(rows[name] * plan.exchange[name])} of {cleanest!r}"
@@ -170,7 +171,3 @@ def describe_sources(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Name, rows, noise and price of each source, for a reader."""
     prices = ["" if source.price is None else f"{source.price:g}" for source in plan.sources]
     return [(s.name, f"{s.rows:,}", s.noise.describe(), price) for s, price in zip(plan.sources, prices, strict=True)]
-
-
-def _join(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

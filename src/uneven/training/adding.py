@@ -82,10 +82,10 @@ class PrivateSource:
         clock = information_of(self.noise, measured, problem)(coordinates.activity)
         left = information_of(self.noise, self.rows - measured, problem)
         coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
-        if not disagreement.found:
+        if not disagreement.matters:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
-        if disagreement.found or not anchor.knows_curvature:
+        if disagreement.matters or not anchor.knows_curvature:
             coordinates = doubt_curvature(coordinates, left(coordinates.activity))
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
@@ -94,7 +94,7 @@ class PrivateSource:
             tick(len(chunk.y))
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
-        if disagreement.found:
+        if disagreement.matters:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
 

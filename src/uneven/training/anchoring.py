@@ -88,8 +88,11 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
     private = [noise.private for noise in groups.noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
-    if not get_loss(settings.loss).probabilistic or problems > 1 or sparse:
-        return "it needs the logistic loss, one problem for all classes and dense rows"
+    loss = get_loss(settings.loss)
+    if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
+        return "it needs a smooth loss such as 'logistic', one problem for all classes and dense rows"
+    if not loss.probabilistic and any(one.known_rate for one in groups.noises.values() if not one.private):
+        return "it needs the logistic loss, or another with probabilities, where labels are flipped"
     if settings.steps_asked is not None:
         return f"{settings.steps_asked} asks for other steps"
     return None
@@ -163,7 +166,7 @@ def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: 
     counts = [source.count for source in kept]
     rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
     weights, wide = problem.class_weights, problem.n_features > MOST_FEATURES
-    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, skews, weights, wide)
+    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, skews, weights, wide, problem.loss)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:

@@ -14,6 +14,7 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.anchor.strength import choose_alpha
 from uneven.engine import State
+from uneven.losses import get_loss
 from uneven.planner import Plan
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -50,7 +51,7 @@ def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
         return False
     flipped = any(noise.known_rate > 0 for noise in groups.noises.values())
-    return cells <= MOST_CELLS and not (flipped and settings.loss == "hinge")
+    return cells <= MOST_CELLS and not (flipped and get_loss(settings.loss).odd_slope is None)
 
 
 def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:

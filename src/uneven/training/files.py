@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,7 @@ class Measure:
     """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
 
     `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
+    `learned_from` says whether the model was learned from these rows.
     """
 
     which: str
@@ -121,6 +123,7 @@ class Measure:
     accuracy: float
     objective: float | None
     compared: Comparison
+    learned_from: bool = False
 
     @property
     def auc(self) -> float | None:
@@ -240,14 +243,18 @@ def train_files(
             bar=bar,
         )
     trained = replace(trained, model=replace(trained.model, columns=file.columns))
-    which, rivals = _sampled_words(trained), public_rivals(trained)
-    measures, sample = [], trained.sample
+    followed = _sampled_words(trained) if test is None else str(test.path)
+    return FileFit(trained, tuple(_measure_all(file, trained, test)), followed, seed is not None)
+
+
+def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Iterator[Measure]:
+    """How the model does on rows learned from that may be looked at, and on those of the test."""
+    sample, rivals = trained.sample, public_rivals(trained)
     if sample is not None:
-        measures.append(measure(trained, which, lambda: [sample], rivals))
+        yield replace(measure(trained, _sampled_words(trained), lambda: [sample], rivals), learned_from=True)
     if test is not None:
-        measures.append(measure(trained, str(test.path), lambda: test.stream(*names, file.encoder), rivals))
-    followed = which if test is None else str(test.path)
-    return FileFit(trained, tuple(measures), followed, seed is not None)
+        read = partial(test.stream, file.label, file.feature_names, file.encoder)
+        yield measure(trained, str(test.path), read, rivals)
 
 
 def declared_noises(file: SourcesFile) -> dict[str, Noise]:

@@ -58,7 +58,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to: weights and state of each problem, the plan that was run, and what was found on the way."""
+    """Result of a run: weights and state of each problem, the plan that was run, and what was found on the way."""
 
     weights: list[Array]
     states: tuple[State, ...]

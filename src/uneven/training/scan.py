@@ -112,52 +112,61 @@ def scan_rows(
     private : callable
         Whether a piece has private rows: then no message tells a label, and classes are not taken from them.
     """
-    found, held, sample = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features)
+    found, held, sample, norms = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features), _Norms(bound)
     said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
-    counts: dict[str | None, int] = {}
-    totals: dict[str | None, float] = {}
-    long: dict[str | None, int] = {}
-    squares: list[Array] = []
     hashes: list[NDArray[np.int64]] = []
-    longest, any_sparse = 0.0, False
+    any_sparse = False
     for piece in rows.pieces():
         hidden = private(piece)
         if classes is None:
             found.see(piece.y, piece.where, hidden)
         else:
             refuse_unknown(piece.y, classes, piece.where, hidden)
-        own, count = squared_norms(piece.X), len(piece.y)
         name = piece.source if isinstance(piece.source, str) else None
         for column in said.values():
             column.see(piece)
-        # A running sum, row after row: however the rows are cut into pieces, it rounds the same way.
-        totals[name] = float(np.cumsum(np.concatenate([[totals.get(name, 0.0)], own]))[-1])
-        long[name] = long.get(name, 0) + int(too_long(own, bound).sum())
-        longest = max(longest, float(own.max(initial=0.0)))
-        if getattr(rows, "tells_noise", False) or any(column.found for column in said.values()):
-            squares.append(own)
+        kept = getattr(rows, "tells_noise", False) or any(column.found for column in said.values())
+        norms.see(name, squared_norms(piece.X), kept)
         sample.see(name, piece, open_sources is None or name in open_sources)
-        counts[name] = counts.get(name, 0) + count
         any_sparse = any_sparse or is_sparse(piece.X)
         held.see(replace(piece, cells=None), hidden)
         if hasher is not None:
             hashes.append(hasher(piece))
-        tick(count)
-    whole = {name: column.joined() for name, column in said.items()}
+        tick(len(piece.y))
     return Scan(
         rows.n_features,
         found.classes() if classes is None else classes,
-        counts,
-        **whole,
+        norms.counts,
+        **{name: column.joined() for name, column in said.items()},
         content=np.concatenate(hashes) if hashes else None,
-        squares=np.concatenate(squares) if any(column.found for column in said.values()) else None,
-        totals=totals,
-        long=long,
-        longest=longest,
+        squares=np.concatenate(norms.squares) if any(column.found for column in said.values()) else None,
+        totals=norms.totals,
+        long=norms.long,
+        longest=norms.longest,
         sparse=any_sparse,
         sample=sample.rows(),
         held=held.joined(),
     )
+
+
+class _Norms:
+    """Rows of each source: their number, the sum of their squared norms, and how many are longer than the bound."""
+
+    def __init__(self, bound: float) -> None:
+        self.bound, self.longest, self.squares = bound, 0.0, list[Array]()
+        self.counts: dict[str | None, int] = {}
+        self.totals: dict[str | None, float] = {}
+        self.long: dict[str | None, int] = {}
+
+    def see(self, name: str | None, squares: Array, kept: bool) -> None:
+        """Take in the squared norms of some rows; `kept` keeps that of each row."""
+        self.counts[name] = self.counts.get(name, 0) + len(squares)
+        # A running sum, row after row: however the rows are cut into pieces, it rounds the same way.
+        self.totals[name] = float(np.cumsum(np.concatenate([[self.totals.get(name, 0.0)], squares]))[-1])
+        self.long[name] = self.long.get(name, 0) + int(too_long(squares, self.bound).sum())
+        self.longest = max(self.longest, float(squares.max(initial=0.0)))
+        if kept:
+            self.squares.append(squares)
 
 
 class _Column:

@@ -159,15 +159,13 @@ def train(
     followed = follow(scan.classes)
     refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     refuse_classes(settings, scan.classes, declared)
-    simulated = warn_simulated(settings, declared)
     warn_copies(scan, declared)
-    columns = list_columns(feature_names, scan.n_features, described)
+    simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
     if private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
     job = prepare(rows, scan, observed(declared, len(scan.classes)), settings)
-    too_long = _count_long(job)
-    targets = learning_targets(scan.classes, settings)
+    too_long, targets = _count_long(job), learning_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
@@ -177,19 +175,12 @@ def train(
         evaluate = _objective_on(job, own if followed is None else followed, targets[0]) if record else None
         result = run(job, decided, targets, validation, record, evaluate)
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
-    return Trained(
-        _read_back(job, result, account, noise, feature_names),
-        result.states,
-        job.groups,
-        result.path,
-        {name: count for name, count in too_long.items() if name in decided.plan.order},
-        own,
-        tuple(names),
-        _list_notes(job, result),
-        result.states[0].find_activity(job.groups.noises),
-        dict(account.changes),
-        partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private]),
-    )
+    model = _read_back(job, result, account, noise, feature_names)
+    shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
+    activity = result.states[0].find_activity(job.groups.noises)
+    told = (shrunk, own, tuple(names), _list_notes(job, result), activity, dict(account.changes))
+    public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
+    return Trained(model, result.states, job.groups, result.path, *told, public)
 
 
 def _release_labels(

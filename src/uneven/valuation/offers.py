@@ -70,7 +70,7 @@ def checked_range(epsilons: Any) -> tuple[float, float]:
     """Range of ε to try: two positive numbers, the first the smaller."""
     if not isinstance(epsilons, Sequence) or len(epsilons) != 2:
         raise ValueError(f"epsilons must be two numbers, the least and the largest, got {checks.shown(epsilons)}")
-    low, high = (checks.positive("epsilons", end, 1e-6, 1e6) for end in epsilons)
+    low, high = (checks.moderate("epsilons", end) for end in epsilons)
     if not low < high:
         raise ValueError(f"epsilons must be two numbers, the least and the largest, got {checks.shown(epsilons)}")
     return low, high
@@ -91,7 +91,7 @@ def _priced(name: str, prices: Prices, epsilons: tuple[float, float]) -> list[tu
         raise ValueError(f"prices of source {name!r} must have at least one epsilon, got none")
     return [
         (
-            checks.positive(f"epsilon in the prices of source {name!r}", epsilon, 1e-6, 1e6),
+            checks.moderate(f"epsilon in the prices of source {name!r}", epsilon),
             checks.not_negative(f"price of source {name!r} at epsilon = {checks.shown(epsilon)}", price),
         )
         for epsilon, price in pairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -183,16 +183,7 @@ def value_sources(
     checks.whole("more", more)
     planned = make_plan(described, problem, moments=moments)
     offered = checked_prices(prices, described), checked_range(epsilons)
-    predicted = problem.own_batches and any(one.noise.once_a_batch for one in described)
-    predicted = predicted and planned.predicted_excess is not None
-    currency: Currency = Bound(problem, planned.moments)
-    if predicted:
-        currency = Predicted(problem, planned.moments, planned.batch_sizes)
-    if anchor is not None:
-        owned = [one for one in described if one.price is None and one.name not in offered[0]]
-        if all(one.noise.private for one in owned):
-            raise ValueError("sources must own rows without privacy where their rows are given, got none")
-        currency = Expected(problem, anchor, tuple(owned))
+    currency = _choose_currency(problem, planned, described, offered[0], anchor)
     market = open_market(described, currency, *offered)
     basket = market.choose(money) if budget is not None else Basket()
     before, _ = market.bound_with(())
@@ -203,12 +194,13 @@ def value_sources(
         *([note] if note else []),
         *notes,
         *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
-        *([PREDICTED] if predicted and anchor is None else []),
+        *([PREDICTED] if isinstance(currency, Predicted) else []),
     ]
+    theorems = {Expected: THEOREM_D.name, Predicted: PREDICTION}
     return Valuation(
         problem=problem,
         moments=planned.moments,
-        theorem=THEOREM_D.name if anchor is not None else PREDICTION if predicted else planned.theorem,
+        theorem=theorems.get(type(currency), planned.theorem),
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
@@ -224,6 +216,25 @@ def value_sources(
         going_to=going_to,
         caveats=tuple(caveats),
     )
+
+
+def _choose_currency(
+    problem: Problem,
+    planned: Plan,
+    described: Sequence[Source],
+    offered: Collection[str],
+    anchor: Anchor | ClassAnchor | None,
+) -> Currency:
+    """What rows are worth: what they take from the excess expected or predicted, or from the bound."""
+    if anchor is not None:
+        owned = tuple(one for one in described if one.price is None and one.name not in offered)
+        if all(one.noise.private for one in owned):
+            raise ValueError("sources must own rows without privacy where their rows are given, got none")
+        return Expected(problem, anchor, owned)
+    once = problem.own_batches and any(one.noise.once_a_batch for one in described)
+    if once and planned.predicted_excess is not None:
+        return Predicted(problem, planned.moments, planned.batch_sizes)
+    return Bound(problem, planned.moments)
 
 
 def _note_exact_rows(problem: Problem, worths: Sequence[Worth]) -> Iterator[str]:
@@ -276,7 +287,7 @@ def value(
         Number of additional rows that the marginal worth is about.
     public : (X, y) or None
         Rows of the owned sources without privacy, in the unit ball, and their labels -1 and 1. With them, rows are
-        worth what they take from the expected excess objective of an anchored fit, which is what a fit comes to:
+        worth what they take from the expected excess objective of an anchored fit, which is the fit that would be run:
         without them, rows without noise are undervalued about ten times.
 
     Returns
