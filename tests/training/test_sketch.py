@@ -34,7 +34,7 @@ def rows(n=600, d=300, seed=0):
 def test_lengths_and_scores_are_kept_on_average():
     """E‖Rx‖² = ‖x‖² and E⟨Rw, Rx⟩ = ⟨w, x⟩, with a variance of at most (‖w‖²‖x‖² + ⟨w, x⟩²)/k."""
     X, _ = rows(d=3000)
-    sketched, k = project(X, 100), 100
+    sketched, k = project(X, projection(3000, 100)), 100
     squares = (sketched**2).sum(axis=1)
     assert abs(squares.mean() - 1) < 4 * np.sqrt(2 / k / len(X)) + 4 * np.sqrt(2 / k / 3000)
     assert squares.std() == pytest.approx(np.sqrt(2 / k), rel=0.2)

@@ -24,6 +24,7 @@ from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
 from uneven.draws import public_generator
 from uneven.problem import Problem
+from uneven.softmax import loss_values
 
 Array = NDArray[np.float64]
 
@@ -67,6 +68,11 @@ class ClassAnchor:
     def knows_curvature(self) -> bool:
         """Whether the rows are enough to build on their curvature: a row speaks for all classes at once."""
         return bool(len(self.X) >= ROWS_PER_FEATURE * self.X.shape[1] * (self.scores.shape[1] - 1))
+
+    @property
+    def losses(self) -> Array:
+        """Leave-one-out loss of each row."""
+        return np.asarray(self.counts * loss_values(self.scores, self.labels))
 
     @cached_property
     def slopes(self) -> Array:

@@ -95,6 +95,11 @@ class Anchor:
         """Whether of all d×d matrices only the diagonals are kept."""
         return self.covariance.ndim == 1
 
+    @property
+    def losses(self) -> Array:
+        """Leave-one-out loss of each row."""
+        return np.asarray(self.counts * np.logaddexp(0.0, -self.margins))
+
     @cached_property
     def slopes(self) -> Array:
         """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""

@@ -83,9 +83,10 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         each class against the rest, which is refused where a source is private and is how other losses than the
         logistic do it.
     sketch : None, "auto" or int
-        Columns that private rows are projected to before anything is released, by a public random projection: noise
-        grows with the number of columns. ``"auto"`` is the number of least expected excess, or none. Sparse rows must
-        be sketched to be private.
+        Columns that private rows are projected to before anything is released: noise grows with the number of columns.
+        The projection is a public random one where all rows are private, and onto the leading principal components of
+        the rows without privacy where there are enough. ``"auto"`` is the number of least expected excess, or none.
+        Sparse rows must be sketched to be private.
     budget : float or None
         The most ε a row may have spent when this is done, by this fit and the partial fits after it; more is refused
         before anything is released. A ledger remembers more: other fits, of this model and of others.

@@ -106,7 +106,11 @@ def _run_cases(
 
 def _sketch(X: Any, width: int) -> Any:
     """Rows projected to so many columns and shrunk to norm 1 again, as a fit does; as they are for a width of 0."""
-    return np.ascontiguousarray(shorten_rows(project(X, width), 1.0), dtype=np.float32) if width else X
+    return (
+        np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
+        if width
+        else X
+    )
 
 
 def _divide(rows: Any, kept: int) -> tuple[Any, Any]:

@@ -59,7 +59,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
 
-            return decide(job, targets, None).plan, PUBLIC
+            return decide(job, targets, None).plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = file.described()
         problem, note = problem_ahead(file, sources)
         planned = keep_rows(plan_steps(sources, problem, file.settings), file.settings)

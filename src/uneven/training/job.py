@@ -43,6 +43,8 @@ class Job:
     """Rows in memory as scaled, by source: held from one station to the next."""
     kept: int = 0
     """One row in so many of each source takes no step (`Plan.kept`); 0 for none."""
+    sketched: str = ""
+    """What is said of a projection onto principal components, where one was looked at."""
 
     @property
     def problem(self) -> Problem:

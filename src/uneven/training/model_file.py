@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -82,7 +83,7 @@ def to_text(model: Model) -> str:
         "intercept": model.intercept.tolist(),
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "settings": {"noise": _plain_noise(model.noise), **{name: settings[name] for name in SAVED}},
-        "scale": None if model.scale is None else asdict(model.scale),
+        "scale": None if model.scale is None else _scale_values(model.scale),
         "plan": None if planned is None else planned.to_dict(),
         "alpha": model.alpha,
         "searched_rate": plan.rates[plan.order[-1]] if searched else None,  # type: ignore[union-attr, index]
@@ -234,15 +235,37 @@ def _columns(values: Any, names: Any) -> tuple[Column, ...]:
     return columns
 
 
+def _scale_values(scale: Scale) -> dict[str, Any]:
+    """Scale as plain values; components as text, where there are some."""
+    values = asdict(scale)
+    basis = values.pop("basis")
+    return {**values, "basis": b64encode(basis).decode()} if basis else values
+
+
+def _basis(text: Any, entries: int) -> bytes:
+    """Components of a sketch, so many float32 numbers; empty where there are none."""
+    try:
+        found = b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"basis of scale must be text in base64, got {checks.shown(text)}") from None
+    if found and (len(found) != 4 * entries or not np.isfinite(np.frombuffer(found, dtype=np.float32)).all()):
+        raise ValueError(f"basis of scale must have {entries} finite numbers, columns times sketch; got others")
+    return found
+
+
 def _scale(values: Any) -> Scale:
+    if isinstance(values, Mapping):
+        values = {"basis": "", **values}
     _expect_keys("scale", values, tuple(Scale.__dataclass_fields__))
+    columns, sketch = (checks.whole(f"{key} of scale", values[key], least=0) for key in ("columns", "sketch"))
     return Scale(
         checks.positive("row_norm of scale", values["row_norm"]),
         checks.not_negative("constant of scale", values["constant"]),
         checks.one_of("norms of scale", values["norms"], NORMS),
         checks.positive("eigenvalue of scale", values["eigenvalue"], 1e-9, 1.0),
-        checks.whole("columns of scale", values["columns"], least=0),
-        checks.whole("sketch of scale", values["sketch"], least=0),
+        columns,
+        sketch,
+        _basis(values["basis"], columns * sketch),
     )
 
 

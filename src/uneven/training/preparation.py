@@ -13,6 +13,7 @@ from uneven.noise import FlippedLabels
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.class_weights import find_weights
+from uneven.training.components import with_components
 from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job
@@ -41,7 +42,8 @@ def prepare(
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
-    return with_chosen_alpha(replace(job, class_weights=find_weights(job)), targets[0], here)
+    job = replace(job, class_weights=find_weights(job))
+    return with_components(job, targets, here) if scale is None else with_chosen_alpha(job, targets[0], here)
 
 
 def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,15 @@ class Scale:
     """Columns of rows as given, where they are sketched."""
     sketch: int = 0
     """Columns of the sketch; 0 for none."""
+    basis: bytes = field(default=b"", repr=False)
+    """Its matrix as float32 where it is by principal components, shape (columns, sketch); empty for a random one."""
+
+    @property
+    def projection(self) -> Any:
+        """Matrix that rows are multiplied by, where they are sketched."""
+        if not self.basis:
+            return projection(self.columns, self.sketch)
+        return np.frombuffer(self.basis, dtype=np.float32).reshape(self.columns, self.sketch)
 
     @property
     def intercept(self) -> bool:
@@ -83,7 +92,7 @@ class Scale:
     def rows(self, X: Any) -> Any:
         """Rows as scaled, float32, with the constant feature last; those of a sketch are shrunk to the bound again."""
         if self.sketch:
-            X = shorten_rows(project(X, self.sketch), self.row_norm)
+            X = shorten_rows(project(X, self.projection), self.row_norm)
         if is_sparse(X):
             parts: list[Any] = [sparse.csr_array(X) / self.factor]
             if self.intercept:
@@ -109,7 +118,7 @@ class Scale:
         """Coefficients and intercept for the rows as given, from weights for the rows as scaled."""
         scaled = weights / self.factor
         coef, intercept = (scaled[:-1], float(scaled[-1] * self.constant)) if self.intercept else (scaled, 0.0)
-        return (projection(self.columns, self.sketch) @ coef if self.sketch else coef), intercept
+        return (self.projection @ coef if self.sketch else coef), intercept
 
 
 def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:

@@ -3,7 +3,8 @@
 Private noise grows with the number of columns, and most of them say little alone. A sketch x → Rx with a random R of k
 rows keeps scores up to an error of variance ‖w‖²‖x‖²/k (Johnson and Lindenstrauss 1984; signs: Achlioptas 2003; few of
 them: Li, Hastie and Church 2006). R comes from a fixed public seed and looks at no row, so it costs no privacy. Weights
-v of the sketch are weights Rᵀv of the rows as given: that is what the model has.
+v of the sketch are weights Rᵀv of the rows as given: that is what the model has. Beside rows without privacy, their
+principal components stand for R (`components`).
 """
 
 from __future__ import annotations
@@ -49,10 +50,19 @@ def projection(n_features: int, width: int) -> Any:
     return np.ascontiguousarray(columns) if isinstance(columns, np.ndarray) else sparse.csr_array(columns)
 
 
-def project(X: Any, width: int) -> Any:
+def project(X: Any, matrix: Any) -> Any:
     """Rows as sketched, dense."""
-    sketched = X @ projection(X.shape[1], width)
+    sketched = X @ matrix
     return sketched.toarray() if is_sparse(sketched) else np.asarray(sketched)
+
+
+def list_widths(n_features: int) -> list[int]:
+    """Widths that are tried: powers of two below the number of columns.
+
+    >>> list_widths(100)
+    [16, 32, 64]
+    """
+    return [NARROWEST << i for i in range(30) if NARROWEST << i < n_features]
 
 
 def expect_excess(sources: Iterable[Source], problem: Problem, n_features: int) -> float:
@@ -94,7 +104,7 @@ def choose_width(
         if asked > n_features:
             raise ValueError(f"sketch must be at most {n_features}, the number of columns, got {asked}")
         return int(asked)
-    widths = [NARROWEST << i for i in range(30) if NARROWEST << i < n_features]
+    widths = list_widths(n_features)
     if not sparse:
         widths.append(0)
     return min(widths, key=lambda k: (expect_width(k, described, problem, n_features), k), default=n_features)

@@ -209,7 +209,7 @@ def _release_labels(
 def _list_notes(job: Job, result: Result) -> tuple[str, ...]:
     """What was found on the way, in words."""
     sources = describe_sources(job.groups.noises, job.groups.counts)
-    sketch = describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
+    sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
     return (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
 
 
