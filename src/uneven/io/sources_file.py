@@ -14,7 +14,7 @@ from typing import Any
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
 from uneven.io.agreement import agreed_features, agreed_width, complete_from_public
-from uneven.io.files import same_file
+from uneven.io.files import resolve, same_file
 from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, parse_entry
 from uneven.io.sources_text import parsed, parsed_content
@@ -140,6 +140,7 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     (True, 0.01, 120)
     """
     file = Path(path)
+    resolve(file)  # a loop of links is refused
     return _understood(file, parsed(file), lambda *given: open_table(*given))
 
 
@@ -155,6 +156,7 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
     dict of str to int, or None
     """
     file = Path(path)
+    resolve(file)
     tables = _source_tables(parsed(file))
     if not any(isinstance(table, Mapping) and "rank" in table for table in tables):
         return None

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from uneven.io.files import resolve
 from uneven.planner import STRATEGIES
 
 CLIP = STRATEGIES["precision"].private_clip
@@ -62,7 +61,6 @@ LEFT_OUT = {
 
 def parsed(path: Path) -> dict[str, Any]:
     """What the file says, or in which line it is no TOML."""
-    resolve(path)  # a loop of links is refused
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
