@@ -278,14 +278,15 @@ def test_several_private_sources_are_used_cleanest_first():
     excess = {}
     for names in (("open",), ("open", "fine"), ("open", "coarse", "fine")):
         mine, values = np.isin(source, names), []
-        for seed in range(5):
+        for seed in range(10):
             clf = uneven.UnevenClassifier(noise, alpha=ALPHA, use="all", random_state=seed)
             clf.fit(X[mine], y[mine], source=source[mine])
             values.append(objective(clf, X, y) - objective(logistic(X, y), X, y))
-        excess[names] = np.mean(values)
+        excess[names] = np.array(values)
     assert clf.plan_.order == ["open", "fine", "coarse"]
-    assert excess["open", "fine"] < 0.6 * excess["open",]
-    assert excess["open", "coarse", "fine"] < 1.2 * excess["open", "fine"]
+    assert excess["open", "fine"].mean() < 0.6 * excess["open",].mean()
+    more = excess["open", "coarse", "fine"] - excess["open", "fine"]
+    assert more.mean() < 0.2 * excess["open", "fine"].mean() + 2.0 * more.std(ddof=1) / 10**0.5
 
 
 def test_public_rows_with_wrong_labels_anchor_too():
