@@ -68,3 +68,21 @@ def test_what_is_refused(crowd, uneven_in, words, said):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert said in done.stderr
     assert not (crowd / "model.json").exists()
+
+
+def test_tasks_with_words_and_gaps(crowd, good):
+    """Columns that are no plain numbers are described by their own values, and the model takes them raw; a column of
+    labels is not among them."""
+    for name in ("tasks", "test"):
+        tasks = pd.read_parquet(crowd / f"{name}.parquet")
+        tasks["kind"] = np.where(tasks.pop("size") > 0, "large", "small")
+        tasks.loc[tasks.index[:5], "noise"] = None
+        tasks.assign(label=tasks.get("label", "cat")).to_csv(crowd / f"{name}.csv", index=False)
+    words = ("crowd", "answers.csv", "--features", "tasks.csv", "--test", "test.csv", "--json")
+    facts = json.loads(good(*words))
+    assert facts["accuracy"] > 0.95
+    good("predict", "model.json", "test.csv", "-o", "predictions.csv")
+    predicted, truth = (pd.read_csv(crowd / name)["label"] for name in ("predictions.csv", "test.csv"))
+    assert (predicted == truth).mean() == pytest.approx(facts["accuracy"])
+    model = json.loads((crowd / "model.json").read_text())
+    assert sorted(model["columns"]) == ["kind", "noise"]

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uneven.io import read_sources
+from uneven.columns import Encoder, describe_columns
+from uneven.io import open_table, read_sources
 from uneven.io.proposal import start
+from uneven.training.files import train_files
 
 
 def test_from_files_to_predictions(folder, good):
@@ -245,3 +247,149 @@ def test_numbers_are_classes_where_a_private_fit_needs_them_stated(folder, good,
     good("init", "a.csv", "--epsilon", "a=1", "--force")
     text = (folder / "sources.toml").read_text()
     assert ("classes" not in text) if written is None else (f"\n# {written}  #" in text)
+
+
+def frame_of(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"income": rng.normal(2.5, 1, n).round(2), "job": rng.choice(["clerk", "cook"], n)})
+    return frame.assign(outcome=np.where(frame["income"] + rng.normal(size=n) > 2.5, "yes", "no"))
+
+
+def columns_of(folder, name="sources.toml"):
+    return {column.name: column for column in read_sources(folder / name).columns or ()}
+
+
+def test_private_rows_do_not_choose_the_label(tmp_path):
+    """The public file has one column of two values; whatever the private one has, that is the label."""
+    public = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60) % 2, "c": np.arange(60) * 0.5})
+    public.to_csv(tmp_path / "public.csv", index=False)
+    for change in ({}, {"c": np.arange(60) % 2}, {"b": np.arange(60)}):
+        public.assign(**change).to_csv(tmp_path / "private.csv", index=False)
+        files = [tmp_path / "private.csv", tmp_path / "public.csv"]
+        assert start(files, tmp_path / "s.toml", True, epsilon={"private": 1.0}).label == "b"
+
+
+def test_ranges_of_rows_that_become_private_are_refused(tmp_path):
+    frame_of().to_csv(tmp_path / "rows.csv", index=False)
+    start([tmp_path / "rows.csv"], tmp_path / "s.toml")
+    text = (tmp_path / "s.toml").read_text()
+    assert text.count('columns_from = ["rows"]') == 1
+    hidden = text.replace('noise = { kind = "exact" }', 'noise = { kind = "local-privacy", epsilon = 8.0 }', 1)
+    hidden = hidden.replace("label =", 'classes = ["no", "yes"]\nlabel =', 1)
+    (tmp_path / "s.toml").write_text(hidden)
+    with pytest.raises(
+        ValueError, match=r"columns_from must name sources without privacy, got 'rows', which is private"
+    ):
+        read_sources(tmp_path / "s.toml")
+    kept = "\n".join(line for line in hidden.splitlines() if not line.startswith("columns_from"))
+    (tmp_path / "s.toml").write_text(kept)
+    assert read_sources(tmp_path / "s.toml").sources[0].hidden
+
+
+def test_decimal_commas_and_infinite_numbers(tmp_path):
+    frame = frame_of()
+    frame.to_csv(tmp_path / "points.csv", index=False)
+    frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
+    start([tmp_path / "commas.csv"], tmp_path / "sources.toml")
+    found = columns_of(tmp_path)["income"]
+    start([tmp_path / "points.csv"], tmp_path / "sources.toml", True)
+    assert found == columns_of(tmp_path)["income"]
+    file = read_sources(tmp_path / "sources.toml")
+    tables = [open_table(tmp_path / name) for name in ("points.csv", "commas.csv")]
+    (X, _), (Z, _) = (table.arrays("outcome", ["income", "job"], file.encoder) for table in tables)
+    np.testing.assert_array_equal(X, Z)
+    (X, _), (Z, _) = (table.arrays("outcome", ["income"]) for table in tables)
+    np.testing.assert_array_equal(X, Z)
+    (tmp_path / "thousands.csv").write_text("a;y\n1,234;0\n2,345;1\n")  # may be whole numbers
+    assert open_table(tmp_path / "thousands.csv").arrays("y", ["a"], Encoder(GUESSED))[0].shape == (2, 2)
+    frame.astype({"income": object}).assign(income=[*frame["income"][:-1], "inf"]).to_csv(
+        tmp_path / "i.csv", index=False
+    )
+    start([tmp_path / "i.csv"], tmp_path / "sources.toml", True)
+    assert columns_of(tmp_path)["income"].missing == ("inf",)
+
+
+GUESSED = describe_columns({"a": {"values": ["1,234", "2,345"]}})
+
+
+@pytest.mark.parametrize("given", ["\\t", "\t"])
+def test_a_tab_can_be_typed(folder, good, uneven_in, given):
+    frame_of().to_csv(folder / "rows.csv", index=False, sep="\t")
+    good("init", "rows.csv", "--delimiter", given, "--force")
+    assert set(columns_of(folder)) == {"income", "job"}
+    good("fit", "sources.toml")
+    good("predict", "model.json", "rows.csv", "--delimiter", given, "-o", "out.csv")
+    done = uneven_in("init", "rows.csv", "--delimiter", "ab", "--force")
+    assert (done.returncode, done.stderr) == (2, "uneven: delimiter must be one character such as ';', got 'ab'\n")
+
+
+@pytest.mark.parametrize("text", ['source = "my precious notes"', '[[source]]\nname = "a"\n[diary]\nmonday = 1'])
+def test_other_toml_files_are_not_written_over(tmp_path, text):
+    frame_of().to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "notes.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"--output must be a new file or a sources\.toml to write over"):
+        start([tmp_path / "rows.csv"], tmp_path / "notes.toml", True)
+    assert (tmp_path / "notes.toml").read_text() == text
+
+
+def test_names_of_sources_end_where_the_extension_begins(tmp_path):
+    files = [tmp_path / name for name in ("processed.va.data", "processed.ch.data", "a.b.csv.gz", "a.b.csv", ".csv")]
+    for file in files:
+        frame_of().to_csv(file, index=False)
+    names = start(files, tmp_path / "s.toml", epsilon={"processed.va": 2.0}).names
+    assert names == ("processed.va", "processed.ch", "a.b", "a.b-2", ".csv")
+    assert [entry.name for entry in read_sources(tmp_path / "s.toml").sources if entry.hidden] == ["processed.va"]
+
+
+def test_spaces_after_delimiters_are_no_part_of_names_or_words(folder, good):
+    text = frame_of().to_csv(index=False).replace(",", ", ")
+    (folder / "rows.csv").write_text(text)
+    good("init", "rows.csv", "--force")
+    file = read_sources(folder / "sources.toml")
+    assert (file.label, set(columns_of(folder))) == ("outcome", {"income", "job"})
+    assert "It predicts 'no' or 'yes' from" in good("fit", "sources.toml")
+    (folder / "headless.csv").write_text(text.split("\n", 1)[1])
+    assert open_table(folder / "headless.csv").arrays("x2", ["x0"])[1][0] in ("no", "yes")
+    (folder / "some.csv").write_text("a,b\n1, x\n2,y\n")  # here the space is the word's own
+    assert open_table(folder / "some.csv").arrays("b")[1].tolist() == [" x", "y"]
+
+
+def test_lines_with_different_separators_are_refused(tmp_path):
+    (tmp_path / "mixed.csv").write_text("a;b;c;y\n1,2,3,0\n4,5,6,1\n")
+    with pytest.raises(
+        ValueError, match=r"mixed.csv must have the same separator in every line, got lines of 1 and of 4"
+    ):
+        open_table(tmp_path / "mixed.csv")
+
+
+@pytest.mark.parametrize("name", ["customer_id", "CustomerID", "zip", "zip_code", "ZIP Code", "postcode", "uuid"])
+def test_codes_are_not_learned_as_numbers(tmp_path, name):
+    frame_of().assign(**{name: np.arange(200) * 7 % 200, "humid": 1.5, "valid": 0.5}).to_csv(
+        tmp_path / "r.csv", index=False
+    )
+    assert start([tmp_path / "r.csv"], tmp_path / "s.toml", label="outcome").left_out == (name,)
+
+
+def test_marks_of_one_column_are_those_of_all(tmp_path):
+    """A file that is not looked at may have '?' where the public one has none."""
+    public = frame_of()
+    public.assign(age=["?", *range(199)]).to_csv(tmp_path / "public.csv", index=False)
+    public.assign(age=1, income=["?", *public["income"][1:]]).to_csv(tmp_path / "private.csv", index=False)
+    files = [tmp_path / "public.csv", tmp_path / "private.csv"]
+    start(files, tmp_path / "sources.toml", epsilon={"private": 1.0})
+    assert {name: column.missing for name, column in columns_of(tmp_path).items()} == dict.fromkeys(
+        ("income", "job", "age"), ("?",)
+    )
+    train_files(read_sources(tmp_path / "sources.toml"), seed=0)  # a gap where the public rows have none
+
+
+def test_fit_says_who_is_not_used_and_what_the_description_makes_sure(folder, good):
+    """A private source that is read and not worth its ε; rows that cannot be longer than 1."""
+    frame_of(2000).to_csv(folder / "open.csv", index=False)
+    frame_of(20, 1).to_csv(folder / "few.csv", index=False)
+    good("init", "open.csv", "few.csv", "--epsilon", "few=0.01", "--force")
+    said = good("fit", "sources.toml")
+    first = said.splitlines()[0]
+    assert first == "Protected: nobody. Not protected: 'open'. Read, but not used and not charged: 'few'."
+    assert "are shrunk" not in said
+    assert "by the description of its columns no row has a norm above 1" in said

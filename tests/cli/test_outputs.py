@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -100,8 +101,7 @@ def test_a_loop_of_links_is_refused_as_input_too(described, folder, good, uneven
     make_loop(folder / "loop.csv")
     done = uneven_in(*("loop.csv" if word == "OUT" else word for word in words))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "loop.csv" in done.stderr
-    assert "went wrong" not in done.stderr
+    assert "loop.csv' must name a file, got a loop of symbolic links" in done.stderr
 
 
 def test_more_rows_than_can_be_counted(folder, uneven_in):
@@ -151,13 +151,40 @@ def test_a_full_disk_under_the_ledger(private, folder, small_disk, uneven_in):
     assert Ledger(small_disk / "book.db").sources() == {"other": 1}
 
 
+def test_no_room_for_a_new_ledger(private, folder, small_disk, uneven_in):
+    private()
+    (small_disk / "filler").write_bytes(bytes(os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize))
+    done = uneven_in(*FIT, "--ledger", small_disk / "book.db")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "book.db' could not be written" in done.stderr
+    assert not (folder / "model.json").exists()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link.json"])
+def test_a_file_behind_standard_output_is_not_replaced(described, folder, name):
+    """``uneven fit -o /dev/stdout >> log.txt``: the log is kept."""
+    described()
+    (folder / "log.txt").write_text("kept\n")
+    (folder / "link.json").symlink_to("/dev/stdout")
+    with (folder / "log.txt").open("a") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", "uneven", *FIT, "-o", name],
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, f"'{name}' must be a file to write, got a device" in done.stderr) == (2, True)
+    assert (folder / "log.txt").read_text() == "kept\n"
+
+
 def test_predictions_on_a_full_disk(described, small_disk, good, uneven_in):
     described()
     good(*FIT)
     (small_disk / "filler").write_bytes(bytes(os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize))
     done = uneven_in("predict", "model.json", "rows.parquet", "-o", small_disk / "out.csv")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "No space left on device" in done.stderr
+    assert f"No space left on device: '{small_disk / 'out.csv'}'" in done.stderr
     assert [one.name for one in small_disk.iterdir()] == ["filler"]
 
 

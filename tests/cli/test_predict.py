@@ -198,3 +198,84 @@ def test_messages_of_a_redacted_model_tell_nothing_of_single_rows(folder, descri
         save(replace(trained, settings=replace(trained.settings, redact=redact)), folder / "model.json")
         said = uneven_in("predict", "model.json", "spoiled.csv").stderr
         assert ("secret" in said, "dose" in said) == (not redact, True)
+
+
+def test_kept_columns_are_not_changed(folder, described, good):
+    """Character by character from text to text, and with their types from Parquet to Parquet."""
+    described()
+    good("fit", "sources.toml")
+    rows = pd.read_parquet(folder / "rows.parquet")[:6]
+    code = ["0.00", "1.0", "1.00", "TRUE", " x ", "NA"]
+    rows.assign(code=code).to_csv(folder / "kept.csv", index=False)
+    good("predict", "model.json", "kept.csv", "--keep", "code", "-o", "out.csv")
+    with (folder / "out.csv").open(newline="") as file:
+        assert [row["code"] for row in csv.DictReader(file)] == code
+    typed = rows.assign(whole=range(6), real=np.arange(6) / 7, word=pd.Categorical(list("aabbcc")), day=pd.Timestamp(0))
+    typed.to_parquet(folder / "kept.parquet")
+    keep = [word for name in ("whole", "real", "word", "day") for word in ("--keep", name)]
+    good("predict", "model.json", "kept.parquet", *keep, "-o", "out.parquet")
+    got = pd.read_parquet(folder / "out.parquet")
+    assert got["whole"].tolist() == list(range(6))
+    assert got["real"].tolist() == (np.arange(6) / 7).tolist()
+    assert got["word"].tolist() == list("aabbcc")
+    assert (got["day"] == pd.Timestamp(0)).all()
+    assert json.loads(good("predict", "model.json", "kept.parquet", *keep, "--json"))[5]["real"] == 5 / 7
+
+
+def test_the_models_own_threshold(described, good):
+    described("threshold = 0.9")
+    good("fit", "sources.toml")
+    for words, cut in (((), 0.9), (("--threshold", 0.2), 0.2)):
+        got = pd.read_csv(io.StringIO(good("predict", "model.json", "rows.parquet", *words)))
+        assert ((got["label"] == "well") == (got["probability_well"] >= cut)).all()
+        assert got["probability_well"].between(0.2, 0.9).any()
+
+
+TABLE = """
+label = "outcome"
+{head}
+[columns]
+age = {{ range = [-3, 3] }}
+job = {{ values = ["clerk", "cook"] }}
+[[source]]
+name = "a"
+data = "jobs.csv"
+noise = {{ kind = "exact" }}
+"""
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_values_that_the_model_does_not_know_are_mentioned(folder, frame, good, uneven_in, redact):
+    jobs = frame(400, 1).assign(job=np.resize(["clerk", "cook"], 400))
+    jobs.to_csv(folder / "jobs.csv", index=False)
+    (folder / "t.toml").write_text(TABLE.format(head=f"redact = {str(redact).lower()}"))
+    good("fit", "t.toml")
+    done = uneven_in("predict", "model.json", "jobs.csv", "-o", "out.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    jobs.assign(job=jobs["job"].str.upper()).to_csv(folder / "upper.csv", index=False)
+    done = uneven_in("predict", "model.json", "upper.csv", "-o", "out.csv")
+    such = "" if redact else ", such as 'CLERK'"
+    assert f"400 rows have a value in column 'job' that the model does not know{such}:" in done.stderr
+    jobs.assign(age="").to_csv(folder / "gap.csv", index=False)
+    done = uneven_in("predict", "model.json", "gap.csv", "-o", "out.csv")
+    assert done.returncode == 2
+    row = "some row" if redact else "row 0"
+    assert f"gap.csv: column 'age' has no value in {row}; the model was learned from rows that always" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["columns", "coef"])
+def test_no_part_of_a_model_can_be_changed(folder, frame, good, uneven_in, key):
+    frame(400, 1).assign(job=np.resize(["clerk", "cook"], 400)).to_csv(folder / "jobs.csv", index=False)
+    (folder / "t.toml").write_text(TABLE.format(head=""))
+    good("fit", "t.toml")
+    text = (folder / "model.json").read_text()
+    values = json.loads(text)
+    changed = {
+        "columns": {**values["columns"], "age": {"range": [-30.0, 30.0]}},
+        "coef": [[-w for w in values["coef"][0]]],
+    }
+    assert changed[key] != values[key]
+    (folder / "model.json").write_text(json.dumps({**values, key: changed[key]}))
+    done = uneven_in("predict", "model.json", "jobs.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "whose content was changed since" in done.stderr

@@ -202,3 +202,39 @@ def test_worth_of_uneven_errors_is_the_variance_of_the_corrected_label():
     assert worth_of(confusion, np.array([0.5, 0.5]))[0] == pytest.approx((1 - a - b) ** 2)
     assert worth_of(np.full((1, 4, 4), 0.25), np.full(4, 0.25))[0] == pytest.approx(0.0)
     assert worth_of(np.eye(4)[None], np.full(4, 0.25))[0] == pytest.approx(1.0)
+
+
+def test_worth_counts_classes_by_their_share():
+    """Three classes of shares 0.7, 0.2 and 0.1, right with 0.9, 0.5 and 0.3: Σ π_c·(P(c | c) - P(c | not c))²."""
+    prior = np.array([0.7, 0.2, 0.1])
+    confusion = np.array([[0.9, 0.3, 0.1], [0.05, 0.5, 0.6], [0.05, 0.2, 0.3]])  # column: the true class
+    apart = [
+        0.9 - (0.2 * 0.3 + 0.1 * 0.1) / 0.3,
+        0.5 - (0.7 * 0.05 + 0.1 * 0.6) / 0.8,
+        0.3 - (0.7 * 0.05 + 0.2 * 0.2) / 0.9,
+    ]
+    assert worth_of(confusion[None], prior)[0] == pytest.approx(np.square(apart) @ prior)
+
+
+def test_features_of_named_tasks_need_their_order():
+    """t10 comes before t2 in the order of names: without tasks= there is none to go by."""
+    task, worker = np.repeat(np.arange(200), 3), np.tile(["a", "b", "c"], 200)
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    label = (X[task, 0] > 0).astype(int)
+    names = np.array([f"t{i}" for i in range(200)])
+    said = {"task": names[task], "worker": worker, "label": label}
+    with pytest.raises(ValueError, match="tasks must be given with features where tasks are not whole numbers"):
+        uneven.from_answers(said, X)
+    by_name = uneven.from_answers(said, X, tasks=names)
+    by_number = uneven.from_answers({**said, "task": task}, X)
+    assert by_name.fit(X).score(X, X[:, 0] > 0) > 0.95
+    np.testing.assert_array_equal(by_name.posterior, by_number.posterior)
+    assert uneven.from_answers(said).labels.shape == (200,)  # each with its name
+
+
+@pytest.mark.parametrize("gold", ["perhaps not", "no ", 2])
+def test_gold_that_no_answer_has_is_refused(gold):
+    said = {"task": [0, 0, 1, 1], "worker": ["a", "b", "a", "b"], "label": ["no", "no", "yes", "no"]}
+    with pytest.raises(ValueError, match=f"gold must have labels that answers have, .*; got {gold!r}"):
+        uneven.from_answers(said, gold={0: gold})
+    assert uneven.from_answers(said, gold={1: "no"}).labels[1] == "no"

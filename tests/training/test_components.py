@@ -11,7 +11,7 @@ import uneven
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.datasets import load_mnist
-from uneven.training import components
+from uneven.training import anchoring, components
 from uneven.training.ahead import plan_ahead
 from uneven.training.components import find_components
 from uneven.training.files import train_files
@@ -105,6 +105,24 @@ def test_the_leave_one_out_loss_is_that_of_other_rows():
     anchor = fit_anchor(X[:400], signs[:400], 1e-3)
     losses = np.logaddexp(0.0, -signs[400:] * (X[400:] @ anchor.weights))
     assert abs(anchor.losses.mean() - losses.mean()) < 4 * losses.std() / np.sqrt(400)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 8.0])
+def test_the_expected_loss_counts_what_private_rows_bring(monkeypatch, epsilon):
+    """It is the leave-one-out loss where they bring nothing, and lower where they bring something."""
+    found, real = [], components.expect_losses
+
+    def note(job, target):
+        losses = real(job, target)
+        found.append((losses.mean(), anchoring.prepare(job, target).anchor.losses.mean()))
+        return losses
+
+    monkeypatch.setattr(components, "expect_losses", note)
+    X, y, source = draw_rows(4_000, public=100)
+    noise = {**NOISE, "private": uneven.LocalPrivacy(epsilon)}
+    uneven.UnevenClassifier(noise, sketch="auto", **STATED).fit(X, y, source=source)
+    for with_private, alone in found:
+        assert with_private == pytest.approx(alone) if epsilon < 1 else with_private < alone - 1e-3
 
 
 def test_few_public_rows_have_too_few_components():

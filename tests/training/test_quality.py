@@ -115,6 +115,17 @@ def test_words_that_probabilities_are_better():
     assert word.endswith("its probabilities are better (log-loss).")
 
 
+def test_words_that_probabilities_are_not_clearly_better():
+    """A rival whose log-loss is larger, by less than 1.96 standard errors of the difference."""
+    X, y = rows(2000, 3)
+    model, rival = fixed([1.1, -1.0, 0.45]), fixed([1.0, -1.0, 0.5])
+    losses = [np.logaddexp(0.0, -(2 * y - 1) * one.scores(X)) for one in (model, rival)]
+    gain = losses[0] - losses[1]
+    assert -1.96 * gain.std() / np.sqrt(2000) < gain.mean() < 0
+    (word,) = compare(model, {"a near one": rival}, [(X, y)]).words
+    assert word.endswith("its probabilities are no better either (log-loss).")
+
+
 def trained(noise, n=600):
     X, y = rows(n, 5)
     source = np.array(list(noise))[np.arange(n) % len(noise)]
@@ -136,6 +147,6 @@ def test_rivals_learn_from_rows_without_privacy_only():
 def test_nothing_is_compared_with_itself():
     assert public_rivals(trained({"clean": uneven.Exact()})[0]) == {}
     assert public_rivals(trained({"hidden": uneven.LocalPrivacy(2.0)})[0]) == {}
-    assert list(public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0])) == [
-        "'a' alone, the cleanest source"
-    ]
+    assert public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0]) == {}  # none is cleaner
+    even = {"a": uneven.FlippedLabels(0.1), "b": uneven.FlippedLabels(0.1)}
+    assert list(public_rivals(trained(even)[0])) == ["logistic regression on 600 rows without privacy"]

@@ -39,6 +39,8 @@ def command(
 
     [bold]Example:[/] uneven crowd answers.csv --features tasks.parquet -o model.json
     """
+    from dataclasses import replace
+
     inputs = {"the answers": answers, "the features": features, "the gold file": gold, "the test file": test}
     for path in (output, report):
         terminal.refuse_output(path)
@@ -49,12 +51,12 @@ def command(
 
     said = _columns(answers, {"task": task, "worker": worker, "label": label})
     known = {} if gold is None else _columns(gold, {"task": task, "label": label})
-    X, names, tasks = _features(features, task, label)
+    X, names, tasks, columns = _features(features, task, label)
     with saving.opened(output, len(names), report) as outputs:
         truth = dict(zip(known["task"].tolist(), known["label"].tolist(), strict=True)) if known else None
         crowd = from_answers(said, X, tasks=tasks, gold=truth, bar=terminal.bar)
-        model = fit_model(crowd, X, Settings(), names, terminal.bar)
-        measured = None if test is None else _measure(model, test, label, names)
+        model = replace(fit_model(crowd, X, Settings(), names, terminal.bar), columns=columns)
+        measured = None if test is None else _measure(model, test, label)
         saving.write_model(outputs[output], model)
         if report is not None:
             saving.write_report(outputs[report], model, output, lambda: _make_report(crowd, measured))
@@ -79,24 +81,35 @@ def _columns(path: Path, names: dict[str, str]) -> dict[str, NDArray[Any]]:
     return {what: np.concatenate([said[name] for said in parts]) for what, name in names.items()}
 
 
-def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], NDArray[Any]]:
-    """Features of each task, their names, and the tasks; a column of labels is no feature."""
+def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], NDArray[Any], Any]:
+    """Features of each task, their names, the tasks, and how columns are described where they hold words or gaps."""
     import numpy as np
 
+    from uneven.columns import Encoder, complete_columns, guess_columns
     from uneven.io import open_table
 
     table = open_table(path)
     table.refuse_unknown(task)
     names = tuple(name for name in table.columns if name not in (task, label))
-    X, tasks = table.arrays(task, names)
-    return X, names, np.asarray(tasks)
+    cells = list(table.cells(names))  # tasks are not private: their own values describe them
+    guessed = guess_columns({name: np.concatenate([one[name] for one in cells]) for name in names})
+    if len(guessed) == len(names) and all(column.plain for column in guessed):
+        X, tasks = table.arrays(task, names)
+        return X, names, np.asarray(tasks), None
+    if not guessed:
+        raise ValueError(f"{path} must have a column to learn from, numbers or words that repeat, got none")
+    columns = complete_columns(guessed, ((one, str(path)) for one in cells))
+    encoder = Encoder(columns)
+    X, tasks = table.arrays(task, [column.name for column in columns], encoder)
+    return X, encoder.names, np.asarray(tasks), columns
 
 
-def _measure(model: Model, path: Path, label: str, names: tuple[str, ...]) -> Scores:
+def _measure(model: Model, path: Path, label: str) -> Scores:
     from uneven.io import open_table
     from uneven.training.quality import compare
 
-    return compare(model, {}, [open_table(path).arrays(label, names)]).scores
+    names = model.feature_names if model.columns is None else [column.name for column in model.columns]
+    return compare(model, {}, [open_table(path).arrays(label, names, model.encoder)]).scores
 
 
 def _figures(measured: Scores | None) -> dict[str, Interval | None]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from uneven.ledger import Ledger
     from uneven.training.files import FileFit, Measure
     from uneven.training.quality import Scores
-    from uneven.training.scaling import Scale
 
 PATH_POINTS = 80
 
@@ -185,7 +184,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *_how(trained),
         f"It predicts {_either(model.classes.tolist())} from {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
-        f"{_scale(trained.scale)}.",
+        f"{_scale(trained)}.",
         *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
         *(f"Note: {note}" for note in trained.trained.notes),
         *trained.describe_activity(),
@@ -219,7 +218,9 @@ def _protection(trained: FileFit) -> str:
     ]
     others = [source.name for source in used if not source.noise.private]
     protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
-    return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}."
+    unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
+    rest = f" Read, but not used and not charged: {terminal.listed(unused)}." if unused else ""
+    return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}.{rest}"
 
 
 def _how(trained: FileFit) -> list[str]:
@@ -252,8 +253,11 @@ def _either(classes: list[object]) -> str:
     return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.listed(classes)}"
 
 
-def _scale(scale: Scale) -> str:
+def _scale(trained: FileFit) -> str:
+    scale = trained.scale
     norm = f"{scale.row_norm:.6g}"
+    if trained.model.columns is not None and scale.row_norm >= 1.0:
+        return "by the description of its columns no row has a norm above 1"
     if scale.norms == "rms":
         return f"rows were scaled by their root-mean-square norm, {norm}"
     return f"rows with a norm above {norm} are shrunk to it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +39,7 @@ def command(
 
     [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv --keep id
     """
-    from uneven.redaction import redacted
+    from uneven.redaction import owner_only, redacted
     from uneven.training import scoring
 
     terminal.refuse_output(output)
@@ -46,8 +47,16 @@ def command(
     fitted = scoring.load_model(model)
     with redacted(fitted.settings.redact):
         table, features = scoring.open_rows(fitted, rows, delimiter)
-        pieces = scoring.predictions(fitted, table, features, keep or (), threshold)
+        unknown: dict[str, Counter[str]] = {}
+        pieces = scoring.predictions(fitted, table, features, keep or (), threshold, unknown)
         _write(pieces, output, json, fitted.simulated)
+        for name, values in unknown.items():
+            if values:
+                such = owner_only(f", such as {values.most_common(1)[0][0]!r}")
+                terminal.note(
+                    f"{values.total():,} rows have a value in column {name!r} that the model does not know{such}: each "
+                    "counts as one more category, of which it has learned nothing unless there were such rows"
+                )
 
 
 def _write(pieces: Iterator[dict[str, Any]], output: Path | None, json: bool, simulated: bool) -> None:

@@ -93,12 +93,12 @@ def guess_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
     Examples
     --------
     >>> guess_columns({"age": ["31", "?"], "job": ["clerk", "cook"]})
-    (Column(name='age', kind='number', ..., missing=('?',)), Column(name='job', kind='category', ..., missing=None))
+    (Column(name='age', kind='number', ..., missing=('?',), ...), Column(name='job', kind='category', ...))
     """
     columns = []
     for name, values in said.items():
         texts = [text for text in as_text(values) if text is not None]
-        gaps = [gap for gap in GAPS if gap in texts]
+        gaps = [gap for gap in (*GAPS, *sorted(set(filter(_is_infinite, texts)))) if gap in texts]
         rest = [text for text in texts if text not in gaps]
         if rest and _all_numbers(rest):
             columns.append(Column(name, "number", missing=tuple(gaps) if gaps or len(texts) < len(values) else None))
@@ -106,6 +106,10 @@ def guess_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
             marks = tuple(gap for gap in gaps if gap == "?")  # words such as "none" may be values like others
             columns.append(Column(name, "category", missing=marks if marks or len(texts) < len(values) else None))
     return tuple(columns)
+
+
+def _is_infinite(text: str) -> bool:
+    return text.strip("+-").lower() in ("inf", "infinity")
 
 
 def _all_numbers(texts: Iterable[str]) -> bool:

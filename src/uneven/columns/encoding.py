@@ -11,11 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.columns.cells import SAME, as_numbers, as_text
-from uneven.columns.description import Column
+from uneven.columns.description import DEVIATIONS, Column
 from uneven.redaction import owner_only
 
 MISSING, OTHER = "\0missing", "\0other"
 """Stand for a missing value and for one that is not described: no cell is written like this."""
+
+UNSAID = (
+    "give it 'missing' in its description, a list of what stands for a missing value (empty cells do without being "
+    "listed)"
+)
+FIXED = "the model was learned from rows that always have one: fill it in, or leave such rows out"
 
 
 @dataclass(frozen=True)
@@ -29,13 +35,19 @@ class Encoder:
 
     Every column adds at most 1 to the squared norm before that, so a row's norm is at most 1, whatever the row.
 
+    A number with a mean and a standard deviation becomes (x - mean)/sd, moved to [-3, 3]: it adds 1 on average, and up
+    to 9. With such a column, rows longer than 1 are divided by their norm.
+
     Parameters
     ----------
     columns : tuple of Column
         All of them complete.
+    learned : bool
+        Whether a model was learned with it, so that it cannot change.
     """
 
     columns: tuple[Column, ...]
+    learned: bool = False
 
     @property
     def _numbers(self) -> list[Column]:
@@ -102,7 +114,19 @@ class Encoder:
         if self._categories:
             cells = [_known_cells(said[column.name], column) for column in self._categories]
             parts.append(self._one_hot.transform(np.array(cells, dtype=object).T.reshape(rows, len(cells))))
-        return np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(len(self.columns) ** 0.5)
+        X = np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(len(self.columns) ** 0.5)
+        if not any(column.spread for column in self.columns):
+            return X
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))[:, None]
+        return np.asarray(X / np.maximum(1.0, norms), dtype=np.float32)
+
+    def find_unknown(self, said: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Values of each category that are not described, one for each row that has such a value."""
+        found = {}
+        for column in self._categories:
+            known = _known(column)
+            found[column.name] = [text for text in as_text(said[column.name]) if text not in known and text is not None]
+        return found
 
     def _number_features(self, said: Mapping[str, Any], where: str, first: int) -> list[NDArray[Any]]:
         prefix = f"{where}: " if where else ""
@@ -116,17 +140,22 @@ class Encoder:
             if column.missing is None and missing[:, place].any():
                 which = owner_only(f" in row {first + int(np.argmax(missing[:, place]))}", " in some row")
                 raise ValueError(
-                    f"{prefix}column {column.name!r} has no value{which}; give it 'missing' in its description, "
-                    "a list of what stands for a missing value (empty cells do without being listed)"
+                    f"{prefix}column {column.name!r} has no value{which}; {FIXED if self.learned else UNSAID}"
                 )
-        scaled = np.where(missing, 0.0, self._scaler.transform(table))
+        factors = [DEVIATIONS if column.spread else 1.0 for column in self._numbers]
+        scaled = np.where(missing, 0.0, self._scaler.transform(table) * factors)
         return [scaled, missing[:, self._gaps]]
 
 
 def _known_cells(values: Any, column: Column) -> list[str]:
-    """Each row's value of a category, or what stands for a missing one; 1 is true where true is described."""
+    """Each row's value of a category, or what stands for a missing one."""
+    known = _known(column)
+    return [known.get(text, OTHER) for text in as_text(values)]
+
+
+def _known(column: Column) -> dict[str | None, str]:
+    """What each described text of a category counts as; 1 is true where true is described."""
     absent = OTHER if column.missing is None else MISSING
     known: dict[str | None, str] = {None: absent, **dict.fromkeys(column.missing or (), absent)}
     known |= {text: same for text, same in SAME.items() if same in (column.values or ()) and text not in known}
-    known |= {value: value for value in column.values or ()}
-    return [known.get(text, OTHER) for text in as_text(values)]
+    return known | {value: value for value in column.values or ()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class Answers:
         return np.asarray(np.where(total > 0, counts / np.maximum(total, 1.0), 1.0 / k))
 
 
-def read_answers(columns: Any, tasks: ArrayLike | None, more_labels: Sequence[Any] = ()) -> Answers:
+def read_answers(columns: Any, tasks: ArrayLike | None) -> Answers:
     """Number the answers of a frame or a mapping of columns; what cannot be an answer is refused.
 
     Parameters
@@ -58,8 +58,6 @@ def read_answers(columns: Any, tasks: ArrayLike | None, more_labels: Sequence[An
         Has `COLUMNS`.
     tasks : array or None
         Tasks in the order wanted; None is those answered, in order.
-    more_labels : sequence
-        Labels of gold, which are classes too.
     """
     task, worker, label = (_column(columns, name) for name in COLUMNS)
     if not len(task) == len(worker) == len(label) or len(task) == 0:
@@ -67,7 +65,7 @@ def read_answers(columns: Any, tasks: ArrayLike | None, more_labels: Sequence[An
             "answers must have a task, a worker and a label in every row and at least one row, got "
             f"{len(task)}, {len(worker)} and {len(label)}"
         )
-    classes = np.unique(np.concatenate([label, np.asarray(more_labels, dtype=label.dtype)]) if more_labels else label)
+    classes = np.unique(label)
     if len(classes) < 2:
         raise ValueError(f"answers must have at least two different labels, got only {checks.shown(classes[0])}")
     names = np.unique(task) if tasks is None else _checked_tasks(tasks)

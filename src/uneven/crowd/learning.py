@@ -105,9 +105,10 @@ def from_answers(
     features : array-like or sparse matrix of shape (n, d), or None
         Features of `tasks`.
     tasks : array of shape (n,) or None
-        Task of each row of `features`; None is the tasks answered, in order. Every answer must be to one of them.
+        Task of each row of `features`; None is the tasks answered, in order, where they are whole numbers. Every
+        answer must be to one of them.
     gold : mapping of tasks to labels, or None
-        True labels, where they are known.
+        True labels, where they are known: labels that some answer has.
     bar : callable
         Makes a progress bar.
 
@@ -134,7 +135,12 @@ def from_answers(
     True
     """
     known = {} if gold is None else dict(gold)
-    read = read_answers(answers, tasks, list(known.values()))
+    read = read_answers(answers, tasks)
+    if features is not None and tasks is None and read.tasks.dtype.kind not in "iu":
+        raise ValueError(
+            "tasks must be given with features where tasks are not whole numbers, the task of each row: names have no "
+            f"order to go by; got None, and tasks such as {checks.shown(read.tasks[0])}"
+        )
     truth = _gold_numbers(read, known)
     X = None if features is None else checked_features(features, len(read.tasks))
     found = _estimate(read, truth, X, bar)
@@ -200,9 +206,9 @@ def _gold_numbers(answers: Answers, gold: Mapping[Any, Any]) -> NDArray[np.int64
     if not gold:
         return None
     numbers = np.full(len(answers.tasks), -1, dtype=np.int64)
-    labels = np.array(list(gold.values()))
-    classes = np.searchsorted(answers.classes, labels.astype(answers.classes.dtype))
-    if (answers.classes[np.minimum(classes, len(answers.classes) - 1)] != labels).any():
-        raise ValueError(f"gold must have labels like the answers', got {checks.shown(labels.tolist())}")
-    numbers[find(answers.tasks, np.array(list(gold)), "gold")] = classes
+    known = {one: place for place, one in enumerate(answers.classes.tolist())}
+    for label in gold.values():
+        if label not in known:
+            raise ValueError(f"gold must have labels that answers have, {checks.shown(list(known))}; got {label!r}")
+    numbers[find(answers.tasks, np.array(list(gold)), "gold")] = [known[label] for label in gold.values()]
     return numbers

@@ -53,6 +53,12 @@ class ArrowFile(ABC):
                 piece = X, {name: _values(batch, name) for name in as_written}
             yield piece
 
+    def verbatim(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Columns as Arrow has them, with their types."""
+        for batch in self._guarded(self.batches(names, names)):
+            if batch.num_rows:
+                yield {name: _decoded(batch.column(name)) for name in names}
+
     def first_column(self) -> Iterator[Any]:
         """Batches of one column, to count rows by."""
         return self.batches(self.columns[:1])
@@ -68,6 +74,13 @@ class ArrowFile(ABC):
             if batch is None:
                 return
             yield batch
+
+
+def _decoded(column: Any) -> Any:
+    """A column whose words are words, not places in a dictionary."""
+    from pyarrow import types
+
+    return column.dictionary_decode() if types.is_dictionary(column.type) else column
 
 
 def _values(batch: Any, name: str) -> Any:

@@ -32,11 +32,12 @@ ACCEPTED = {
 
 @dataclass(frozen=True)
 class CsvFile(ArrowFile):
-    """Text in lines; `types` are those that its first block suggests."""
+    """Text in lines; `types` are those that its first block suggests, `headings` the columns' names with any spaces."""
 
     kind: ClassVar[str] = "CSV"
     form: TextFormat
     types: Mapping[str, Any]
+    headings: Mapping[str, str]
 
     @property
     def numbered(self) -> bool:  # type: ignore[override]
@@ -53,14 +54,27 @@ class CsvFile(ArrowFile):
         """Batches of the columns asked for, each of one type from beginning to end."""
         types = {name: _feature_type(self.types[name]) for name in names}
         types |= {name: _label_type(self.types[name]) for name in as_written}
-        with _opened(self.path, self.form, types) as reader:
-            yield from at_most(BLOCK_ROWS, reader)
+        with self._reader(types) as reader:
+            for batch in at_most(BLOCK_ROWS, reader):
+                yield _tidy(batch.rename_columns(list(types)), self.form)
+
+    def verbatim(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Columns as text, character by character as the file has them."""
+        import pyarrow
+
+        with self._reader(dict.fromkeys(names, pyarrow.string()), verbatim=True) as reader:
+            for batch in self._guarded(at_most(BLOCK_ROWS, reader)):
+                if batch.num_rows:
+                    yield dict(zip(names, batch.columns, strict=True))
+
+    def _reader(self, types: Mapping[str, Any], verbatim: bool = False) -> Any:
+        return _opened(self.path, self.form, {self.headings[name]: kind for name, kind in types.items()}, verbatim)
 
     def first_column(self) -> Iterator[Any]:
         """Batches of one column as bytes: counting must not stop at a value that nobody asked for."""
         import pyarrow
 
-        with _opened(self.path, self.form, {self.columns[0]: pyarrow.binary()}) as reader:
+        with self._reader({self.columns[0]: pyarrow.binary()}) as reader:
             yield from reader
 
     def explained(self) -> AbstractContextManager[None]:
@@ -72,11 +86,28 @@ def open_csv(path: Path, delimiter: str | None = None) -> CsvFile:
     """CSV file, its first block read; without a delimiter, that is found out."""
     form = recognise(path, delimiter)
     with refusals.unreadable(path, CsvFile.kind), _opened(path, form) as reader:
-        names, types = tuple(reader.schema.names), reader.schema.types
-    return CsvFile(path, names, form, dict(zip(names, types, strict=True)))
+        headings, types = reader.schema.names, reader.schema.types
+    names = tuple(name.strip() if form.padded else name for name in headings)
+    return CsvFile(path, names, form, dict(zip(names, types, strict=True)), dict(zip(names, headings, strict=True)))
 
 
-def _opened(path: Path, form: TextFormat, types: Mapping[str, Any] | None = None) -> Any:
+def _tidy(batch: Any, form: TextFormat) -> Any:
+    """A batch whose words have no padding, and whose numbers among words have a point for decimals."""
+    import pyarrow
+    from pyarrow import compute
+
+    if not form.padded and form.decimal == ".":
+        return batch
+    for place, column in enumerate(batch.columns):
+        if pyarrow.types.is_string(column.type):
+            words = compute.utf8_trim_whitespace(column) if form.padded else column
+            if form.decimal == ",":
+                words = compute.replace_substring_regex(words, r"^\s*([+-]?\d+),(\d+)\s*$", r"\1.\2")
+            batch = batch.set_column(place, batch.schema.names[place], words)
+    return batch
+
+
+def _opened(path: Path, form: TextFormat, types: Mapping[str, Any] | None = None, verbatim: bool = False) -> Any:
     import pyarrow
     from pyarrow import csv
 
@@ -92,7 +123,9 @@ def _opened(path: Path, form: TextFormat, types: Mapping[str, Any] | None = None
         csv.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
+            null_values=[""] if verbatim else None,
             strings_can_be_null=True,
+            decimal_point=form.decimal,
             quoted_strings_can_be_null=False,
         ),
     )

@@ -23,6 +23,9 @@ KINDS = {
 }
 """What is not written to, by its kind of file."""
 
+STREAMS, LINKS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"), 40
+"""Names of the streams of a process, and links that are followed to find one."""
+
 ZEROS = bytes(1 << 16)
 
 
@@ -110,6 +113,10 @@ def opened_output(path: AnyPath, size: int = 0) -> Iterator[Output]:
         if size:
             _reserve(output, size)
         yield output
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         output.discard()
 
@@ -169,10 +176,22 @@ def same_file(one: AnyPath, other: AnyPath) -> bool:
 
 
 def _refuse_kind(path: AnyPath, target: Path) -> None:
-    # Asked by both names: links such as /dev/stdout lead to pipes that have no path.
-    if kind := _kind(Path(path)) or _kind(target):
+    # Asked by both names: links such as /dev/stdout lead to pipes that have no path, or to whatever a shell writes to.
+    if kind := _kind(Path(path)) or _kind(target) or _stream(path):
         error = IsADirectoryError if kind == "a folder" else OSError
         raise error(f"{str(path)!r} must be a file to write, got {kind}")
+
+
+def _stream(path: AnyPath) -> str | None:
+    """What a name leads through that is a stream of this process, whatever is behind it; None for nothing."""
+    step = os.path.abspath(path)
+    for _ in range(LINKS):
+        if step.startswith(STREAMS):
+            return "a device"
+        if not os.path.islink(step):
+            return None
+        step = os.path.abspath(os.path.join(os.path.dirname(step), os.readlink(step)))
+    return None
 
 
 def _kind(path: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, count
@@ -15,14 +16,16 @@ from uneven.columns import Column, as_text, complete_columns, guess_columns, pla
 from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
 from uneven.io.delimited import CsvFile
 from uneven.io.refusals import shortened
+from uneven.io.sources_file import TOP_KEYS, checked_delimiter
 from uneven.io.sources_text import columns_text, parsed, toml_value
+from uneven.io.tables import OPENERS
 from uneven.noise import Exact, LocalPrivacy
 
 LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "response")
 """Names that a label's column often has, the likeliest first."""
 
-IDS = ("id", "row_id", "rowid", "index", "uuid")
-"""Names that say which row it is, and nothing about it."""
+CODES = re.compile(r"(?:.*[^a-z])?(?:id|uuid|index|zip|zip.?code|post.?code|postal.?code|phone)|rowid|.*[a-z]I[Dd]")
+"""Names of columns that say which row or place it is: their numbers count nothing."""
 
 CONVENTIONS = (("0", "1"), ("-1", "1"), ("false", "true"))
 """Labels that need no statement."""
@@ -43,7 +46,7 @@ NOTE = """\
 FOUND = """\
 # What is publicly known of each column to learn from; delete a line to leave its column out. Numbers beyond a range
 # count as its ends, and values that are not listed are one more category. Taken from {sources}, because that is not
-# private here; if you change that below, put public knowledge in place of these lines.
+# private here; if you change that below, put public knowledge in place of these lines and delete columns_from.
 """
 
 CLASSES_PROPOSED = """
@@ -101,15 +104,17 @@ def start(
     id_column : str or None
         Column by which a ledger knows the rows.
     """
+    delimiter = None if delimiter is None else checked_delimiter(delimiter)
     tables = [open_table(file, delimiter=delimiter) for file in files]
     _refuse_twice(tables)
     _refuse_output(Path(path), tables, force)
     shared = [c for c in tables[0].columns if all(c in table.columns for table in tables)]
     if not shared:
         raise ValueError(f"files must have columns in common, got none in {', '.join(str(t.path) for t in tables)}")
-    chosen, reason = _label(tables, shared) if label is None else (_stated("--label", label, shared), "as stated")
     entries = _entries(tables, epsilon or {}, id_column, shared)
-    columns = _describe(entries, [c for c in shared if c not in (chosen, id_column) and c.lower() not in IDS])
+    looked_at = [entry.table for entry in _looked_at(entries) if entry.table is not None]
+    chosen, reason = _label(looked_at, shared) if label is None else (_stated("--label", label, shared), "as stated")
+    columns = _describe(entries, [c for c in shared if c not in (chosen, id_column) and not _is_code(c)])
     if not columns:
         raise ValueError(f"{tables[0].path} must have a column to learn from besides the label {chosen!r}, got none")
     left_out = _left_out(tables, [chosen, *(column.name for column in columns)])
@@ -123,6 +128,7 @@ def start(
         features=[column.name for column in columns] if plain and left_out else None,
         columns="" if plain else _columns_text(columns, entries, classes if proposed else []),
         delimiter=delimiter,
+        columns_from=None if plain or proposed else [entry.name for entry in _looked_at(entries)],
         note=NOTE,
         **stated,
     )
@@ -147,6 +153,10 @@ def _find_classes(entries: Sequence[SourceEntry], label: str | None) -> list[Any
         return sorted(int(text) for text in found if text is not None)
     except ValueError:
         return sorted(text for text in found if text is not None)
+
+
+def _is_code(name: str) -> bool:
+    return bool(CODES.fullmatch(name) or CODES.fullmatch(name.lower()))
 
 
 def _left_out(tables: Sequence[Table], used: Sequence[str | None]) -> tuple[str, ...]:
@@ -174,7 +184,13 @@ def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:
     if not force:
         raise FileExistsError(f"{path} is there already; --force writes over it, -o names another")
     try:
-        known = "source" in parsed(path)
+        found = parsed(path)
+        sources = found.get("source")
+        known = (
+            found.keys() <= set(TOP_KEYS)
+            and isinstance(sources, list)
+            and all(isinstance(one, dict) for one in sources)
+        )
     except ValueError:
         known = False
     if not known and path.stat().st_size:
@@ -207,7 +223,9 @@ def _names(tables: Iterable[Table]) -> Iterator[str]:
     """A name for each file: its own without the extension, and a number where that was there before."""
     seen: set[str] = set()
     for table in tables:
-        stem = table.path.name.split(".")[0] or table.path.name
+        file = table.path.name
+        stem = next((file[: -len(end)] for end in sorted(OPENERS, key=len)[::-1] if file.lower().endswith(end)), file)
+        stem = stem or file
         name = next(n for n in chain([stem], (f"{stem}-{i}" for i in count(2))) if n not in seen)
         seen.add(name)
         yield name

@@ -14,7 +14,7 @@ from typing import Any
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
 from uneven.io.agreement import agreed_features, agreed_width, complete_from_public
-from uneven.io.files import same_file
+from uneven.io.files import resolve, same_file
 from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, parse_entry
 from uneven.io.sources_text import parsed, parsed_content
@@ -27,7 +27,18 @@ from uneven.settings import NAMES, Settings
 SETTINGS = tuple(name for name in NAMES if name != "random_state")
 """Settings that a file can have: all but the seed, which makes a simulation of a fit."""
 
-TOP_KEYS = (*SETTINGS, "label", "features", "n_features", "data", "source_column", "delimiter", "columns", "source")
+TOP_KEYS = (
+    *SETTINGS,
+    "label",
+    "features",
+    "n_features",
+    "data",
+    "source_column",
+    "delimiter",
+    "columns",
+    "columns_from",
+    "source",
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,7 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     (True, 0.01, 120)
     """
     file = Path(path)
+    resolve(file)  # a loop of links is refused
     return _understood(file, parsed(file), lambda *given: open_table(*given))
 
 
@@ -144,6 +156,7 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
     dict of str to int, or None
     """
     file = Path(path)
+    resolve(file)
     tables = _source_tables(parsed(file))
     if not any(isinstance(table, Mapping) and "rank" in table for table in tables):
         return None
@@ -236,6 +249,7 @@ def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
     with located(str(file)):
         _refuse_twice([entry.name for entry in described])
         _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
+        _refuse_read_from(values.get("columns_from"), described)
     return settings, stated, described_columns, delimiter, (shared, column), described
 
 
@@ -281,7 +295,8 @@ def _checked_described(values: Mapping[str, Any]) -> tuple[Column, ...] | None:
 
 
 def checked_delimiter(given: Any) -> str:
-    """One character that can separate columns."""
+    r"""One character that can separate columns; a tab may be written as \t."""
+    given = "\t" if given == "\\t" else given
     if isinstance(given, str) and len(given) == 1 and given.isascii() and not given.isalnum() and given not in '"\r\n':
         return given
     raise ValueError(f"delimiter must be one character such as ';', got {checks.shown(given)}")
@@ -323,6 +338,17 @@ def _refuse_twice(names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
             raise ValueError(f"sources must have names that differ, got {name!r} twice")
+
+
+def _refuse_read_from(given: Any, described: Sequence[SourceEntry]) -> None:
+    """Refuse a description that was read from rows which are private by now."""
+    names = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    for entry in described:
+        if entry.name in names and entry.hidden:
+            raise ValueError(
+                f"columns_from must name sources without privacy, got {entry.name!r}, which is private: [columns] was "
+                "read from its rows; put public knowledge in its place, then delete columns_from"
+            )
 
 
 def _refuse_shared(data: Sequence[tuple[str, Path]]) -> None:

@@ -45,6 +45,7 @@ MEANING = {
     "data": "file with the rows of all sources",
     "source_column": "its column that names each row's source",
     "delimiter": "what separates the columns of files of text",
+    "columns_from": "sources whose rows [columns] was read from; delete it once that is public knowledge",
 }
 """Every key above the sources, in the order of the file."""
 

@@ -32,6 +32,7 @@ def write_sources(
     n_features: int | None = None,
     columns: str = "",
     delimiter: str | None = None,
+    columns_from: Sequence[str] | None = None,
     note: str = "",
     counted: bool = False,
     **settings: Any,
@@ -49,6 +50,8 @@ def write_sources(
         Text of the table ``[columns]``, as `uneven.io.sources_text.columns_text` writes it.
     delimiter : str or None
         What separates the columns of files of text.
+    columns_from : list of str or None
+        Sources whose rows the columns were read from: the file is refused once one of them is private.
     note : str
         Lines to put below every source, such as comments.
     counted : bool
@@ -58,7 +61,8 @@ def write_sources(
     """
     folder = Path(path).absolute().parent
     given: dict[str, Any] = {"label": label, "features": features, "n_features": n_features, "delimiter": delimiter}
-    text = sources_to_text(sources, folder, columns=columns, note=note, counted=counted, **given, **settings)
+    given |= {"columns": columns, "columns_from": columns_from, "note": note, "counted": counted}
+    text = sources_to_text(sources, folder, **given, **settings)
     write_text_atomically(path, text)
 
 
@@ -71,6 +75,7 @@ def sources_to_text(
     n_features: int | None = None,
     columns: str = "",
     delimiter: str | None = None,
+    columns_from: Sequence[str] | None = None,
     note: str = "",
     counted: bool = False,
     **settings: Any,
@@ -104,4 +109,5 @@ def sources_to_text(
     place = Path.cwd() if folder is None else folder
     written |= {"label": label, "features": names, "n_features": width}
     written |= {} if delimiter is None else {"delimiter": checked_delimiter(delimiter)}
+    written |= {} if columns_from is None else {"columns_from": list(columns_from)}
     return toml_text(written, entry_tables(entries, place, counted), note, columns)

@@ -16,8 +16,9 @@ from uneven import checks
 from uneven.columns import Encoder
 from uneven.io import refusals
 from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, open_npz
-from uneven.io.arrow import open_ipc, open_parquet
+from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
+from uneven.io.files import resolve
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 
@@ -183,6 +184,13 @@ class Table:
             self.refuse_unknown(column)
         return (said for _, said in self._pieces([], names, True))
 
+    def verbatim(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Values of columns in pieces, nothing about them changed: text of a file of text, else of the file's type."""
+        for column in names:
+            self.refuse_unknown(column)
+        reader = self.reader
+        return reader.verbatim(names) if isinstance(reader, ArrowFile) else self.cells(names)
+
     def _pieces(
         self, as_written: Sequence[str], features: Sequence[str], as_text: bool
     ) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -270,6 +278,7 @@ def open_table(path: str | os.PathLike[str], n_features: int | None = None, deli
 
 
 def _refuse_absent(path: Path) -> None:
+    resolve(path)  # a loop of links is refused
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; rows come from a file ending in {', '.join(OPENERS)}")
     if not path.is_file():

@@ -7,6 +7,7 @@ import csv
 import gzip
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +20,24 @@ LOOKED_AT = 1 << 16
 """Bytes at the beginning of a file that its format is taken from."""
 
 LINES = 50
+COMMA, POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 ENCODINGS = {codecs.BOM_UTF8: "utf8", codecs.BOM_UTF16_LE: "utf16", codecs.BOM_UTF16_BE: "utf16"}
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a file of text is written; `width` is the number of columns where no line names them, else None."""
+    """How a file of text is written.
+
+    `width` is the number of columns where no line names them, else None; `decimal` separates a number's decimals;
+    `padded` says that a space follows each delimiter.
+    """
 
     delimiter: str = ","
     encoding: str = "utf8"
     width: int | None = None
+    decimal: str = "."
+    padded: bool = False
 
     @property
     def names(self) -> list[str] | None:
@@ -57,7 +66,23 @@ def recognise(path: Path, delimiter: str | None = None) -> TextFormat:
     lines = lines[: min(LINES, len(lines) - 1)] if len(raw) == LOOKED_AT and len(lines) > 1 else lines[:LINES]
     chosen = _delimiter(path, lines) if delimiter is None else delimiter
     rows = _split(lines, chosen)
-    return TextFormat(chosen, encoding, len(rows[0]) if rows and _is_row(rows[0], lines[0]) else None)
+    decimal = "," if chosen != "," and _has_decimal_commas(rows) else "."
+    first = [word.replace(decimal, ".") for word in rows[0]] if rows else []
+    return TextFormat(
+        chosen, encoding, len(first) if rows and _is_row(first, lines[0]) else None, decimal, _is_padded(rows)
+    )
+
+
+def _is_padded(rows: list[list[str]]) -> bool:
+    """Whether a space follows each delimiter: then it is not part of a name or a word."""
+    return any(len(row) > 1 for row in rows) and all(word.startswith(" ") for row in rows for word in row[1:] if word)
+
+
+def _has_decimal_commas(rows: list[list[str]]) -> bool:
+    """Whether numbers have commas for points: some have, none has a point, and not all commas may be of thousands."""
+    words = [word.strip() for row in rows for word in row]
+    found = [word for word in words if COMMA.fullmatch(word)]
+    return not any(POINT.fullmatch(word) for word in words) and not all(map(THOUSANDS.fullmatch, found))
 
 
 def _beginning(path: Path) -> bytes:
@@ -85,6 +110,12 @@ def _delimiter(path: Path, lines: list[str]) -> str:
             if all(len(row) == len(words[0]) for row in _split([line.strip() for line in lines], " ")):
                 return " "
             raise ValueError(f"{path} must have one character between columns, such as a comma; got runs of spaces")
+    rows = _split(lines, ",")
+    if rows and len(rows[0]) == 1 and (most := max(map(len, rows))) > 1:
+        raise ValueError(
+            f"{path} must have the same separator in every line, got lines of 1 and of {most} columns by commas; "
+            "--delimiter, or delimiter in a sources.toml, states it"
+        )
     return ","
 
 

@@ -89,9 +89,15 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """The file, open; what SQLite finds wrong with it is said in one line."""
     # The file must not be opened in any other way, not even to look at its first bytes: closing it would drop the
     # locks that SQLite holds on it for other threads.
+    with _explained(path), one_at_a_time, _open(path) as connection:
+        yield connection
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Context that says in one line what SQLite finds wrong."""
     try:
-        with one_at_a_time, _open(path) as connection:
-            yield connection
+        yield
     except (sqlite3.Error, TypeError, OverflowError) as reason:
         code = getattr(reason, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
@@ -127,7 +133,7 @@ def make_file(path: Path, budget: float | None) -> None:
     os.close(number)
     made = Path(name)
     try:
-        with _open(made) as connection:
+        with _explained(path), _open(made) as connection:
             connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
             make_tables(connection, budget)
         _link(made, path)

@@ -25,6 +25,9 @@ made-up ones."""
 ERRORS = 3.0
 """Standard errors of a share that are chance too."""
 
+CHANCE = 1e-3
+"""Probability up to which it is no chance that all rows to measure on are among those learned from."""
+
 
 @dataclass(frozen=True)
 class Hashes:
@@ -42,15 +45,19 @@ class Hashes:
         """Hashes of rows."""
         return cls(*np.unique(content, return_counts=True))
 
+    @property
+    def alike(self) -> float:
+        """Share of the rows that agree with another of them."""
+        return float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
+
     def most(self, count: int, shared: float) -> float:
         """The most of `count` rows that may agree with these."""
-        alike = float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
-        return count * (alike + shared) + ERRORS * math.sqrt(count * alike * (1.0 - alike))
+        return count * (self.alike + shared) + ERRORS * math.sqrt(count * self.alike * (1.0 - self.alike))
 
     def contain(self, other: Hashes) -> bool:
-        """Whether every one of the other rows is among these, copies as often."""
+        """Whether every one of the other rows is among these, copies as often, and that is no chance."""
         place = np.minimum(np.searchsorted(self.different, other.different), max(0, len(self.different) - 1))
-        if not len(self.different) or not len(other.different):
+        if not len(self.different) or not len(other.different) or self.alike ** int(other.counts.sum()) > CHANCE:
             return False
         return bool(((self.different[place] == other.different) & (self.counts[place] >= other.counts)).all())
 

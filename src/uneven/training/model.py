@@ -66,7 +66,7 @@ class Model:
     @cached_property
     def encoder(self) -> Encoder | None:
         """What makes features of the columns; None where columns are features."""
-        return None if self.columns is None else Encoder(self.columns)
+        return None if self.columns is None else Encoder(self.columns, learned=True)
 
     @property
     def n_features(self) -> int:

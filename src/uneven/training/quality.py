@@ -168,9 +168,9 @@ def public_rivals(trained: Trained) -> dict[str, Model]:
     if set(trained.plan.order) != set(noises) or not all(noise == Exact() for noise in noises.values()):
         rows = [join_rows(part) for part in zip(*public.values(), strict=True)]
         rivals[f"logistic regression on {len(rows[1]):,} rows without privacy"] = rows
-    if len(noises) > 1:
-        problem = trained.plan.problem
-        cleanest = min(noises, key=lambda name: noises[name].row_energy(problem))
+    energies = {name: noise.row_energy(trained.plan.problem) for name, noise in noises.items()}
+    if min(energies.values()) < max(energies.values()):
+        cleanest = min(energies, key=lambda name: energies[name])
         rivals[f"{cleanest!r} alone, the cleanest source"] = list(public[cleanest])
     classes = len(trained.model.classes)
     return {name: _plain_model(trained, *rows) for name, rows in rivals.items() if len(np.unique(rows[1])) == classes}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -13,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.columns import as_text
 from uneven.io import Table, open_table, written_atomically
 from uneven.io.refusals import shortened
+from uneven.io.sources_file import checked_delimiter
 from uneven.losses import get_loss
 from uneven.training.model import Model, choose_classes, class_probabilities
 from uneven.training.model_file import load
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Any]
 FORMATS = (".csv", ".parquet")
 
 
@@ -37,7 +38,8 @@ def open_rows(
     model: Model, path: str | os.PathLike[str], delimiter: str | None = None
 ) -> tuple[Table, tuple[str, ...]]:
     """File of rows, and the columns that the model learned from; others may be there too."""
-    table = open_table(path, n_features=model.n_features, delimiter=delimiter)
+    stated = None if delimiter is None else checked_delimiter(delimiter)
+    table = open_table(path, n_features=model.n_features, delimiter=stated)
     names = model.feature_names if model.columns is None else tuple(column.name for column in model.columns)
     if names is None:
         _, own = table.select()
@@ -63,6 +65,7 @@ def predictions(
     features: tuple[str, ...],
     keep: Sequence[str] = (),
     threshold: float | None = None,
+    unknown: dict[str, Counter[str]] | None = None,
 ) -> Iterator[Columns]:
     """Predicted label and the probability of each class, in pieces; scores for a loss without probabilities.
 
@@ -76,16 +79,25 @@ def predictions(
         Columns of the table to put before them, as they are written.
     threshold : float or None
         Probability of the second of two classes from which it is predicted; None is the model's own, or one half.
+    unknown : dict or None
+        Gets the values of each category that the model does not know, and how many rows have them.
     """
     cut = model.settings.threshold if threshold is None else _checked_threshold(model, threshold)
-    kept = table.cells(keep) if keep else repeat({})
-    return _predictions(model, table.stream(None, features, model.encoder), kept, cut)
+    kept = table.verbatim(keep) if keep else repeat({})
+    return _predictions(model, table.read(None, features, encoder=model.encoder), kept, cut, unknown)
 
 
 def _predictions(
-    model: Model, pieces: Iterator[tuple[Any, Any]], kept: Iterator[Mapping[str, Any]], cut: float | None
+    model: Model,
+    pieces: Iterator[tuple[Any, Any, dict[str, Any]]],
+    kept: Iterator[Mapping[str, Any]],
+    cut: float | None,
+    unknown: dict[str, Counter[str]] | None,
 ) -> Iterator[Columns]:
-    for (X, _), cells in zip(pieces, kept, strict=False):
+    for (X, _, said), cells in zip(pieces, kept, strict=False):
+        if unknown is not None and model.encoder is not None:
+            for name, texts in model.encoder.find_unknown(said).items():
+                unknown.setdefault(name, Counter()).update(texts)
         scores = model.scores(X)
         labels = choose_classes(scores, model.classes, cut)
         found = {"label": labels, **_confidence(model, scores)}
@@ -93,13 +105,7 @@ def _predictions(
             if name in found:
                 raise ValueError(f"--keep must be columns other than the predicted {', '.join(found)}; got {name!r}")
             assert len(values) == len(labels)
-        yield {**{name: _plain_cells(values) for name, values in cells.items()}, **found}
-
-
-def _plain_cells(values: Any) -> NDArray[Any]:
-    """Whole numbers and booleans as they are, all else as text: so each piece has the same type."""
-    found = np.asarray(values)
-    return found if found.dtype.kind in "iub" else np.array(as_text(found), dtype=object)
+        yield {**cells, **found}
 
 
 def _checked_threshold(model: Model, threshold: float) -> float:
@@ -170,10 +176,12 @@ def _write(pieces: Iterator[Columns], opened: Callable[[Any], Any]) -> None:
             writer.write_batch(batch)
 
 
-def _arrow(values: NDArray[Any]) -> Any:
+def _arrow(values: Any) -> Any:
     """Values as Arrow has them; words are words even where a piece has none."""
     import pyarrow
 
+    if isinstance(values, pyarrow.Array):
+        return values
     return pyarrow.array(values, type=pyarrow.string() if values.dtype.kind == "O" else None)
 
 
@@ -183,6 +191,6 @@ def write_json(pieces: Iterator[Columns], file: IO[str]) -> None:
     for piece in pieces:
         names, columns = list(piece), [column.tolist() for column in piece.values()]
         for values in zip(*columns, strict=True):
-            file.write(separator + json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False))
+            file.write(separator + json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False, default=str))
             separator = ",\n"
     file.write("\n]\n")
