@@ -75,6 +75,14 @@ def within(name: str, value: object, low: float, high: float) -> float:
     return number
 
 
+def between(name: str, value: object, low: float, high: float) -> float:
+    """Return `value` as a float, or refuse what is not in the closed interval [low, high]."""
+    number = _number(value)
+    if number is None or not low <= number <= high:
+        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {shown(value)}")
+    return number
+
+
 def whole(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an int, or refuse what is not a whole number of at least `least`, or is above `most`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and (number := int(value)) >= least:

@@ -84,14 +84,17 @@ def test_descriptions_come_back():
 SLIPS = {
     "nothing": ({}, "columns must describe at least one column, got {}"),
     "no table": ({"a": 3}, "column 'a' must be described like { range = [0, 1] }, got 3"),
-    "no kind": ({"a": {"missing": []}}, "column 'a' must have a range, values or a kind"),
+    "no kind": ({"a": {"missing": []}}, "column 'a' must have a range, a mean and sd, values or a kind"),
     "key": ({"a": {"rang": [0, 1]}}, "column 'a' has no key 'rang'"),
     "range": (
         {"a": {"range": [1, 1]}},
         "column 'a': range must be two finite numbers, the lower one first, got [1, 1]",
     ),
     "infinite": ({"a": {"range": [0, float("inf")]}}, "column 'a': range must be two finite numbers"),
-    "both": ({"a": {"range": [0, 1], "values": [1]}}, "column 'a' must have a range or values, got both"),
+    "both": (
+        {"a": {"range": [0, 1], "values": [1]}},
+        "column 'a' must have a range, a mean and sd, or values, got more",
+    ),
     "kind": ({"a": {"kind": "word"}}, "column 'a': kind must be one of 'number', 'category'; got 'word'"),
     "other kind": ({"a": {"kind": "number", "values": [1]}}, "column 'a': kind must be 'category'"),
     "no values": ({"a": {"values": []}}, "column 'a': values must be a list of at least one value, got []"),
@@ -201,3 +204,19 @@ def test_pandas_own_missing_value_is_missing(dtype, values):
         columns = uneven.PublicColumns({"s": {"kind": kind}}).fit(frame, public=True)
         assert columns.columns_["s"]["missing"] == []
         assert columns.transform(frame)[:, -1].tolist() == [0.0, 1.0]
+
+
+def test_numbers_by_their_mean_and_deviation():
+    """(x - mean)/sd, at most 3 deviations, over √p; longer rows are divided by their norm."""
+    said = {"a": {"mean": 50, "sd": 10, "missing": []}, "b": {"mean": 0, "sd": 2.0}, "c": {"values": ["u"]}}
+    columns = describe_columns(said)
+    assert describe_columns(plain_columns(columns)) == columns
+    cells = {"a": [55, 90, None], "b": [1, -20, 0], "c": ["u", "u", "v"]}
+    got = Encoder(columns).features(cells, 3) * np.sqrt(3)
+    long = np.array([3, -3, 0, 1]) / np.sqrt(19 / 3)
+    np.testing.assert_allclose(got, [[0.5, 0.5, 0, 1], long, [0, 0, 1, 0]], atol=1e-6)  # float32
+    for slip in ({"mean": 1}, {"sd": 1.0}, {"mean": 0, "sd": 0}, {"mean": "a", "sd": 1}):
+        with pytest.raises(ValueError, match="column 'a': mean and sd must be two finite numbers, sd above 0"):
+            describe_columns({"a": slip})
+    with pytest.raises(ValueError, match="column 'a' must have a range, a mean and sd, or values, got more than one"):
+        describe_columns({"a": {"range": [0, 1], "mean": 0, "sd": 1}})

@@ -56,7 +56,7 @@ def test_rows_that_were_not_charged_are_not_released(tmp_path, open_east, monkey
     assert (sites.ask("east", **step(at=0)) if message is OPEN else reply) == FAILED
 
 
-def test_batches_stop_where_the_file_changes(tmp_path, open_east, monkeypatch):
+def test_batches_stop_where_the_file_changes(tmp_path, open_east):
     sites = open_east(held=False)
     sites.ask("east", **OPEN)
     change(tmp_path)

@@ -1,13 +1,14 @@
 """Rounding to the grid: unbiased, its kernel as stated, and no low bits that tell inputs apart."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from uneven import LocalPrivacy, Problem, SitePrivacy
 from uneven.audit.drawing import by_engine
-from uneven.engine import Task, checked_chunk, initial_state, measure_gradient
+from uneven.engine import Task, checked_chunk, initial_state, kernels, measure_gradient
 from uneven.noise import grid
 from uneven.noise.privacy import MECHANISMS, Releases, draw_l2_laplace
 from uneven.schedules import Rate
@@ -39,6 +40,16 @@ def test_law_of_the_rounding(x):
     assert ((cells - x) ** 2).mean() < 1.1 * grid.EXTRA
 
 
+@pytest.mark.parametrize("round_to_grid", [grid.round_to_grid, kernels.round_to_grid])
+def test_what_no_cell_holds_stays_what_it_is(round_to_grid):
+    """NaN and infinity stay; so do numbers that are more cells than a whole number of 64 bits, up to rounding."""
+    odd = np.array([math.nan, math.inf, -math.inf, 1e30, -1e30, 1e300, 0.5])
+    z = odd.copy()
+    round_to_grid(z, 1e-3, np.random.default_rng(0))
+    np.testing.assert_allclose(z[:-1], odd[:-1], rtol=1e-15)
+    assert abs(z[-1] - 0.5) < 0.05
+
+
 def test_probabilities_change_by_no_more_than_the_move():
     """|log P(k | x + e) - log P(k | x)| ≤ e, in cells: what the guarantee in floats rests on. It is attained."""
     rng = np.random.default_rng(0)
@@ -57,6 +68,14 @@ def test_slack_is_what_the_grid_costs_and_a_thousandth_at_most(d, epsilon, reach
     assert grid.slack(d, epsilon, reach) == pytest.approx(cost)
     assert cost <= epsilon / 1024 * (1 + 1e-12)
     assert grid.fineness(d, epsilon, reach) >= 2**-18
+
+
+@pytest.mark.parametrize("d", [1, 54, 784, 100_000])
+@pytest.mark.parametrize("reach", [1, 32])
+def test_error_bound_is_twice_what_the_theorem_takes(d, reach):
+    """2E of docs/theory.md: ‖e‖₁ ≤ √d·‖e‖, ‖e‖ ≤ (4d + 1024)u of a release's length, at most `reach`·√d coordinates."""
+    per_length = (4 * d + 1024) * Fraction(1, 2**53)
+    assert grid.error_bound(d, reach) == pytest.approx(float(2 * d * reach * per_length), rel=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -115,9 +115,16 @@ def test_a_bound_that_is_no_length_is_refused(noise, bound):
             method(np.zeros((1, 2)), bound, np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("noise", [*(LocalPrivacy(1.0, name) for name in MECHANISMS), SitePrivacy(1.0)])
+def test_the_sum_of_no_rows_is_refused(noise):
+    with pytest.raises(ValueError, match=r"^rows of gradients must be a whole number of at least 1, got 0$"):
+        noise.release_sum(np.zeros((0, 2)), 1.0, np.random.default_rng(0))
+    assert noise.release(np.zeros((0, 2)), 1.0, np.random.default_rng(0)).shape == (0, 2)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("method", ["release", "release_sum"])
-@pytest.mark.parametrize("row", [[0.8, 0.8], [1.0 + 1e-9, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
+@pytest.mark.parametrize("row", [[0.8, 0.8], [1.0 + 1e-9, 0.0], [np.nan, 0.0], [np.inf, 0.0], [1e200, 0.0]])
 def test_gradient_beyond_the_bound_is_never_released(method, row, mechanism):
     with pytest.raises(ValueError, match=r"gradients must have norm at most 1, .* nothing was released"):
         getattr(LocalPrivacy(1.0, mechanism), method)(np.array([[0.1, 0.1], row]), 1.0, np.random.default_rng(0))

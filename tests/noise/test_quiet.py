@@ -290,11 +290,37 @@ def test_a_stated_half_is_not_the_default():
     assert unstated.coefficients(problem).own != stated.coefficients(problem).own
 
 
-@pytest.mark.parametrize("activity", [0, -0.5, 1.0001, math.nan, math.inf, "half", None, True])
+@pytest.mark.parametrize("activity", [0, -0.5, 1e-7, 1.0001, math.nan, math.inf, "half", None, True])
 def test_activity_is_refused_outside_its_range(activity):
-    with pytest.raises(ValueError, match="activity must be") as refused:
+    with pytest.raises(ValueError, match="activity must be a number from 1e-06 to 1, got ") as refused:
         LocalPrivacy(1.0, activity=activity)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("activity", [1e-6, 1])
+def test_ends_of_the_range_of_activity_are_in_it(activity):
+    assert LocalPrivacy(1.0, activity=activity).activity == activity
+
+
+@pytest.mark.parametrize(("d", "most"), [(1, 1.18), (25, 1.14), (784, 1.14)])
+def test_privunit_in_place_of_silence_costs_little_as_planned(d, most):
+    """As docs/theory.md says: privunit where silence saves nothing at √ρ, with so much more energy at ρ at most."""
+    ratios = [
+        how.energy(rho) / silent_calibration(d, epsilon, rho).energy(rho)
+        for rho in (0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.7)
+        for epsilon in np.arange(0.6, 1.8, 0.04)
+        if (how := quiet.calibrated(d, epsilon, rho)).fill
+    ]
+    assert most - 0.01 < max(ratios) <= most + 5e-4
+
+
+@pytest.mark.parametrize(("size", "used"), [(0.124, 8), (0.126, 4)])
+def test_short_normals_are_drawn_again(size, used):
+    """Below a mean square of 1/64 = 0.125² a generator's spacing would show in the direction."""
+    v, left = np.empty(4), iter([size] * 4 + [1.0] * 4)
+    square = directions._fill_normal(v, SimpleNamespace(standard_normal=left.__next__))
+    assert 8 - len([*left]) == used
+    assert square == pytest.approx((v**2).sum())
 
 
 def test_plans_from_before_activity_are_read():

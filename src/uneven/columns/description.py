@@ -11,7 +11,9 @@ from uneven import checks
 from uneven.columns.cells import as_text
 
 KINDS = ("number", "category")
-KEYS = ("kind", "range", "values", "missing")
+KEYS = ("kind", "range", "mean", "sd", "values", "missing")
+DEVIATIONS = 3.0
+"""Standard deviations from its mean that a number is moved to where it is beyond."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,14 @@ class Column:
     name : str
     kind : {"number", "category"}
     range : (float, float) or None
-        Values of a number beyond it are moved to its ends; None is to be taken from rows without privacy.
+        Values of a number beyond it are moved to its ends; None is to be taken from rows without privacy. Of a number
+        with a mean and a standard deviation, three of these to each side.
     values : tuple of str or None
         Of a category; None is to be taken from rows without privacy. All other values are one more category.
     missing : tuple of str or None
         What stands for a missing value, beside an empty cell; None where no value is missing.
+    spread : (float, float) or None
+        Mean and standard deviation of a number that is described by these.
     """
 
     name: str
@@ -35,6 +40,7 @@ class Column:
     range: tuple[float, float] | None = None
     values: tuple[str, ...] | None = None
     missing: tuple[str, ...] | None = None
+    spread: tuple[float, float] | None = None
 
     @property
     def complete(self) -> bool:
@@ -53,13 +59,14 @@ def describe_columns(columns: Any) -> tuple[Column, ...]:
     Parameters
     ----------
     columns : dict of str to dict
-        For each column ``{"range": [low, high]}``, ``{"values": [...]}``, or ``{"kind": "number"}`` or
-        ``{"kind": "category"}`` where the rest is to be taken from rows without privacy; ``"missing": [...]`` with any.
+        For each column ``{"range": [low, high]}``, ``{"mean": m, "sd": s}``, ``{"values": [...]}``, or
+        ``{"kind": "number"}`` or ``{"kind": "category"}`` where the rest is to be taken from rows without privacy;
+        ``"missing": [...]`` with any.
 
     Examples
     --------
     >>> describe_columns({"age": {"range": [18, 90]}})
-    (Column(name='age', kind='number', range=(18.0, 90.0), values=None, missing=None),)
+    (Column(name='age', kind='number', range=(18.0, 90.0), values=None, missing=None, spread=None),)
     >>> describe_columns({"age": {"range": [90, 18]}})
     Traceback (most recent call last):
     ValueError: column 'age': range must be two finite numbers, the lower one first, got [90, 18]
@@ -75,8 +82,9 @@ def plain_columns(columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
 
 
 def _plain(column: Column) -> dict[str, Any]:
-    stated = {"range": column.range, "values": column.values, "missing": column.missing}
-    plain: dict[str, Any] = {key: list(value) for key, value in stated.items() if value is not None}
+    stated = {"range": None if column.spread else column.range, "values": column.values, "missing": column.missing}
+    plain: dict[str, Any] = dict(zip(("mean", "sd"), column.spread or (), strict=False))
+    plain |= {key: list(value) for key, value in stated.items() if value is not None}
     return plain if column.complete else {"kind": column.kind, **plain}
 
 
@@ -85,23 +93,32 @@ def _column(name: str, values: Any) -> Column:
     if not isinstance(values, Mapping):
         raise ValueError(f"{what} must be described like {{ range = [0, 1] }}, got {checks.shown(values)}")
     checks.only_keys(what, values, KEYS)
-    if "range" in values and "values" in values:
-        raise ValueError(f"{what} must have a range or values, got both")
-    if not values.keys() & {"kind", "range", "values"}:
-        raise ValueError(f"{what} must have a range, values or a kind, got {checks.shown(dict(values))}")
-    stated = "number" if "range" in values else "category" if "values" in values else None
+    if len(values.keys() & {"range", "values"} | ({"mean"} if values.keys() & {"mean", "sd"} else set())) > 1:
+        raise ValueError(f"{what} must have a range, a mean and sd, or values, got more than one of them")
+    if not values.keys() & {"kind", "range", "mean", "sd", "values"}:
+        raise ValueError(f"{what} must have a range, a mean and sd, values or a kind, got {checks.shown(dict(values))}")
+    spread = _spread(what, values.get("mean"), values.get("sd")) if values.keys() & {"mean", "sd"} else None
+    stated = "number" if "range" in values or spread else "category" if "values" in values else None
     kind = checks.one_of(f"{what}: kind", values.get("kind", stated), KINDS)
     if stated not in (None, kind):
         raise ValueError(
             f"{what}: kind must be {stated!r} where there is a {'range' if stated == 'number' else 'list'}"
         )
+    ends = None if spread is None else [spread[0] - DEVIATIONS * spread[1], spread[0] + DEVIATIONS * spread[1]]
     return Column(
         name,
         kind,
-        _range(what, values["range"]) if "range" in values else None,
+        _range(what, values.get("range", ends)) if "range" in values or ends else None,
         _texts(f"{what}: values", values["values"]) if "values" in values else None,
         _texts(f"{what}: missing", values["missing"], least=0) if "missing" in values else None,
+        spread,
     )
+
+
+def _spread(what: str, mean: Any, sd: Any) -> tuple[float, float]:
+    if not (_is_finite(mean) and _is_finite(sd)) or sd <= 0:
+        raise ValueError(f"{what}: mean and sd must be two finite numbers, sd above 0, got {mean!r} and {sd!r}")
+    return float(mean), float(sd)
 
 
 def _range(what: str, given: Any) -> tuple[float, float]:

@@ -93,7 +93,7 @@ def guess_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
     Examples
     --------
     >>> guess_columns({"age": ["31", "?"], "job": ["clerk", "cook"]})
-    (Column(name='age', kind='number', ..., missing=('?',)), Column(name='job', kind='category', ..., missing=None))
+    (Column(name='age', kind='number', ..., missing=('?',), ...), Column(name='job', kind='category', ...))
     """
     columns = []
     for name, values in said.items():

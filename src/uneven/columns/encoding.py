@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.columns.cells import SAME, as_numbers, as_text
-from uneven.columns.description import Column
+from uneven.columns.description import DEVIATIONS, Column
 from uneven.redaction import owner_only
 
 MISSING, OTHER = "\0missing", "\0other"
@@ -34,6 +34,9 @@ class Encoder:
     are divided by √p for p columns.
 
     Every column adds at most 1 to the squared norm before that, so a row's norm is at most 1, whatever the row.
+
+    A number with a mean and a standard deviation becomes (x - mean)/sd, moved to [-3, 3]: it adds 1 on average, and up
+    to 9. With such a column, rows longer than 1 are divided by their norm.
 
     Parameters
     ----------
@@ -111,7 +114,11 @@ class Encoder:
         if self._categories:
             cells = [_known_cells(said[column.name], column) for column in self._categories]
             parts.append(self._one_hot.transform(np.array(cells, dtype=object).T.reshape(rows, len(cells))))
-        return np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(len(self.columns) ** 0.5)
+        X = np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(len(self.columns) ** 0.5)
+        if not any(column.spread for column in self.columns):
+            return X
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))[:, None]
+        return np.asarray(X / np.maximum(1.0, norms), dtype=np.float32)
 
     def find_unknown(self, said: Mapping[str, Any]) -> dict[str, list[str]]:
         """Values of each category that are not described, one for each row that has such a value."""
@@ -135,7 +142,8 @@ class Encoder:
                 raise ValueError(
                     f"{prefix}column {column.name!r} has no value{which}; {FIXED if self.learned else UNSAID}"
                 )
-        scaled = np.where(missing, 0.0, self._scaler.transform(table))
+        factors = [DEVIATIONS if column.spread else 1.0 for column in self._numbers]
+        scaled = np.where(missing, 0.0, self._scaler.transform(table) * factors)
         return [scaled, missing[:, self._gaps]]
 
 

@@ -33,8 +33,9 @@ class PublicColumns(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     columns : dict of str to dict
-        For each column to learn from ``{"range": [low, high]}`` or ``{"values": [...]}``, with ``"missing": [...]``
-        where values can be missing: a list of what stands for that, beside an empty cell. ``{"kind": "number"}`` and
+        For each column to learn from ``{"range": [low, high]}``, ``{"mean": m, "sd": s}`` or ``{"values": [...]}``,
+        with ``"missing": [...]`` where values can be missing: a list of what stands for that, beside an empty cell.
+        ``{"kind": "number"}`` and
         ``{"kind": "category"}`` take the rest from rows without privacy. The same as ``[columns]`` in ``sources.toml``.
 
     Attributes

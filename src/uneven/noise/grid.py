@@ -63,12 +63,12 @@ def width(grid: float, rows: int) -> float:
 def round_to_grid(total: Any, cell: float, rng: Any) -> None:
     """Round each coordinate at random to a multiple of `cell`, unbiased, and move it by a few cells at random."""
     for j in range(total.shape[0]):
-        x = total[j] / cell
-        low = math.floor(x)
-        up = 1 if rng.random() < x - low else 0
+        x = float(total[j]) / cell
+        low = float(np.floor(x))  # no whole number: those of 64 bits end, and none is NaN
+        cells = 1 if rng.random() < x - low else 0
         # The difference of two geometric numbers: each has its draw's exponent.
-        move = math.frexp(rng.random())[1] - math.frexp(rng.random())[1]
-        total[j] = cell * (low + up + move)
+        cells += math.frexp(rng.random())[1] - math.frexp(rng.random())[1]
+        total[j] = cell * (low + cells)
 
 
 def round_rows(released: Any, cell: float, rng: Any) -> Any:

@@ -58,7 +58,7 @@ class LocalPrivacy(Noise):
         ``"quiet"`` may also release nothing, which it does more often for a short gradient: less noise at the same ε.
         ``"l2-laplace"`` is the paper's: add Z with density proportional to exp(-(ε/2)‖z‖/C).
     activity : float
-        For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, in (0, 1]. It must not be computed from
+        For ``"quiet"``: the mean of ‖g‖/C over rows that is planned for, from 1e-6 to 1. It must not be computed from
         private rows; what an earlier run found (`find_activity`) was computed from releases, and may be used. It
         decides how much noise there is, never how private it is. Where silence is of no use, such as at an activity of
         1 or an ε below about 1.4 at an activity of 0.5, quiet is privunit. Where K > 2 classes are learned and none is
@@ -98,7 +98,7 @@ class LocalPrivacy(Noise):
         object.__setattr__(self, "epsilon", checks.moderate("epsilon", self.epsilon))
         checks.one_of("mechanism", self.mechanism, MECHANISMS)
         if not isinstance(self.activity, Default):
-            object.__setattr__(self, "activity", checks.positive("activity", self.activity, 1e-6, 1.0))
+            object.__setattr__(self, "activity", checks.between("activity", self.activity, 1e-6, 1.0))
         self.check_interval()
 
     def describe(self) -> str:
@@ -209,9 +209,9 @@ class LocalPrivacy(Noise):
         return released
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
-        """Sum of the rows, drawn with the law of the sum of m releases and rounded once."""
+        """Sum of the rows, drawn with the law of the sum of m ≥ 1 releases and rounded once."""
         refuse_longer(gradients, bound)
-        rows, d = gradients.shape
+        rows, d = checks.whole("rows of gradients", len(gradients)), gradients.shape[1]
         if self.by_direction:
             released = Releases(np.zeros(d))
             for g in gradients:
@@ -311,7 +311,8 @@ def draw_l2_laplace(rows: int, n_features: int, epsilon: float, rng: np.random.G
 def refuse_longer(gradients: Array, bound: float) -> None:
     """Refuse gradients longer than the bound that their privacy rests on, and a bound that floats cannot work with."""
     checks.positive("bound", bound, 1e-100, 1e100)
-    longest = float(np.linalg.norm(gradients, axis=1).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        longest = float(np.linalg.norm(gradients, axis=1).max(initial=0.0))
     if not longest <= bound * (1 + 1e-12):
         raise ValueError(
             f"gradients must have norm at most {bound:g}, the bound their privacy rests on; one is longer "

@@ -94,6 +94,7 @@ class SitePrivacy(Noise):
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the rows with one draw of noise, rounded: what leaves the site of a mini-batch."""
         refuse_longer(gradients, bound)
+        checks.whole("rows of gradients", len(gradients))
         total = super().release_sum(gradients, bound, rng)
         grid.round_to_grid(total, self._cell(len(gradients), len(total), bound), rng)
         return total
