@@ -44,11 +44,11 @@ def test_without_a_flaw_none_is_found(monkeypatch):
     assert not audit(LocalPrivacy(3.0), 1, draws=6_000, drawn_by="engine", seed=0).violated
 
 
-@pytest.mark.parametrize("drawn_by", ["engine", "measure"])
+@pytest.mark.parametrize(("drawn_by", "clip"), [("engine", 0.5), ("engine", None), ("measure", 0.5)])
 @pytest.mark.parametrize("mechanism", ["l2-laplace", "privunit", "quiet"])
-def test_every_way_releases_what_it_is_given(mechanism, drawn_by):
+def test_every_way_releases_what_it_is_given(mechanism, drawn_by, clip):
     """The mean of releases is the input, in units of C, within five standard errors; and not 0.9 of it."""
-    problem, rng = Problem(3, 1e-3, 1, clip=0.5), np.random.default_rng(0)
+    problem, rng = Problem(3, 1e-3, 1, clip=clip), np.random.default_rng(0)
     ways = drawing.by_engine_in_all_ways(LocalPrivacy(6.0, mechanism), problem, drawn_by)
     assert len(ways) == 4
     for draw in ways.values():

@@ -138,20 +138,21 @@ def by_engine(
 def by_engine_among_classes(noise: LocalPrivacy, problem: Problem, drawn_by: str = "engine") -> Draw | None:
     """The same with K = 3 classes: a row x of class 0 has the gradient a⊗x at w = 0, a = (1/K, ...) - (1, 0, ...).
 
-    Clipped to at most ½, which is less than its norm for a row of norm 1. Returned is what is released along a.
+    Returned is what is released along a, in units of the longest gradient there: C, or ‖a‖ if that is less.
     """
-    K, bound = 3, min(problem.gradient_norm, 0.5)
+    K = 3
     along = np.full(K, 1.0 / K) - np.eye(K)[0]
+    one_row = Problem(K * problem.n_features, 1e-18, 1, "logistic", "paper", problem.clip, classes=K)
     long = float(np.linalg.norm(along))
-    one_row = Problem(K * problem.n_features, 1e-18, 1, "logistic", "paper", bound, classes=K)
+    reach = min(one_row.gradient_norm, long)
     repeat = _repeating(one_row, (noise,), NO_GROUP, np.zeros(1), drawn_by)
     if repeat is None:
         return None
 
     def draw(v: Array, count: int, rng: np.random.Generator) -> Array:
         full = np.linalg.norm(v) > 1.0 - 1e-9
-        X = np.asarray(v if full else bound / long * v, dtype=np.float32)[None]
-        return np.asarray(along / (long * bound) @ repeat(X, count, rng).reshape(count, K, len(v)))
+        X = np.asarray(v if full else reach / long * v, dtype=np.float32)[None]
+        return np.asarray(along / (long * reach) @ repeat(X, count, rng).reshape(count, K, len(v)))
 
     return draw
 
