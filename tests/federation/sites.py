@@ -4,12 +4,16 @@ import json
 
 import numpy as np
 
+import uneven
+from uneven.engine import initial_state, tasks_of
+from uneven.federation.messages import state_to_dict, task_to_dict
 from uneven.federation.policy import read_policy
 from uneven.federation.site import Site
 
 FEATURES = ["a", "b", "c", "d"]
 EPSILON = {"east": 2.0, "north": 4.0, "west": 1.0}
 ROWS = {"east": 260, "north": 333, "west": 140}
+D = len(FEATURES) + 1
 DIRECTION = np.array([1.0, -0.5, 0.25, 0.0])
 
 
@@ -78,3 +82,28 @@ class Network:
     def close(self):
         for site in self.sites.values():
             site.close()
+
+
+def request(kind="relay", number=0, job="j", noise=None, state=None, **more):
+    """A request that the site 'east' accepts."""
+    noise = uneven.LocalPrivacy(EPSILON["east"]) if noise is None else noise
+    plan = uneven.plan([uneven.Source("east", ROWS["east"], noise)], D, alpha=0.01, batch_size=20, clip=0.5)
+    values = {"kind": kind, "job": job, "name": "study", "number": number, "features": FEATURES, "classes": [0, 1]}
+    values |= {
+        "columns": None,
+        "row_norm": 1.0,
+        "intercept": True,
+        "private": True,
+        "task": task_to_dict(tasks_of(plan)[0]),
+    }
+    if kind == "relay":
+        values["state"] = state_to_dict(initial_state(D) if state is None else state)
+    return values | more
+
+
+def step(number=0, at=0, weights=(0.0,) * D, **more):
+    return {"kind": "step", "job": "j", "number": number, "step": at, "weights": list(weights), **more}
+
+
+def spent(network):
+    return set(network.sites["east"].ledger.spent("east").values())

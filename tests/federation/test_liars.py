@@ -53,6 +53,16 @@ STATES = [
     in_state(step=-1),
     in_state(step=10**16),
     in_state(step=10**400),
+    in_state(step=10**15),
+    in_state(step=12),
+    in_state(released={"north": 5}),
+    in_state(released={"east": 10**15}),
+    in_state(silent={"east": 261}),
+    in_state(estimates={"north": [1.0, 1.0]}),
+    in_state(clock=1e100),
+    in_state(clock=0.0),
+    in_state(weights=[1e9] * 5),
+    in_state(average=[1e9] * 5),
     in_state(released={"east": 10**16}),
     in_state(silent=[1]),
     in_state(clock=None),
@@ -64,6 +74,8 @@ ANSWERS = [
     put(total=[1e300] * 5),
     put(total=None),
     put(rows=0),
+    put(rows=1),
+    put(released=21),
     put(silent=-1),
     put(released=0.5),
     lambda _: {"closed": "x"},
@@ -89,6 +101,8 @@ def test_a_wrong_reply_leaves_the_site_out_and_the_state_as_it_was(tmp_path, net
 
 DESCRIPTIONS = [
     put(rows="many"),
+    put(rows=10**15),
+    put(rows=ROWS["east"] + 1),
     put(rows=0),
     put(features="abcd"),
     put(classes=None),
@@ -164,3 +178,9 @@ def test_a_site_lost_after_its_charge_has_spent(tmp_path, network, mode, kind, s
     assert found.left_out == {"east": f"'east' {said}: so"}
     charged = mode == "oracle" or said == "failed"
     assert found.model.privacy_spent == {name: EPSILON[name] for name in ROWS if charged or name != "east"}
+
+
+@pytest.mark.parametrize("lie", [in_state(released={"west": 1}), in_state(step=10**15), in_state(silent={"east": 261})])
+def test_wrong_counts_of_a_site_added_to_an_anchor_leave_it_out(tmp_path, network, lie):
+    sites = network(seed=None, public=("north",), top={"use": "all"})
+    assert set(run(tmp_path, lying(sites, "add", lie)).left_out) == {"east"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -173,10 +173,13 @@ def read_description(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: values[key] for key in DESCRIPTION_KEYS}
 
 
-def read_answer(values: Mapping[str, Any], n_features: int) -> dict[str, Any]:
-    """A site's answer to a step, refused if it does not fit; a batch of silent rows has no total."""
+def read_answer(values: Mapping[str, Any], n_features: int, sizes: Collection[int]) -> dict[str, Any]:
+    """A site's answer to a step, refused if it does not fit a batch of such a size; one of silent rows has no total."""
     rows = checks.whole("rows", values["rows"], most=MOST_STEPS)
-    counts = {key: checks.whole(key, values[key], least=0, most=MOST_STEPS) for key in ("silent", "released")}
+    if rows not in sizes:
+        raise ValueError(f"rows must be those of a batch, {' or '.join(map(str, sizes))}, got {rows}")
+    released = checks.whole("released", values["released"], least=0, most=rows)
+    counts = {"silent": checks.whole("silent", values["silent"], least=0, most=released), "released": released}
     nothing = values["total"] == [] and counts["silent"] == rows
     total = [] if nothing else vector("total", values["total"], n_features, 1e18).tolist()
     return {"total": total, "rows": rows, **counts}

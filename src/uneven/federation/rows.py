@@ -7,16 +7,17 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.federation.policy import Policy
+from uneven.federation.policy import Policy, Refused
 from uneven.io import Table, open_table
 from uneven.ledger import Fingerprints, count_copies, list_columns
 from uneven.training.charging import Hasher
-from uneven.training.rows import Piece
+from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
 from uneven.training.scan import Scan, scan_rows
 
 
@@ -41,10 +42,33 @@ class SiteRows:
             yield Piece(X, y, policy.name, row_id=ids, cells=cells, where=str(self.table.path))
 
 
-def open_rows(policy: Policy, file: str, key: bytes) -> tuple[SiteRows, Scan]:
+@dataclass(frozen=True)
+class Opened:
+    """Rows of a file as they are released, what the first reading found, and which file that was."""
+
+    rows: Rows
+    scan: Scan
+    path: Path
+    file: tuple[int, ...]
+
+    def refuse_changed(self, name: str) -> None:
+        """Refuse, before anything is charged, to read again a file that has changed; `SameRows` looks at each row."""
+        if not isinstance(self.rows, ArrayRows) and _identify_file(self.path) != self.file:
+            raise Refused(f"{name!r} must be started again: a file of its rows has changed; nothing was charged")
+
+
+def _identify_file(path: Path) -> tuple[int, ...]:
+    found = path.stat() if path.exists() else None
+    return () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def open_rows(policy: Policy, file: str, key: bytes) -> Opened:
     """Rows of a file, and what the first reading found; the key is that of the ledger's fingerprints."""
-    rows = SiteRows(open_table(policy.path(file)), policy)
-    return rows, _checked_scan(policy, rows, key)
+    path = policy.path(file)
+    before, rows = _identify_file(path), SiteRows(open_table(path), policy)
+    scan = _checked_scan(policy, rows, key)
+    held = None if scan.held is None else ArrayRows(Piece(*scan.held, policy.name, where=str(path)))
+    return Opened(SameRows(rows, scan.digests) if held is None else held, scan, path, before)
 
 
 def identify_rows(policy: Policy, scan: Scan, key: bytes) -> NDArray[np.int64] | Fingerprints:

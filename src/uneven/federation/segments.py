@@ -24,6 +24,8 @@ from uneven.engine.reference import step_moment, take_step
 Array = NDArray[np.float64]
 Tick = Callable[[int], None]
 NO_GROUP = np.zeros(0, dtype=np.int64)
+TOLERANCE = 1e-6
+"""Of rounding, in sums of many steps."""
 
 
 def run_segment(state: State, task: Task, data: Any, seed: int | None, tick: Tick = lambda _: None) -> State:
@@ -94,3 +96,38 @@ def apply_answer(state: State, task: Task, answer: dict[str, Any]) -> State:
         for key, held in counts.items():
             held[name] = held.get(name, 0) + int(answer[key])
     return State(**{**vars(after), **counts})
+
+
+def check_segment(before: State, after: State, task: Task, rows: int) -> State:
+    """State after a segment of so many rows, refused where it is more than their own steps can make of the one before.
+
+    A wild count, clock or weight would make later sites fail, after these had charged their rows.
+    """
+    (name,), size = task.names, task.problem.batch_size
+    steps, short = -(-rows // size), rows % size or size
+    check_counts(before, after, name, rows)
+    if after.step != before.step + steps:
+        raise ValueError(f"state must be {steps} steps on, got {after.step - before.step}")
+    least, least_short = task.moments[0].at(size), task.moments[0].at(short)
+    passed, expected = after.clock - before.clock, (steps - 1) / least + 1.0 / least_short
+    count = after.estimates.get(name, (0.0, 0.0))[1]
+    if task.estimate and count != before.estimates.get(name, (0.0, 0.0))[1] + steps:
+        raise ValueError("estimates must be of every step, got others")
+    if not (0.0 < passed <= (1.0 + count) * expected if task.estimate else abs(passed / expected - 1.0) <= TOLERANCE):
+        raise ValueError(f"clock must be that of {steps} steps, got another")
+    longest = max(np.linalg.norm(after.weights), np.linalg.norm(after.average))
+    if longest > task.problem.ball * (1.0 + TOLERANCE):
+        raise ValueError(f"weights must lie in the ball of radius {task.problem.ball:g}, got others")
+    return after
+
+
+def check_counts(before: State, after: State, name: str, rows: int) -> None:
+    """Refuse a state whose counts have grown by more than the rows of one source, or under other names."""
+    for key in ("silent", "released", "estimates"):
+        old, new = ({**getattr(one, key)} for one in (before, after))
+        new.pop(name, None), old.pop(name, None)
+        if new != old:
+            raise ValueError(f"{key} must grow under the name {name!r} alone, got others")
+    more = [getattr(after, key).get(name, 0) - getattr(before, key).get(name, 0) for key in ("silent", "released")]
+    if not (0 <= more[0] <= more[1] <= rows and 0 <= after.step - before.step <= rows):
+        raise ValueError(f"counts must grow by at most {rows}, got others")

@@ -29,7 +29,7 @@ from uneven.federation.messages import (
     write_message,
 )
 from uneven.federation.policy import MODES, Refused
-from uneven.federation.segments import apply_answer
+from uneven.federation.segments import apply_answer, check_counts, check_segment
 from uneven.io import SourcesFile
 from uneven.planner import Plan
 from uneven.training.anchoring import refuse_anchor, state_after
@@ -147,7 +147,7 @@ def _describe(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode: 
 
 
 def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Sites with other columns, classes, row norm or protection than the rest, and why they are left out."""
+    """Sites with other rows, columns, classes, row norm or protection than the rest, and why they are left out."""
     noises = {entry.name: entry.noise for entry in file.sources if entry.noise is not None}
     stated = file.settings.row_norm
     if isinstance(stated, str) and not any(noise.private for noise in noises.values()):
@@ -158,8 +158,10 @@ def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[
         "classes": _held_by_most("classes", sites) if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
-    unfit = {}
+    unfit, stated_rows = {}, {entry.name: entry.stated_rows for entry in file.sources}
     for site, described in sites.items():
+        if stated_rows[site] not in (None, described["rows"]):
+            unfit[site] = f"its rows must be {stated_rows[site]:,} as sources.toml says, got {described['rows']:,}"
         asked, allowed = noises[site].epsilon_per_row, described["epsilon"]
         for key in (key for key in expected if described[key] != expected[key]):
             unfit[site] = f"its {key} must be {checks.shown(expected[key])}, got {checks.shown(described[key])}"
@@ -256,6 +258,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
         keys = ("statistic", "p_value", "variance")
         found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})
         after = state_from_dict(reply["state"], d)
+        check_counts(state, after, site, rows[site])
         _checked_state(state_after(after, summary_from_dict(moved, d)))
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
@@ -270,7 +273,8 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
 def _relay(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
     reply = ask(site, {**job.request(number), "state": state_to_dict(state)})
     with reading(site):
-        return _checked_state(state_from_dict(reply["state"], len(state.weights)))
+        after = state_from_dict(reply["state"], len(state.weights))
+        return _checked_state(check_segment(state, after, job.tasks[number], job.plan.segments[number].rows))
 
 
 def _checked_state(state: State) -> State:
@@ -303,7 +307,9 @@ def _steps(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
         if "finished" in answer:  # its machine was restarted, and batches that may have been used are passed over
             break
         with reading(site):
-            state = _checked_state(apply_answer(state, task, read_answer(answer, len(state.weights))))
+            size = task.problem.batch_size
+            found = read_answer(answer, len(state.weights), (size, rows % size) if rows % size else (size,))
+            state = _checked_state(apply_answer(state, task, found))
         ask.tell(site, "at work", min((step + 1) * job.plan.problem.batch_size, rows), rows)
     return state
 

@@ -45,7 +45,7 @@ from uneven.federation.requests import (
     release_name,
     reservation_claim,
 )
-from uneven.federation.rows import digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
+from uneven.federation.rows import Opened, digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
@@ -57,7 +57,6 @@ from uneven.training.adding import PrivateSource
 from uneven.training.grouping import group_pieces
 from uneven.training.job import Job
 from uneven.training.scaling import stated_scale
-from uneven.training.scan import Scan
 
 log = logging.getLogger("uneven.site")
 
@@ -76,10 +75,11 @@ class Site:
         with ExitStack() as files:
             lock = files.enter_context(hold_folder(policy))
             self.ledger = open_ledger(policy)
-            self._rows, self.scan = open_rows(policy, policy.data, self.ledger.key)
-            self._kept_rows = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
-            if self._kept_rows is not None:
-                refuse_shared_rows(policy, self.scan, self._kept_rows[1])
+            self._opened = open_rows(policy, policy.data, self.ledger.key)
+            self._aside = None if policy.kept is None else open_rows(policy, policy.kept, self.ledger.key)
+            self._rows, self.scan = self._opened.rows, self._opened.scan
+            if self._aside is not None:
+                refuse_shared_rows(policy, self.scan, self._aside.scan)
             self.releases = files.enter_context(closing(open_releases(policy, self.ledger, lock)))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
@@ -292,12 +292,12 @@ class Site:
         refuse_job(policy, message["name"], policy.modes[0])
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_epsilon(policy, epsilon)
-        if self._kept_rows is None:
+        if self._aside is None:
             raise Refused(f"{policy.name!r} has no rows kept aside to be evaluated on")
         if (kept := self._kept(release, 0, digest(text))) is not None:
             return self._claimed(release, kept)
-        rows, scan = self._kept_rows
-        self._charge(release, digest(text), f"{policy.name}, kept", scan, epsilon)
+        rows, scan = self._aside.rows, self._aside.scan
+        self._charge(release, digest(text), f"{policy.name}, kept", self._aside, epsilon)
         options = coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed
         reply = self._once(lambda: {"said": count_said(rows, *options), "rows": scan.rows})
         self.releases.keep(release, digest(text), reply)
@@ -362,11 +362,13 @@ class Site:
     def _claim(self, asked: Asked) -> int:
         """Enter the release of a segment and charge its rows, once; the seed of their order."""
         epsilon = asked.noise.epsilon_per_row
-        return self._charge(asked.release, asked.request, self.policy.name, self.scan, epsilon)
+        return self._charge(asked.release, asked.request, self.policy.name, self._opened, epsilon)
 
-    def _charge(self, release: str, request: str, source: str, scan: Scan, epsilon: float | None) -> int:
+    def _charge(self, release: str, request: str, source: str, opened: Opened, epsilon: float | None) -> int:
         """Enter a release and charge its rows, if they are private: once; the seed of the release."""
-        policy, entry, rows = self.policy, self.releases.entry(release), digest_rows(scan)
+        policy, entry, scan = self.policy, self.releases.entry(release), opened.scan
+        rows = digest_rows(scan)
+        opened.refuse_changed(policy.name)
         if entry is None:
             self._refuse_older(release)
             entry = request, rows, secrets.randbits(63) if policy.seed is None else policy.seed

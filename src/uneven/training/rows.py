@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,6 +46,11 @@ class Piece:
     cells: Mapping[str, NDArray[Any]] | None = None
     where: str = "y"
 
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """File and source that it is a piece of."""
+        return self.where, self.source if isinstance(self.source, str) else None
+
 
 class Rows(Protocol):
     """Rows that can be read again and come in the same order each time."""
@@ -79,6 +85,66 @@ class ArrayRows:
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """The one piece."""
         yield self.piece
+
+
+Digests = Mapping[tuple[str, str | None], Sequence[bytes]]
+"""Digests of the pieces of each file and source, in their order."""
+
+
+@dataclass(frozen=True)
+class SameRows:
+    """Rows that are read again: each piece is compared with the first reading, by which rows are charged, before use.
+
+    Files may change in between. Rows that nobody was charged for must not be released.
+    """
+
+    rows: Rows
+    digests: Digests
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.rows.n_features
+
+    @property
+    def tells_noise(self) -> bool:
+        """Whether rows of some source tell their own noise."""
+        return bool(getattr(self.rows, "tells_noise", False))
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Pieces as in the first reading; refused from the first one on that differs."""
+        seen = dict.fromkeys(self.digests, 0)
+        for piece in map(own_piece, self.rows.pieces(checked, only)):
+            at, expected = seen.get(piece.key, 0), self.digests.get(piece.key, ())
+            if at >= len(expected) or digest_piece(piece) != expected[at]:
+                raise _changed(piece.where)
+            seen[piece.key] = at + 1
+            yield piece
+        for key, count in seen.items():
+            if 0 < count < len(self.digests[key]) or (count == 0 and only in (None, key[1])):
+                raise _changed(key[0])
+
+
+def _changed(where: str) -> ValueError:
+    return ValueError(f"{where} must stay as it was when its rows were first read, got other rows; nothing is released")
+
+
+def own_piece(piece: Piece) -> Piece:
+    """Piece whose values are in memory of its own: those of a mapped file would change with the file."""
+    X, y = (one if is_sparse(one) or one.base is None else np.array(one) for one in (piece.X, piece.y))
+    return replace(piece, X=X, y=y)
+
+
+def digest_piece(piece: Piece) -> bytes:
+    """Digest of all that is read of a piece's rows: values, labels, and what rows say of themselves."""
+    X, whole = piece.X, hashlib.sha256()
+    values = [X.data, X.indices, X.indptr] if is_sparse(X) else [X]
+    for one in (*values, piece.y, piece.source, piece.epsilon, piece.flip_rate, piece.row_id):
+        array = np.asarray(one)
+        plain = array.dtype.kind in "biuf"
+        whole.update(f"{array.dtype} {array.shape} ".encode())
+        whole.update(np.ascontiguousarray(array).data if plain else repr(array.tolist()).encode())
+    return whole.digest()
 
 
 def find_private(piece: Piece, noise: Any) -> NDArray[np.bool_]:

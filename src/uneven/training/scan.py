@@ -7,7 +7,7 @@ rows say their own source, noise or id, those columns are kept, and the values a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uneven.engine import squared_norms
 from uneven.matrices import is_sparse
 from uneven.training.labels import ClassFinder, refuse_unknown
-from uneven.training.rows import Piece, Rows, join_rows
+from uneven.training.rows import ArrayRows, Digests, Piece, Rows, digest_piece, join_rows, own_piece
 from uneven.training.scaling import too_long
 
 HELD_BYTES = 1 << 25
@@ -58,6 +58,8 @@ class Scan:
         Rows at even distances of each source that may be looked at.
     held : (X, y) or None
         All rows, if they are few.
+    digests : dict
+        Of the pieces of each file and source; empty for rows in memory (`SameRows`).
     """
 
     n_features: int
@@ -75,6 +77,7 @@ class Scan:
     sparse: bool
     sample: dict[str | None, XY]
     held: XY | None
+    digests: Digests = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -91,6 +94,7 @@ def scan_rows(
     tick: Tick = lambda _: None,
     hasher: Callable[[Piece], NDArray[np.int64]] | None = None,
     private: Callable[[Piece], bool] = lambda _: False,
+    digested: bool = True,
 ) -> Scan:
     """Read all rows once: classes, counts, norms, a sample, and the rows themselves if they are few.
 
@@ -111,12 +115,15 @@ def scan_rows(
         Hashes the content of a piece's rows.
     private : callable
         Whether a piece has private rows: then no message tells a label, and classes are not taken from them.
+    digested : bool
+        Whether to keep digests of pieces that do not come from memory, to know them again (`SameRows`).
     """
     found, held, sample, norms = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features), _Norms(bound)
     said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
     hashes: list[NDArray[np.int64]] = []
-    any_sparse = False
-    for piece in rows.pieces():
+    any_sparse, digested = False, digested and not isinstance(rows, ArrayRows)
+    digests: dict[tuple[str, str | None], list[bytes]] = {}
+    for piece in map(own_piece, rows.pieces()) if digested else rows.pieces():
         hidden = private(piece)
         if classes is None:
             found.see(piece.y, piece.where, hidden)
@@ -132,6 +139,8 @@ def scan_rows(
         held.see(replace(piece, cells=None), hidden)
         if hasher is not None:
             hashes.append(hasher(piece))
+        if digested:
+            digests.setdefault(piece.key, []).append(digest_piece(piece))
         tick(len(piece.y))
     return Scan(
         rows.n_features,
@@ -146,6 +155,7 @@ def scan_rows(
         sparse=any_sparse,
         sample=sample.rows(),
         held=held.joined(),
+        digests=digests,
     )
 
 

@@ -33,7 +33,7 @@ from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
 from uneven.training.planning import describe_sketch, describe_sources
 from uneven.training.preparation import group_scanned, prepare, refuse_unfit
-from uneven.training.rows import Rows, find_private
+from uneven.training.rows import Rows, SameRows, find_private
 from uneven.training.running import Result, decide, run
 from uneven.training.scaling import Scale
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
@@ -153,6 +153,7 @@ def train(
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         stated = public_classes(settings.classes)
         scan = scan_rows(rows, settings.row_bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+    rows = SameRows(rows, scan.digests) if scan.digests else rows
     declared = group_scanned(scan, noise, settings)
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
@@ -202,7 +203,7 @@ def _release_labels(
     account.charge(replace(bill, used=labels))
     released = release_labels(rows, declared, scan.classes, settings.random_state)
     looked_at = None if open_sources is None else {*open_sources, *labels}
-    found = scan_rows(released, settings.row_bound, scan.classes, looked_at, held_bytes)
+    found = scan_rows(released, settings.row_bound, scan.classes, looked_at, held_bytes, digested=False)
     return released, replace(found, content=scan.content)
 
 
