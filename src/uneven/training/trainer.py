@@ -153,8 +153,7 @@ def train(
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         stated = public_classes(settings.classes)
         scan = scan_rows(rows, settings.row_bound, stated, open_sources, held_bytes, tick, hasher, hidden)
-    rows = SameRows(rows, scan.digests) if scan.digests else rows
-    declared = group_scanned(scan, noise, settings)
+    declared, rows = group_scanned(scan, noise, settings), SameRows(rows, scan.digests) if scan.digests else rows
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
