@@ -1,5 +1,6 @@
 """Files of a site that change while it runs: what is released is what was charged, or nothing."""
 
+import json
 import os
 import shutil
 from functools import partial
@@ -20,9 +21,12 @@ from sites import (
 )
 
 from uneven import Ledger
+from uneven.federation.calls import Ask
 from uneven.federation.policy import read_policy
 from uneven.federation.segments import Batches
+from uneven.federation.server import federate
 from uneven.federation.site import Site
+from uneven.io import read_sources
 from uneven.training.scan import scan_rows
 
 RELAY, OPEN = request(), request("open")
@@ -158,3 +162,91 @@ def test_a_site_whose_rows_are_known_in_another_way_than_in_its_ledger_does_not_
         (tmp_path / "east" / "site.toml").write_text(policy_text("east", **more))
         with pytest.raises(ValueError, match=message):
             Network(tmp_path, ["east"])
+
+
+def test_a_release_that_was_charged_for_other_rows_is_not_made(tmp_path, network):
+    """The record of answers is lost, and the rows are others: the claim is charged, but not for these rows."""
+    network(seed=None).close()
+    folder, sites = tmp_path / "east", Network(tmp_path, ["east"])
+    sites.ask("east", **OPEN)
+    sites.close()
+    for file in folder.glob("releases.db*"):
+        file.unlink()
+    change(tmp_path)
+    (folder / "site.toml").write_text(policy_text("east", releases="releases-2.db"))
+    sites = Network(tmp_path, ["east"])
+    for message in (OPEN, RELAY):
+        assert "what was released is not on record" in sites.ask("east", **message)["refused"]
+    sites.close()
+
+
+# What a site refuses
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"name": "other"}, "job 'other' is not among those"),
+        ({"features": FEATURES[::-1]}, "features must be"),
+        ({"classes": [1, 0]}, "classes must be"),
+        ({"row_norm": 2.0}, "row_norm must be"),
+    ],
+)
+def test_an_evaluation_that_the_policy_does_not_allow_is_refused(tmp_path, open_east, asked, reason):
+    open_east(held=True).close()
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", kept="kept.csv", jobs=["study"]))
+    sites = Network(tmp_path, ["east"])
+    assert reason in sites.ask("east", **EVALUATE | asked)["refused"]
+    assert sites.sites["east"].ledger.sources() == {}
+    assert sites.ask("east", **EVALUATE)["rows"] == 50
+    sites.close()
+
+
+def test_rows_kept_aside_that_are_also_learned_from_are_refused(tmp_path, open_east):
+    open_east(held=True).close()
+    X, y = make_rows("east", ROWS["east"])
+    write_rows(tmp_path / "east" / "kept.csv", X[:3], y[:3])
+    with pytest.raises(ValueError, match=r"kept.csv must have other rows than rows.csv, got 3 that are in both"):
+        Network(tmp_path, ["east"])
+
+
+def test_where_no_start_of_the_machine_is_known_every_start_is_another(tmp_path, network, monkeypatch):
+    monkeypatch.setattr("uneven.federation.releases.boot_id", lambda: "")
+    monkeypatch.setattr("uneven.federation.releases.AHEAD", 4)
+    monkeypatch.setattr("uneven.federation.site.AHEAD", 4)
+    network(seed=None).close()
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **OPEN)
+    sites.ask("east", **step(at=0))
+    sites.close()
+    sites = Network(tmp_path, ["east"])
+    sites.ask("east", **OPEN)
+    rows = [sites.ask("east", **step(at=at)).get("rows") for at in range(1, 11)]
+    assert rows == [20] * 9 + [None]  # of 13 batches, those after the four that were reserved
+    sites.close()
+
+
+def test_a_ball_that_is_too_wide_is_not_added_to_an_anchor(tmp_path, network):
+    """Weights beyond it would make gradients infinite, which no mechanism hides."""
+    sites = network(seed=None, public=("north",), top={"use": "all"})
+    federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
+    asked = next(json.loads(text) for site, text, _ in sites.messages if site == "east" and '"add"' in text)
+    problem = {**asked["problem"], "alpha": 1e-11, "radius": "paper"}
+    before = spent(sites)
+    assert "to be added to an anchor" in sites.ask("east", **asked | {"job": "wide", "problem": problem})["refused"]
+    assert spent(sites) == before
+
+
+def test_two_kits_of_the_same_name_share_one_budget(tmp_path, network):
+    """One hospital in two federations, both running: what one job has spent, no job of the other spends again."""
+    sites, other = network(seed=None), tmp_path / "second" / "east"
+    other.mkdir(parents=True)
+    shutil.copy(tmp_path / "east" / "rows.csv", other)
+    shared = {"ledger": "../../east/ledger.db", "releases": "releases-second.db"}
+    (other / "site.toml").write_text(policy_text("east", **shared))
+    second = Network(tmp_path / "second", ["east"])
+    assert "state" in second.ask("east", **RELAY)
+    assert "what was released is not on record" in sites.ask("east", **RELAY)["refused"]
+    assert "would exceed their budget" in sites.ask("east", **request(job="another"))["refused"]
+    assert spent(sites) == spent(second) == {EPSILON["east"]}
+    second.close()

@@ -1,7 +1,8 @@
 """A site's policy: what it holds, what it allows, and why it refuses the rest. The file is the site's alone.
 
-A reason for a refusal is made of the policy, the request and the ledger's account only. None depends on the value of
-any row, so none tells anything of one.
+A reason for a refusal is made of the policy, the request and the ledger's account only: its words tell nothing of a row.
+That there is one may: where rows are known by their content, whether the ledger's account has one of them depends on
+its values. An id for each row avoids that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from uneven.noise import Noise
 from uneven.problem import Problem
 
 MODES = ("relay", "oracle")
+MOST_BATCH = 10**9
+"""Largest batch size that a site takes."""
 
 
 class Refused(ValueError):  # noqa: N818 (it says what happened)
@@ -283,5 +286,7 @@ def refuse_problem(problem: Problem, width: int) -> None:
     """Refuse a problem that sites do not solve."""
     if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
         raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
+    if problem.batch_size > MOST_BATCH:
+        raise Refused(f"batch_size must be at most {MOST_BATCH:,}, got {checks.shown(problem.batch_size)}")
     if problem.weighted:
         raise Refused("class_weight must be left out where rows stay at their sites; got class weights")

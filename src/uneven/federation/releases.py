@@ -121,13 +121,17 @@ class Releases:
 
     def resume(self, name: str) -> int:
         """Number of batches to pass over; after a restart of the machine, all that were reserved."""
-        query = "SELECT reserved, skipped, boot FROM release WHERE name = ?"
-        reserved, skipped, boot = self._book.execute(query, (name,)).fetchone()
-        count, now = self.count(name), boot_id()
-        if not now or boot != now:
-            skipped = max(reserved - count, 0)
+        query = "SELECT reserved, boot FROM release WHERE name = ?"
+        reserved, boot = self._book.execute(query, (name,)).fetchone()
+        if not (now := boot_id()) or boot != now:
+            skipped = max(reserved - self.count(name), 0)
             self._durably("UPDATE release SET skipped = ?, boot = ? WHERE name = ?", skipped, now, name)
-        return int(count + skipped)
+        return self.used(name)
+
+    def used(self, name: str) -> int:
+        """Number of batches that were answered or passed over."""
+        (skipped,) = self._book.execute("SELECT skipped FROM release WHERE name = ?", (name,)).fetchone()
+        return self.count(name) + int(skipped)
 
     def reserve(self, name: str, batch: int) -> int:
         """Reserve a batch before it is used; the number now reserved, or 0 where it was reserved already."""

@@ -110,6 +110,8 @@ class Site:
         except Refused as reason:
             log.warning("refused: %s", reason)
             return write_message({"refused": str(reason)})
+        except ArithmeticError:  # before any charge: a failure after it is an answer (`_once`)
+            return write_message({"refused": "a request must have numbers that can be computed with, got others"})
         except Exception:
             return self._fail("a request could not be answered")
 
@@ -272,7 +274,7 @@ class Site:
         if step != (expected := self.releases.count(release)):
             raise Refused(f"step must be {expected}, the next one, got {step}: steps come in order, each once")
         batches = self._batches[release]
-        if batches.next != self.releases.resume(release):  # somebody else has answered for this site
+        if batches.next != self.releases.used(release):  # somebody else has answered for this site
             del self._batches[release]
             return write_message({"closed": release})
         with refusing():
