@@ -1,10 +1,28 @@
 """Files of a site that change while it runs: what is released is what was charged, or nothing."""
 
+import os
+import shutil
 from functools import partial
 
 import pytest
-from sites import EPSILON, FEATURES, ROWS, Network, make_folders, make_rows, request, spent, step, write_rows
+from sites import (
+    EPSILON,
+    FEATURES,
+    ROWS,
+    Network,
+    make_folders,
+    make_rows,
+    policy_text,
+    request,
+    spent,
+    step,
+    write_rows,
+)
 
+from uneven import Ledger
+from uneven.federation.policy import read_policy
+from uneven.federation.segments import Batches
+from uneven.federation.site import Site
 from uneven.training.scan import scan_rows
 
 RELAY, OPEN = request(), request("open")
@@ -49,7 +67,7 @@ def test_a_file_that_has_changed_is_not_read_again(tmp_path, open_east, message)
 @pytest.mark.parametrize("message", [RELAY, OPEN, EVALUATE], ids=["relay", "open", "evaluate"])
 def test_rows_that_were_not_charged_are_not_released(tmp_path, open_east, monkeypatch, message, rows):
     """Also where the file looks the same from outside: the rows themselves are compared as they are read."""
-    monkeypatch.setattr("uneven.federation.rows._identify_file", lambda _: ())
+    monkeypatch.setattr("uneven.federation.rows.identify_file", lambda _: ())
     sites = open_east(held=False)
     change(tmp_path, rows)
     reply = sites.ask("east", **message)
@@ -71,3 +89,72 @@ def test_rows_that_did_not_change_or_are_in_memory_are_released(tmp_path, open_e
     assert sites.ask("east", **RELAY)["state"]["released"] == {"east": ROWS["east"]}
     assert sites.ask("east", **EVALUATE)["rows"] == 50
     assert spent(sites) == {EPSILON["east"]}
+
+
+# The other files of a site
+
+
+def test_an_older_ledger_put_back_while_the_site_runs_is_refused(tmp_path, network):
+    sites, ledger = network(seed=None), tmp_path / "east" / "ledger.db"
+    shutil.copy(ledger, tmp_path / "backup.db")
+    assert "state" in sites.ask("east", **RELAY)
+    shutil.copy(tmp_path / "backup.db", ledger)
+    for job in ("b", "c"):
+        assert "its ledger has changed" in sites.ask("east", **request(job=job))["refused"]
+    assert spent(sites) == set()
+
+
+@pytest.mark.parametrize("message", [RELAY, OPEN], ids=["relay", "open"])
+def test_a_new_ledger_put_there_while_the_site_runs_charges_nothing(tmp_path, network, message):
+    """Nothing was answered yet, so it is not older: but its fingerprints are made with another key."""
+    sites, ledger = network(seed=None), tmp_path / "east" / "ledger.db"
+    ledger.unlink()
+    made = Ledger(ledger, budget=2.0)
+    assert sites.ask("east", **message) == FAILED
+    assert made.sources() == {}
+
+
+def test_a_policy_that_has_changed_needs_a_restart(tmp_path, network):
+    sites = network(seed=None)
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", epsilon=0.1))
+    for message in (RELAY, OPEN, {"kind": "describe", "name": "study", "mode": "relay"}):
+        assert "its policy has changed" in sites.ask("east", **message)["refused"]
+    assert spent(sites) == set()
+
+
+def test_two_processes_answer_each_batch_once(tmp_path, network, monkeypatch):
+    """Somebody removes the lock and starts a second one: the first notices that its batches are not the next ones."""
+    monkeypatch.setattr("uneven.federation.releases.AHEAD", 2)
+    monkeypatch.setattr("uneven.federation.site.AHEAD", 2)
+    sites = network(seed=None)
+    first, used = sites.sites["east"], []
+    answer = Batches.answer
+    monkeypatch.setattr(Batches, "answer", lambda self, weights: used.append(self.next) or answer(self, weights))
+    sites.ask("east", **OPEN)
+    sites.ask("east", **step(at=0))
+    os.remove(tmp_path / "east" / "site.lock")
+    sites.sites["east"] = second = Site(read_policy(tmp_path / "east" / "site.toml"))
+    sites.ask("east", **OPEN)
+    assert sites.ask("east", **step(at=1))["rows"] == 20
+    sites.sites["east"] = first
+    assert sites.ask("east", **step(at=2)) == {"closed": "j/0"}
+    sites.ask("east", **OPEN)
+    assert [sites.ask("east", **step(at=at))["rows"] for at in range(2, 12)] == [20] * 10
+    second.close()
+    assert used == [0, *range(2, 13)]  # the second one passes over what the first had reserved
+
+
+def test_a_site_whose_rows_are_known_in_another_way_than_in_its_ledger_does_not_start(tmp_path, network):
+    sites = network(seed=None)
+    sites.ask("east", **RELAY)
+    sites.close()
+    file = tmp_path / "east" / "rows.csv"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([f"{lines[0]},id", *(f"{line},{i}" for i, line in enumerate(lines[1:]))]) + "\n")
+    for more, message in (
+        ({"id": "id"}, "rows of a ledger must all be known by content, as its first were"),
+        ({"features": FEATURES[:3]}, "must be known by the content of the same columns each time"),
+    ):
+        (tmp_path / "east" / "site.toml").write_text(policy_text("east", **more))
+        with pytest.raises(ValueError, match=message):
+            Network(tmp_path, ["east"])

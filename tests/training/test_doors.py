@@ -115,6 +115,22 @@ def test_rows_with_their_own_noise_and_ids(tmp_path, key):
         assert ledgers[0].spent(name) == ledgers[1].spent(name) == dict(zip(ids[mine], levels[mine], strict=True))
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_activity_of_rows_with_their_own_epsilon_is_one_entry_a_source(tmp_path, named):
+    X, y, source, _, _ = draw_case(3)
+    levels = np.random.default_rng(0).uniform(0.5, 8.0, len(y))
+    source, stated = source if named else np.full(len(y), "data"), {"row_norm": 50.0, "classes": ["ill", "well"]}
+    clf = uneven.UnevenClassifier(random_state=1, **stated)
+    clf.fit(X, y, epsilon=levels, **({"source": source} if named else {}))
+    assert set(clf.activity_) == set(source)
+    assert all(0.0 <= one.low <= one.found <= one.high <= 1.0 for one in clf.activity_.values())
+    trained = train_files(write_files(tmp_path, X, y, source, {}, stated, own=(levels, "epsilon")), seed=1)
+    assert set(trained.trained.activity) == set(source)
+    (line,) = trained.describe_activity()
+    assert "#" not in line
+    assert line.count("was planned") == len(set(source))
+
+
 def test_one_file_whose_rows_name_their_sources(tmp_path):
     X, y, source, noise, _ = draw_case(5)
     order = np.random.default_rng(0).permutation(len(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from uneven.audit.drawing import (
     Draw,
     Releases,
     by_batches,
-    by_engine,
     by_engine_batches,
+    by_engine_in_all_ways,
     by_release,
     pieces,
 )
@@ -28,6 +28,9 @@ from uneven.noise.base import Array
 from uneven.problem import Problem
 
 LEAST_DRAWS = 1_000
+
+BRIEFLY = ("opposite", "one and nothing")
+"""Pairs that are tried in every way of drawing: each more takes draws from the others."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,8 @@ def audit(
     rng = generator(checked_seed(seed), 0, "audit", "noise")
     once = bool(getattr(noise, "once_a_batch", False))
     pairs = neighbouring_batches(problem.n_features, splits) if once else pairs_in(problem.n_features)
-    draw = _drawing(noise, problem, drawn_by, once)
-    bound, pair, event = _look_and_test(draw, pairs, draws, confidence, rng)
+    ways = _list_ways(noise, problem, drawn_by, once)
+    bound, pair, event = _look_and_test(ways, pairs, draws, confidence, rng)
     return Audit(
         mechanism=str(getattr(noise, "mechanism", getattr(noise, "kind", type(noise).__name__))),
         drawn_by=drawn_by,
@@ -152,7 +155,7 @@ def audit(
         bound=max(bound, 0.0),
         confidence=confidence,
         draws=draws,
-        pair=pair.words,
+        pair=pair,
         event=str(event),
         seconds=time.perf_counter() - began,
     )
@@ -168,26 +171,32 @@ def _checked_epsilon(noise: Releases) -> float:
     return checks.positive("epsilon_per_row of the noise", epsilon)
 
 
-def _drawing(noise: Releases, problem: Problem, drawn_by: str, once: bool) -> Draw:
-    """How releases are drawn: of rows, or of batches for noise that is drawn once a batch."""
+def _list_ways(noise: Releases, problem: Problem, drawn_by: str, once: bool) -> dict[str, Draw]:
+    """How releases are drawn: of rows, or of batches for noise that is drawn once a batch; each way with its words."""
     if checks.one_of("drawn_by", drawn_by, DRAWN_BY) == "release":
-        return by_batches(noise, problem) if once else by_release(noise, problem)  # type: ignore[arg-type]
-    draw = None
+        return {"": by_batches(noise, problem) if once else by_release(noise, problem)}  # type: ignore[arg-type]
+    ways: dict[str, Draw] | None = None
     if isinstance(noise, Noise):
-        draw = by_engine_batches(noise, problem, drawn_by) if once else by_engine(noise, problem, drawn_by=drawn_by)
-    if draw is None:
+        drawing = by_engine_batches if once else by_engine_in_all_ways
+        ways = drawing(noise, problem, drawn_by)
+    if ways is None:
         raise ValueError(f"drawn_by must be 'release' for {checks.shown(noise)}, which has no compiled form")
-    return draw
+    return ways
 
 
 def _look_and_test(
-    draw: Draw, pairs: Sequence[Pair], draws: int, confidence: float, rng: np.random.Generator
-) -> tuple[float, Pair, Event]:
-    """Choose the pair and the event on one half of the draws, count it on the other."""
+    ways: Mapping[str, Draw], pairs: Sequence[Pair], draws: int, confidence: float, rng: np.random.Generator
+) -> tuple[float, str, Event]:
+    """Choose the way, the pair and the event on one half of the draws, count it on the other.
+
+    All pairs are tried in the first way, and those of `BRIEFLY` in the others.
+    """
     half, d = draws // 2, len(pairs[0].one)
-    each, tested = max(1, half // (2 * len(pairs))), half // 2
-    looks = [(*_look(draw, pair, each, tested, confidence, rng), pair) for pair in pairs]
-    _, event, pair = max(looks, key=lambda look: look[0])
+    tried = [(words, pair) for words in ways for pair in pairs if words == "" or pair.words in BRIEFLY]
+    each, tested = max(1, half // (2 * len(tried))), half // 2
+    looks = [(*_look(ways[words], pair, each, tested, confidence, rng), words, pair) for words, pair in tried]
+    _, event, words, pair = max(looks, key=lambda look: look[0])
+    draw = ways[words]
     statistic = {event.statistic: statistics(pair)[event.statistic]}
 
     def count(v: Array) -> int:
@@ -195,7 +204,7 @@ def _look_and_test(
         return sum(int(event.holds(values).sum()) for values in measured)
 
     hits, others = (count(v) for v in ((pair.other, pair.one) if event.swapped else (pair.one, pair.other)))
-    return float(log_ratio_bound(hits, others, tested, confidence)), pair, event
+    return float(log_ratio_bound(hits, others, tested, confidence)), pair.words + words, event
 
 
 def _look(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.noise import Activity, LocalPrivacy, Moment, Noise
+from uneven.noise.privacy import pool_activity
 from uneven.problem import Problem
 from uneven.schedules import AVERAGES, LateWindow, Schedule
 
@@ -132,14 +133,17 @@ class State:
             return self.weights
         return self.average + self.last_share * (self.weights - self.average)
 
-    def find_activity(self, noises: Mapping[str, Noise]) -> dict[str, Activity]:
-        """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent."""
-        found = {
-            name: noise.find_activity(len(self.weights), self.silent[name], self.released[name])
-            for name, noise in ((name, one.protection) for name, one in noises.items())
-            if isinstance(noise, LocalPrivacy) and name in self.released
-        }
-        return {name: one for name, one in found.items() if one is not None}
+    def find_activity(self, noises: Mapping[str, Noise], owners: Iterable[str] | None = None) -> dict[str, Activity]:
+        """Activity of each source as its silent rows tell it, beside what was planned; of those that can be silent.
+
+        Several that are levels of one source, their owner, are one entry.
+        """
+        counts: dict[str, list[tuple[LocalPrivacy, int, int]]] = {}
+        for (name, noise), owner in zip(noises.items(), noises if owners is None else owners, strict=True):
+            if isinstance(how := noise.protection, LocalPrivacy) and name in self.released:
+                counts.setdefault(owner, []).append((how, self.silent[name], self.released[name]))
+        found = {owner: pool_activity(len(self.weights), of_owner) for owner, of_owner in counts.items()}
+        return {owner: one for owner, one in found.items() if one is not None}
 
 
 def _read_only(values: Array) -> Array:

@@ -112,8 +112,9 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         What the fit found on its way, such as whether private sources agree with the public ones.
     activity_ : dict
         For each private source that can be silent, the mean of ‖g‖/C over its rows: `planned`, as `found` from the
-        share of silent rows, and the standard `error` of that. It is computed from what was released, so it may be
-        published, and be the `activity` of a later fit.
+        share of silent rows, and a 95% interval for it, `low` to `high`. Rows of a source with an ε each are one
+        entry, ``"data"`` if no source is named. It is computed from what was released, so it may be published, and be
+        the `activity` of a later fit.
     plan_ : Plan
         For the rows scaled to norm 1, the intercept's feature included. ``plan_.verdicts`` says what each private
         source was expected to add.

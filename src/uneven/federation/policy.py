@@ -22,6 +22,7 @@ from uneven.columns import Column, Encoder, describe_columns, plain_columns
 from uneven.io.refusals import located
 from uneven.io.sources_text import columns_text, toml_value
 from uneven.noise import Noise
+from uneven.problem import Problem
 
 MODES = ("relay", "oracle")
 
@@ -276,3 +277,11 @@ def refuse_epsilon(policy: Policy, epsilon: float) -> None:
     """Refuse a larger ε than one release may cost."""
     if policy.epsilon is not None and epsilon > policy.epsilon * (1.0 + 1e-9):
         raise Refused(f"epsilon of {policy.name!r} must be at most {policy.epsilon:g} for one release, got {epsilon:g}")
+
+
+def refuse_problem(problem: Problem, width: int) -> None:
+    """Refuse a problem that sites do not solve."""
+    if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
+        raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
+    if problem.weighted:
+        raise Refused("class_weight must be left out where rows stay at their sites; got class weights")

@@ -24,8 +24,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from uneven.federation.policy import Policy
-from uneven.ledger import Ledger
+from uneven.federation.policy import Policy, Refused
+from uneven.ledger import BudgetExceeded, Ledger
 
 AHEAD = 64
 """Batches that are reserved at a time: as many are lost at most when the machine goes down."""
@@ -164,10 +164,23 @@ def open_releases(policy: Policy, ledger: Ledger, tally: Any) -> Releases:
     try:
         if not releases.bind(ledger.key):
             raise ValueError(f"{ledger.path} must be the ledger that was beside {path}, got another one")
-        if policy.private and not all(ledger.claimed(name) for name in releases.answered()):
+        if policy.private and not ledger.claimed(*releases.answered()):
             raise ValueError(f"{ledger.path} must have charged what {path} has answered, got an older copy of it")
     except ValueError:
         releases.close()
         raise
     ledger.claim(kept)
     return releases
+
+
+def charge_rows(
+    policy: Policy, ledger: Ledger, releases: Releases, charge: tuple[str, Any, float], release: str
+) -> None:
+    """Charge the rows of a release, once; refused where the ledger was put back from an older copy meanwhile."""
+    if not ledger.claimed(*releases.answered()):
+        raise Refused(f"{policy.name!r} must be started again: its ledger has changed; nothing was charged")
+    try:
+        ledger.charge_all([charge], policy.budget, claim=release)
+    except BudgetExceeded:
+        more = f"their budget of {policy.budget:g} with {charge[2]:g} more"
+        raise Refused(f"rows of {charge[0]!r} would exceed {more}; nothing was charged") from None

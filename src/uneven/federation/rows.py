@@ -53,11 +53,12 @@ class Opened:
 
     def refuse_changed(self, name: str) -> None:
         """Refuse, before anything is charged, to read again a file that has changed; `SameRows` looks at each row."""
-        if not isinstance(self.rows, ArrayRows) and _identify_file(self.path) != self.file:
+        if not isinstance(self.rows, ArrayRows) and identify_file(self.path) != self.file:
             raise Refused(f"{name!r} must be started again: a file of its rows has changed; nothing was charged")
 
 
-def _identify_file(path: Path) -> tuple[int, ...]:
+def identify_file(path: Path) -> tuple[int, ...]:
+    """What tells a file from one that was put in its place or written to; empty if there is none."""
     found = path.stat() if path.exists() else None
     return () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -65,7 +66,7 @@ def _identify_file(path: Path) -> tuple[int, ...]:
 def open_rows(policy: Policy, file: str, key: bytes) -> Opened:
     """Rows of a file, and what the first reading found; the key is that of the ledger's fingerprints."""
     path = policy.path(file)
-    before, rows = _identify_file(path), SiteRows(open_table(path), policy)
+    before, rows = identify_file(path), SiteRows(open_table(path), policy)
     scan = _checked_scan(policy, rows, key)
     held = None if scan.held is None else ArrayRows(Piece(*scan.held, policy.name, where=str(path)))
     return Opened(SameRows(rows, scan.digests) if held is None else held, scan, path, before)

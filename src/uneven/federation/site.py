@@ -33,8 +33,16 @@ from uneven.federation.messages import (
     vector,
     write_message,
 )
-from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_noise, refuse_schema
-from uneven.federation.releases import AHEAD, open_ledger, open_releases
+from uneven.federation.policy import (
+    Policy,
+    Refused,
+    refuse_epsilon,
+    refuse_job,
+    refuse_noise,
+    refuse_problem,
+    refuse_schema,
+)
+from uneven.federation.releases import AHEAD, charge_rows, open_ledger, open_releases
 from uneven.federation.requests import (
     JOB_KEYS,
     SCHEMA_KEYS,
@@ -45,11 +53,18 @@ from uneven.federation.requests import (
     release_name,
     reservation_claim,
 )
-from uneven.federation.rows import Opened, digest_rows, hold_folder, identify_rows, open_rows, refuse_shared_rows
+from uneven.federation.rows import (
+    Opened,
+    digest_rows,
+    hold_folder,
+    identify_file,
+    identify_rows,
+    open_rows,
+    refuse_shared_rows,
+)
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
-from uneven.ledger import BudgetExceeded
 from uneven.noise import LabelPrivacy, Noise, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -80,10 +95,12 @@ class Site:
             self._rows, self.scan = self._opened.rows, self._opened.scan
             if self._aside is not None:
                 refuse_shared_rows(policy, self.scan, self._aside.scan)
+            if policy.private:
+                self.ledger.refuse_unlike(identify_rows(policy, self.scan, self.ledger.key))
             self.releases = files.enter_context(closing(open_releases(policy, self.ledger, lock)))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time, self._policy_file = threading.Lock(), identify_file(policy.path("site.toml"))
         self._running: dict[str, tuple[Future[str], list[int]]] = {}
         self._batches: dict[str, Batches] = {}
 
@@ -109,6 +126,8 @@ class Site:
             kind = checks.one_of("kind", message.get("kind"), tuple(self._handlers))
         except ValueError as reason:
             raise Refused(str(reason)) from None
+        if identify_file(self.policy.path("site.toml")) != self._policy_file:
+            raise Refused(f"{self.policy.name!r} must be started again: its policy has changed; nothing was charged")
         return self._handlers[kind](message, text)
 
     @property
@@ -260,6 +279,9 @@ class Site:
         if step != (expected := self.releases.count(release)):
             raise Refused(f"step must be {expected}, the next one, got {step}: steps come in order, each once")
         batches = self._batches[release]
+        if batches.next != self.releases.resume(release):  # somebody else has answered for this site
+            del self._batches[release]
+            return write_message({"closed": release})
         with refusing():
             weights = vector("weights", message.get("weights"), batches.task.problem.n_features)
         return self._release_step(batches, weights, step, release, digest(text))
@@ -344,11 +366,7 @@ class Site:
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_noise(policy, noise)
         asked = Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))
-        width = self._rows.n_features + asked.intercept
-        if problem.classes != 2 or problem.norms != "largest" or problem.n_features != width:
-            raise Refused("task must be for two classes in the unit ball, with a weight for each column; got another")
-        if problem.weighted:
-            raise Refused("class_weight must be left out where rows stay at their sites; got class weights")
+        refuse_problem(problem, policy.n_features + asked.intercept)
         return asked
 
     def _kept(self, release: str, step: int, request: str) -> str | None:
@@ -366,8 +384,7 @@ class Site:
 
     def _charge(self, release: str, request: str, source: str, opened: Opened, epsilon: float | None) -> int:
         """Enter a release and charge its rows, if they are private: once; the seed of the release."""
-        policy, entry, scan = self.policy, self.releases.entry(release), opened.scan
-        rows = digest_rows(scan)
+        policy, entry, rows = self.policy, self.releases.entry(release), digest_rows(opened.scan)
         opened.refuse_changed(policy.name)
         if entry is None:
             self._refuse_older(release)
@@ -380,15 +397,8 @@ class Site:
             raise Refused(f"{release!r} was begun with other rows; each row is charged before it is released, and once")
         if policy.private:
             assert epsilon is not None
-            try:
-                self.ledger.charge_all(
-                    [(source, identify_rows(policy, scan, self.ledger.key), epsilon)], policy.budget, claim=release
-                )
-            except BudgetExceeded:
-                raise Refused(
-                    f"rows of {source!r} would exceed their budget of {policy.budget:g} with {epsilon:g} more; "
-                    "nothing was charged"
-                ) from None
+            charge = source, identify_rows(policy, opened.scan, self.ledger.key), epsilon
+            charge_rows(policy, self.ledger, self.releases, charge, release)
         return entry[2]
 
     def _data(self, asked: Asked) -> Any:

@@ -196,7 +196,7 @@ def store_budget(connection: sqlite3.Connection, budget: float) -> None:
 
 def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
     """Charge rows, inside a transaction. What one row is charged under several names adds up."""
-    _expect_kind(connection, charges)
+    expect_kind(connection, charges)
     connection.execute(ASKED)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     numbers = {}
@@ -213,7 +213,7 @@ def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: floa
     connection.execute("DROP TABLE asked")
 
 
-def _expect_kind(connection: sqlite3.Connection, charges: Sequence[Charge]) -> None:
+def expect_kind(connection: sqlite3.Connection, charges: Sequence[Charge]) -> None:
     """Refuse to know rows by ids at one time and by content at another: the same row would be two."""
     kinds = {"content" if rows[0] < 0 else "ids" for _, rows, _ in charges}
     (known,) = connection.execute("SELECT value FROM fact WHERE name = 'known by'").fetchone()

@@ -148,7 +148,12 @@ class Ledger:
                 connection.execute("BEGIN IMMEDIATE")
                 if claim is not None and not _claim(connection, claim):
                     return False
-                if (stored := database.read_facts(connection)[1]) is not None:  # somebody may have set or lowered it
+                key, stored = database.read_facts(connection)
+                if key != self._key:
+                    raise ValueError(
+                        f"ledger {str(self.path)!r} must be the one that was opened, got another in its place"
+                    )
+                if stored is not None:  # somebody may have set or lowered it
                     self.stored_budget, most = stored, min(most, stored)
                 database.expect_columns(connection, columns)
                 database.charge(connection, asked, most)
@@ -196,10 +201,22 @@ class Ledger:
         with self._opened() as connection, connection:
             _claim(connection, claim)
 
-    def claimed(self, claim: str) -> bool:
-        """Whether a claim was charged or written down."""
+    def claimed(self, *claims: str) -> bool:
+        """Whether all these claims were charged or written down."""
         with self._opened() as connection:
-            return connection.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() is not None
+            found = (connection.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() for claim in claims)
+            return all(one is not None for one in found)
+
+    def refuse_unlike(self, rows: ArrayLike | Fingerprints) -> None:
+        """Refuse rows that are known in another way than those of the ledger, before any is charged."""
+        charge, columns = check_charge("rows", rows, 1.0), {getattr(rows, "columns", "")} - {""}
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                database.expect_kind(connection, [charge])
+                database.expect_columns(connection, columns)
+            finally:
+                connection.rollback()  # nothing is written down
 
     def _warn_no_budget(self, most: float) -> None:
         which = "the ledger in memory" if self.path is None else f"ledger {str(self.path)!r}"

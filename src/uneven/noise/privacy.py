@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -183,13 +184,7 @@ class LocalPrivacy(Noise):
         >>> print(LocalPrivacy(10.0).find_activity(25, silent=700, released=1000))
         0.268 (0.238 to 0.299; 0.5 was planned)
         """
-        if not self.by_direction or released == 0 or (how := self.calibration(n_features)).fill:
-            return None
-        heard = released - silent
-        low = betaincinv(heard, silent + 1, 0.025) if heard else 0.0
-        high = betaincinv(heard + 1, silent, 0.975) if silent else 1.0
-        found = [min(max((share - how.base) / how.own, 0.0), 1.0) for share in (heard / released, low, high)]
-        return Activity(float(self.activity), *map(float, found))
+        return pool_activity(n_features, [(self, silent, released)])
 
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Each row with its own draw: what a site that releases rows one by one must do. A silent row is 0."""
@@ -271,6 +266,31 @@ class LocalPrivacy(Noise):
 
     def _gamma_scale(self, n_features: int, bound: float) -> float:
         return 8.0 * (bound / self._calibrated_epsilon(n_features)) ** 2
+
+
+def pool_activity(n_features: int, counts: Sequence[tuple[LocalPrivacy, int, int]]) -> Activity | None:
+    """Activity of rows of several noises together, each with its silent and its released rows (see `find_activity`).
+
+    A row of noise i is heard with probability υ_i + ρκ_i, so the share of rows that are heard, less the mean of υ over
+    rows, is the mean of ρκ: over the mean of κ it is the mean of ρ, rows weighted by their κ.
+    Noises that are never silent are left out.
+    """
+    able = [
+        (noise, how, quiet_rows, rows)
+        for noise, quiet_rows, rows in counts
+        if noise.by_direction and rows > 0 and not (how := noise.calibration(n_features)).fill
+    ]
+    if not able:
+        return None
+    silent, released = sum(quiet_rows for _, _, quiet_rows, _ in able), sum(rows for *_, rows in able)
+    base = sum(how.base * rows for _, how, _, rows in able) / released
+    own = sum(how.own * rows for _, how, _, rows in able) / released
+    planned = sum(float(noise.activity) * how.own * rows for noise, how, _, rows in able) / released / own
+    heard = released - silent
+    low = betaincinv(heard, silent + 1, 0.025) if heard else 0.0
+    high = betaincinv(heard + 1, silent, 0.975) if silent else 1.0
+    found = [min(max((share - base) / own, 0.0), 1.0) for share in (heard / released, low, high)]
+    return Activity(round(planned, 12), *map(float, found))
 
 
 class Releases:

@@ -178,7 +178,7 @@ def train(
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
     model = _read_back(job, result, account, noise, feature_names)
     shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
-    activity = result.states[0].find_activity(job.groups.noises)
+    activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
     told = (shrunk, own, tuple(names), _list_notes(job, result), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, *told, public)
