@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from uneven import checks
-from uneven.federation.policy import Refused
+from uneven.federation.messages import digest
+from uneven.federation.policy import Policy, Refused, refuse_job, refuse_noise, refuse_problem, refuse_schema
 from uneven.noise import Noise
 from uneven.problem import Problem
 
@@ -56,3 +57,14 @@ def answer_claim(release: str) -> str:
 def reservation_claim(release: str, batches: int) -> str:
     """The ledger's claim that so many batches were reserved."""
     return f"{release}, {batches} batches"
+
+
+def check_job(policy: Policy, message: dict[str, Any], text: str, mode: str, noise: Noise, problem: Problem) -> Asked:
+    """A request for a segment, if the policy allows it."""
+    with refusing():
+        release = release_name(message)
+    refuse_job(policy, message["name"], mode)
+    refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
+    refuse_noise(policy, noise)
+    refuse_problem(problem, policy.n_features + bool(message["intercept"]))
+    return Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))

@@ -33,21 +33,14 @@ from uneven.federation.messages import (
     vector,
     write_message,
 )
-from uneven.federation.policy import (
-    Policy,
-    Refused,
-    refuse_epsilon,
-    refuse_job,
-    refuse_noise,
-    refuse_problem,
-    refuse_schema,
-)
+from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_schema
 from uneven.federation.releases import AHEAD, charge_rows, open_ledger, open_releases
 from uneven.federation.requests import (
     JOB_KEYS,
     SCHEMA_KEYS,
     Asked,
     answer_claim,
+    check_job,
     expect_keys,
     refusing,
     release_name,
@@ -65,7 +58,7 @@ from uneven.federation.rows import (
 from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
-from uneven.noise import LabelPrivacy, Noise, noise_from_dict
+from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import PrivateSource
@@ -166,7 +159,7 @@ class Site:
         with refusing():
             expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
             noise, problem = noise_from_dict(message["noise"]), Problem.from_dict(message["problem"])
-        asked = self._check(message, text, "relay", noise, problem)
+        asked = check_job(self.policy, message, text, "relay", noise, problem)
         if noise.compiled(problem) is None or problem.ball > LARGEST:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to be added to an anchor")
         with refusing():
@@ -356,18 +349,7 @@ class Site:
         with refusing():
             expect_keys(message, (*JOB_KEYS, "task", *more))
             task = task_from_dict(message["task"], self.policy.name)
-        return self._check(message, text, mode, task.noises[0], task.problem), task
-
-    def _check(self, message: dict[str, Any], text: str, mode: str, noise: Noise, problem: Problem) -> Asked:
-        policy = self.policy
-        with refusing():
-            release = release_name(message)
-        refuse_job(policy, message["name"], mode)
-        refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
-        refuse_noise(policy, noise)
-        asked = Asked(release, digest(text), noise, problem, bool(message["intercept"]), bool(message["private"]))
-        refuse_problem(problem, policy.n_features + asked.intercept)
-        return asked
+        return check_job(self.policy, message, text, mode, task.noises[0], task.problem), task
 
     def _kept(self, release: str, step: int, request: str) -> str | None:
         """Answer that was given before; None if there was none."""
