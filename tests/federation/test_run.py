@@ -46,10 +46,13 @@ def test_relay_equals_the_local_run_to_the_bit(tmp_path, network, top):
 
 @pytest.mark.parametrize("top", SETTINGS, ids=str)
 def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
-    """Gradients are summed in the same order; the step is taken in NumPy, a few roundings of 1e-16 away a step."""
+    """Gradients are summed in the same order; the step is taken in NumPy, a few roundings away a step.
+
+    A release may then fall into the next cell of the public grid, which is 2⁻¹⁸ of its noise.
+    """
     sites = network(top=top)
     local, federated = both(tmp_path, sites, "oracle")
-    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5)
     assert federated.state.step == local.plan.steps == sum(-(-rows // 20) for rows in ROWS.values())
     assert federated.state.silent == local.trained.states[0].silent
     assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message a step
@@ -85,7 +88,7 @@ def test_noise_once_a_batch(tmp_path, network, mode):
     sites = Network(tmp_path)
     local, federated = both(tmp_path, sites, mode)
     sites.close()
-    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5)
     said = _words(federated, Path("model.json"), rehearsed=False)
     assert [line for line in said if "protects a row" in line] == [uneven.SitePrivacy(1.0).promise]
 

@@ -160,11 +160,11 @@ def test_labels_of_any_kind_are_flipped_to_the_other_class():
 def test_it_is_far_better_than_hiding_features_too():
     X, y = rows(4000)
     X_test, y_test = rows(4000, seed=9)
-    scores = {
-        noise.kind: UnevenClassifier(noise, random_state=1, row_norm=3.0).fit(X, y).score(X_test, y_test)
+    label, local = (
+        [UnevenClassifier(noise, random_state=s, row_norm=3.0).fit(X, y).score(X_test, y_test) for s in range(5)]
         for noise in (LabelPrivacy(1.0), LocalPrivacy(1.0))
-    }
-    assert scores["label-privacy"] > scores["local-privacy"] + 0.03
+    )
+    assert np.mean(label) > np.mean(local) + 0.03 + 2 * np.std(local) / 5**0.5
 
 
 def test_the_fit_says_that_features_are_not_protected(monkeypatch):

@@ -82,7 +82,7 @@ def choose_sizes(
 def clamp_size(size: float, most: int) -> int:
     """Batch size as a whole number from 1 to `most`.
 
-    >>> clamp_size(0.3, 50), clamp_size(12.6, 50), clamp_size(math.inf, 50)
+    >>> clamp_size(0.3, 50), clamp_size(12.6, 50), clamp_size(float("inf"), 50)
     (1, 13, 50)
     """
     return round(min(max(size, 1.0), most))
