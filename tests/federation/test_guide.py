@@ -31,7 +31,7 @@ def place(tmp_path, monkeypatch):
     (text,) = re.findall(r"^```toml[^\n]*\n(.*?)^```", GUIDE, flags=re.M | re.S)
     (tmp_path / "sources.toml").write_text(text)
     rng = np.random.default_rng(0)
-    for name, rows in (("clinic", 600), ("survey", 900)):
+    for name, rows in (("clinic", 600), ("survey", 6000)):
         X = rng.uniform([20.0, 50.0], [80.0, 100.0], (rows, 2))
         lines = [f"{age:.4f},{pulse:.4f},{'well' if age > 50 else 'ill'}" for age, pulse in X]
         (tmp_path / f"{name}.csv").write_text("\n".join(["age,pulse,outcome", *lines]) + "\n")
@@ -66,7 +66,7 @@ def test_the_guide(place, capsys):
             site.kill()
             site.wait()
     assert done.returncode == 0, done.stderr
-    assert "Learned from 900 rows of 'survey', then 600 rows of 'clinic', each at its site" in done.stdout
+    assert "Learned from 6,000 rows of 'survey', then 600 rows of 'clinic', each at its site" in done.stdout
     model = json.loads((place / "model.json").read_text())
     assert model["privacy_spent"] == {"survey": 1.0, "clinic": 4.0}
     assert model["coef"][0][0] > abs(model["coef"][0][1])

@@ -1,6 +1,6 @@
 """A site's policy: what it holds, what it allows, and why it refuses the rest. The file is the site's alone.
 
-A reason for a refusal is made of the policy, the request and the ledger's account only: its words tell nothing of a row.
+A reason for a refusal is made of the policy, the request and the ledger's account only: its words tell of no row.
 That there is one may: where rows are known by their content, whether the ledger's account has one of them depends on
 its values. An id for each row avoids that.
 """
