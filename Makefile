@@ -11,14 +11,15 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(shell cat src/uneven/losses.
 demo: $(VENV)/.dev
 	$(BIN)/uneven demo -o demo
 
-# A worker for each core. A file stays with one worker, which makes its fixtures once.
-TESTS := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# A file stays with one worker, which makes its fixtures once.
+TESTS := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev
-	$(TESTS) -m "not slow"
+	$(TESTS) -n auto -m "not slow"
 
-# Browsers, whole experiments, audits with millions of draws, sites that are killed: as long again.
+# Browsers, whole experiments, audits with millions of draws, sites that are killed: as long again. One worker more than
+# cores, since many of them wait.
 test-slow: $(VENV)/.dev
-	$(TESTS) -m slow
+	$(TESTS) -n $$(($$(nproc) + 1)) -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -41,7 +42,7 @@ torture: $(VENV)/.dev
 
 # Which lines the tests run; compiled loops are not counted: Python does not see them run.
 coverage: $(VENV)/.dev
-	$(TESTS) --cov=uneven --cov-report=html --cov-report=term:skip-covered
+	$(TESTS) -n auto --cov=uneven --cov-report=html --cov-report=term:skip-covered
 	@echo "Open htmlcov/index.html"
 
 # Every Python and console block of the README and the docs is run, and what it prints is put below it (docs/executed.py).

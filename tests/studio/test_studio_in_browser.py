@@ -222,7 +222,7 @@ def test_a_round_trip_loses_nothing(opened, tmp_path):
 def test_the_report_and_the_worth_of_each_source(opened, tmp_path):
     page = opened()
     playwright.expect(page.get_by_role("heading", name="Is each source worth using?")).to_be_visible()
-    playwright.expect(page.get_by_role("cell", name="used").first).to_be_visible()
+    playwright.expect(page.get_by_role("cell", name="yes").first).to_be_visible()
     report = download(page, "Download the report", tmp_path)
     assert report.startswith("<!DOCTYPE html>")
     assert "Is each source worth using?" in report

@@ -104,12 +104,13 @@ def test_several_classes_within_a_point_of_scikit_learn(tmp_path, load, door):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("rate", "least"), [(0.3, 0.700), (0.45, 0.695)])
-def test_flipped_labels_of_covertype(rate, least):
+def test_flipped_labels_of_covertype(rate, least, seed):
     data_folder("covtype")
     data = load_covertype().subsample(100_000)
     noise = uneven.FlippedLabels(rate)
-    observed = noise.corrupt(data.y, np.random.default_rng(0))
+    observed = noise.corrupt(data.y, np.random.default_rng(seed))
     clf = uneven.UnevenClassifier(noise).fit(data.X, observed)
     assert clf.score(data.X_test, data.y_test) >= least
 
