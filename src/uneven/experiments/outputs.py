@@ -101,7 +101,7 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]
     rows = [
         [
-            name_setting(results.panel, x),
+            name_setting(results.kind, x),
             *(f"{found[i]:.4f}" for found in excess.values()),
             *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
             f"{accuracy[i]:.2%}",

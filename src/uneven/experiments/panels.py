@@ -237,13 +237,13 @@ def spread_rates(low: float, high: float) -> list[float]:
     return [float(c) for c in (*(low * below), *np.geomspace(low, high, INSIDE), *(high * above))]
 
 
-def name_setting(panel: str, x: float) -> str:
-    """A value of what varies in a panel, in words.
+def name_setting(kind: str, x: float) -> str:
+    """A value of what varies in panels of a kind, in words.
 
-    >>> name_setting("beyond-mnist", 3.0), name_setting("site-mnist", 1.0)
+    >>> name_setting("beyond", 3.0), name_setting("site", 1.0)
     ('3', '1 and 1')
     """
-    numbered = NUMBERED.get(panel.split("-")[0])
+    numbered = NUMBERED.get(kind)
     return f"{x:g}" if numbered is None else " and ".join(f"{epsilon:g}" for epsilon in numbered[int(x)])
 
 

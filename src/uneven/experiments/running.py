@@ -106,11 +106,9 @@ def _run_cases(
 
 def _sketch(X: Any, width: int) -> Any:
     """Rows projected to so many columns and shrunk to norm 1 again, as a fit does; as they are for a width of 0."""
-    return (
-        np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
-        if width
-        else X
-    )
+    if not width:
+        return X
+    return np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
 
 
 def _divide(rows: Any, kept: int) -> tuple[Any, Any]:
@@ -179,16 +177,10 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "seed": seed,
         "shares": dict(panel.shares),
         "late": [LATE, SETTLED, LAST_SHARE],
-        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c), *_describe_more(c)] for c in panel.cases],
+        "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c), c.sketch, c.plan.kept] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,
     }
-
-
-def _describe_more(case: Case) -> list[int]:
-    """What else a case's numbers depend on; nothing where that is as in most panels."""
-    more = [case.sketch] if case.sketch else []
-    return [0, case.plan.kept] if case.plan.kept else more
 
 
 def _digest(case: Case) -> str:

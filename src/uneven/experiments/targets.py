@@ -65,7 +65,7 @@ def _judge_never_above(results: Results, method: str, other: str, statement: str
         FAILS if (mean > CONFIDENT * error).any() else HOLDS,
         "difference of the objective "
         + ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True))
-        + f" at {varies} = {', '.join(name_setting(results.panel, one) for one in x)}",
+        + f" at {varies} = {', '.join(name_setting(results.kind, one) for one in x)}",
         {"epsilon": x, "difference": mean, "standard error": error},
     )
 
@@ -125,7 +125,7 @@ def judge_nothing(results: Results) -> Claim:
     x, ours, error = results.excess("uneven")
     best, steps = results.settings["optimum"], results.excess(STEPS_ALONE)[1]
     nothing = best["nothing"] - best["objective"]
-    named = ", ".join(name_setting(results.panel, one) for one in x)
+    named = ", ".join(name_setting(results.kind, one) for one in x)
     return Claim(
         results.panel,
         f"never above predicting nothing by more than {CONFIDENT:g} standard errors",

@@ -25,7 +25,7 @@ def warn_copies(scan: Scan, groups: Grouped) -> None:
     if scan.row_id is not None and np.shape(scan.row_id) == (groups.rows,):
         rows = rows[np.asarray(scan.row_id)[rows] == -1]
     keys = _find_keys(scan, rows)
-    if keys is not None and (count := len(rows) - len(np.unique(keys))):
+    if keys is not None and (count := _count_equal(keys)):
         many = owner_only(f"{count:,} of {len(rows):,}", "some")
         warnings.warn(
             f"{many} private rows agree with another in everything: each is "
@@ -34,6 +34,12 @@ def warn_copies(scan: Scan, groups: Grouped) -> None:
             CopiesWarning,
             stacklevel=5,
         )
+
+
+def _count_equal(keys: NDArray[np.uint64]) -> int:
+    """How many numbers equal another one before them; sorting is several times as fast as np.unique."""
+    ordered = np.sort(keys)
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
 
 
 def _find_keys(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.uint64] | None:
