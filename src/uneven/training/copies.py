@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from uneven.cautions import CopiesWarning
@@ -13,7 +15,6 @@ from uneven.redaction import owner_only
 from uneven.training.grouping import Grouped
 from uneven.training.scan import Scan
 
-BLOCK_ROWS = 4096
 FACTOR = 0xFF51AFD7ED558CCD
 """MurmurHash3's: neighbouring numbers become unlike."""
 
@@ -52,20 +53,20 @@ def _find_keys(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.uint64] | None
     return (_mix_rows(X, rows) if content is None else content) + labels
 
 
-def _mix_rows(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _mix_rows(X: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A number for each row: the same for the same, by multiplication of mixed bits modulo 2⁶⁴."""
     factors = np.random.default_rng().integers(1, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
-    return np.concatenate(
-        [
-            (_mix(X[some]) * factors).sum(axis=1, dtype=np.uint64)
-            for some in np.split(rows, range(BLOCK_ROWS, len(rows), BLOCK_ROWS))
-        ]
-    )
+    numbers = np.zeros(len(rows), dtype=np.uint64)
+    _mix_into(numbers, np.asarray(X), rows, factors)
+    return numbers
 
 
-def _mix(values: NDArray[np.floating]) -> NDArray[np.uint64]:
-    bits = np.array(values, dtype=np.float64, order="C").view(np.uint64)
-    bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(FACTOR)
-    bits ^= bits >> np.uint64(33)
-    return bits
+@njit(cache=True, nogil=True)
+def _mix_into(numbers: Any, X: Any, rows: Any, factors: Any) -> None:
+    for i in range(rows.shape[0]):
+        for j in range(X.shape[1]):
+            bits = np.float64(X[rows[i], j]).view(np.uint64)
+            bits ^= bits >> np.uint64(33)
+            bits *= np.uint64(FACTOR)
+            bits ^= bits >> np.uint64(33)
+            numbers[i] += bits * factors[j]
