@@ -565,3 +565,13 @@ def test_a_refused_fit_spends_nothing_on_private_labels():
         with pytest.raises(ValueError, match="must be"):
             made.fit(X, y, source=source)
         assert ledger.sources() == {}, wrong
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_rows_that_differ_in_one_column_are_no_copies(column):
+    X = np.ones((60, 3)) / 3
+    X[:, column] = np.linspace(0.1, 0.5, 60)
+    model = uneven.UnevenClassifier(uneven.LocalPrivacy(1.0), row_norm=1.0, classes=[0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", uneven.CopiesWarning)
+        model.fit(X, np.arange(60) % 2)
