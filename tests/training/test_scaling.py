@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from samples import blobs, objective, uneven_labels
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
+from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.engine import scale_rows
 from uneven.settings import Settings
