@@ -139,10 +139,10 @@ def _public_job(
         groups = group_scanned(scan, noises or None, settings)
     else:
         known = {one.name: one.rows for one in file.described()} if counts is None else counts
-        order = list(noises) if file.shared is None else sorted(noises)  # as a fit has them
+        order = list(noises)
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
-        groups = Grouped({name: noises[name] for name in order}, np.array(found), index, tuple(order))
+        groups = Grouped(noises, np.array(found), index, tuple(order))
     return prepare(rows, scan, groups, settings), learning_targets(scan.classes, settings)
 
 
