@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.objective import source_weight
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
-from uneven.anchor.strength import choose_alpha
+from uneven.anchor import PublicRows, choose_alpha, solve, source_weight
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
@@ -79,7 +76,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     if _lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
-        job.problem, public_rows(job, names, target), intercept_free(job.problem, job.scale.intercept)
+        job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem, names))
@@ -94,7 +91,7 @@ def carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> 
     return float(sum(worth[name] for name in names) / sum(worth.values()))
 
 
-def intercept_free(problem: Problem, intercept: bool) -> Array:
+def free_intercept(problem: Problem, intercept: bool) -> Array:
     """Factors of the L2 term: none for the intercept's feature, as scikit-learn has it."""
     factors = np.ones(problem.columns)
     if intercept:
@@ -106,7 +103,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
     found = [
-        solve(job.problem, public_rows(job, names, one), intercept_free(job.problem, job.scale.intercept))
+        solve(job.problem, public_rows(job, names, one), free_intercept(job.problem, job.scale.intercept))
         for one in targets
     ]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uneven.io.refusals import located
+from uneven.io import located
 from uneven.noise import FlippedLabels
 from uneven.settings import Settings
 from uneven.training import flips
