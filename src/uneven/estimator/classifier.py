@@ -42,6 +42,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
     ----------
     noise : Noise, dict of str to Noise, or None
         What stands between the rows and the learner: of each source by name, or of all rows. None is `Exact`.
+        Ties between sources are broken by their place in the dict.
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
         every row is private.

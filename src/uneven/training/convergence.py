@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from uneven.anchor import PublicRows, choose_alpha, solve, source_weight
 from uneven.engine import State
 from uneven.losses import get_loss
+from uneven.noise import Noise
 from uneven.planner import Plan
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -47,8 +48,12 @@ def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
     if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
         return False
-    flipped = any(noise.known_rate > 0 for noise in groups.noises.values())
-    return cells <= MOST_CELLS and not (flipped and get_loss(settings.loss).odd_slope is None)
+    return cells <= MOST_CELLS and not _lacks_surrogate(settings, groups.noises.values())
+
+
+def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
+    """Whether labels are flipped and the loss has no convex surrogate for them, which the solver needs."""
+    return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)
 
 
 def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
@@ -61,10 +66,14 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
     """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
 
-    `here` names the sources whose rows can be read; None is all.
+    `here` names the sources whose rows can be read; None is all. Rows that the solver cannot take
+    leave alpha at its default.
     """
-    names = [name for name, noise in job.groups.noises.items() if not noise.private and (here is None or name in here)]
-    if not (names and job.settings.public_first and isinstance(job.settings.alpha, str)):
+    noises, settings = job.groups.noises, job.settings
+    names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
+    if not (names and settings.public_first and isinstance(settings.alpha, str)):
+        return job
+    if _lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
         job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
