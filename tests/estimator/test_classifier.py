@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from samples import blobs, objective, uneven_labels
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -16,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import uneven
+from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.planner import at_rates
 from uneven.problem import DEFAULT_ALPHA

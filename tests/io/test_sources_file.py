@@ -328,7 +328,7 @@ SLIPS = {
     ),
     "columns_from": (
         "columns_from = ['crowd']\n" + source("rows = 5\nnoise = { kind = 'local-privacy', epsilon = 1.0 }"),
-        "sources.toml: columns_from must name sources without privacy, got 'crowd', which is private: [columns] was read",
+        "sources.toml: columns_from must name sources without privacy, got 'crowd', which is private",
     ),
     "delimiter": ("delimiter = 'ab'\n" + ROWS, "sources.toml: delimiter must be "),
     "one bracket": (
