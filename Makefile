@@ -38,7 +38,7 @@ fuzz: $(VENV)/.dev
 
 # 10,000 writers of a ledger killed, six at once, and the file copied at random moments.
 torture: $(VENV)/.dev
-	$(BIN)/python tests/ledger_torture.py 10000
+	$(BIN)/python tests/ledger/ledger_torture.py 10000
 
 # Which lines the tests run; compiled loops are not counted: Python does not see them run.
 coverage: $(VENV)/.dev

@@ -77,7 +77,7 @@ def read_toml(path, _label):
 
 
 def read_model(path, _label):
-    model_file.load(path)
+    model_file.load_model(path)
 
 
 def read_ledger(path, _label):

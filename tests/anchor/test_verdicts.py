@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.anchor.verdicts import expect, judge_sources
@@ -38,6 +39,17 @@ def test_more_information_means_less_excess_and_no_less_accuracy(anchor):
     found = [expect(anchor, [lambda _, clock=clock: clock]) for clock in (0.0, 1e2, 1e4, 1e6)]
     assert (np.diff([excess for excess, _ in found]) < 0).all()
     assert (np.diff([accuracy.value for _, accuracy in found]) > -2e-3).all()  # drawn, not exact
+
+
+def test_the_interval_is_wilsons_moved_by_the_gain(anchor):
+    """Both ends, without private rows and with some: beside SciPy's."""
+    correct = binomtest(int(np.sum(anchor.margins > 0)), len(anchor.margins))
+    wilson, alone = correct.proportion_ci(method="wilson"), expect(anchor, [])[1]
+    assert [alone.low, alone.high] == pytest.approx([wilson.low, wilson.high], abs=1e-5)  # 1.96 for 1.959964
+    helped = expect(anchor, [lambda _: 1e6])[1]
+    gain = helped.value - alone.value
+    assert gain > 0.001
+    assert [helped.low, helped.high] == pytest.approx([wilson.low + gain, wilson.high + gain], abs=1e-5)
 
 
 def test_the_interval_holds_the_accuracy_of_fresh_rows():

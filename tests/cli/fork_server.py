@@ -14,7 +14,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-PRELOADED = ("audit", "cli", "experiments.demo", "io.proposal", "report", "training.scoring", "valuation")
+PRELOADED = ("audit", "cli", "experiments.demo", "io", "report", "training.scoring", "valuation")
 
 
 def preload():

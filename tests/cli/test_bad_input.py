@@ -8,8 +8,8 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
+from uneven.training import save_model
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 FIT = ("fit", "sources.toml")
 PRIVATE = tuple(f'{{ kind = "local-privacy", epsilon = {e} }}' for e in (4.0, 1.0))
@@ -110,7 +110,7 @@ def trained(tmp_path_factory, frame):
     (place / "a.toml").write_text(
         'label = "outcome"\n[[source]]\nname = "a"\ndata = "a.csv"\nnoise = { kind = "exact" }\n'
     )
-    save(train_files(read_sources(place / "a.toml"), seed=0).model, place / "model.json")
+    save_model(train_files(read_sources(place / "a.toml"), seed=0).model, place / "model.json")
     return (place / "model.json").read_text()
 
 

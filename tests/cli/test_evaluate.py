@@ -10,14 +10,14 @@ import pytest
 
 from uneven import Ledger
 from uneven.io import read_sources
+from uneven.training import save_model
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 
 @pytest.fixture
 def model(folder, described):
     trained = train_files(read_sources(described()), seed=0).model
-    save(trained, folder / "model.json")
+    save_model(trained, folder / "model.json")
     return trained
 
 

@@ -11,10 +11,9 @@ import pytest
 
 import uneven
 from uneven.io import open_table, read_sources
-from uneven.training import running
+from uneven.training import running, save_model
 from uneven.training.ahead import plan_ahead
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 FEATURES = ["age", "dose", "pulse"]
 
@@ -107,7 +106,7 @@ def test_labels_of_any_kind(folder, described, frame, words):
     frame(400, 1, words).to_parquet(folder / "clinic.parquet")
     frame(1200, 2, words).to_csv(folder / "crowd.csv", index=False)
     trained = train_files(read_sources(described()), seed=0)
-    save(trained.model, folder / "model.json")
+    save_model(trained.model, folder / "model.json")
     model = uneven.UnevenClassifier.load(folder / "model.json")
     assert model.classes_.tolist() == sorted(words)
     test = frame(500, 9, words)

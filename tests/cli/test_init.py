@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from uneven.columns import Encoder, describe_columns
-from uneven.io import open_table, read_sources
-from uneven.io.proposal import start
+from uneven.io import open_table, propose_sources, read_sources
 from uneven.training.files import train_files
 
 
@@ -27,7 +26,7 @@ def test_from_files_to_predictions(folder, good):
 
 
 def test_every_comment_can_be_uncommented(folder):
-    start([folder / "clinic.parquet"], folder / "sources.toml")
+    propose_sources([folder / "clinic.parquet"], folder / "sources.toml")
     lines = (folder / "sources.toml").read_text().splitlines()
     options = [line for line in lines if line.startswith("# noise") or line.startswith("# price")]
     assert len(options) == 6
@@ -40,7 +39,7 @@ def test_every_comment_can_be_uncommented(folder):
 
 
 def test_what_is_there_is_kept(folder, good):
-    start([folder / "clinic.parquet"], folder / "sources.toml")
+    propose_sources([folder / "clinic.parquet"], folder / "sources.toml")
     (folder / "crowd.tsv").write_text((folder / "crowd.csv").read_text().replace(",", "\t"))
     facts = json.loads(good("init", "crowd.csv", "crowd.tsv", "--force", "--json"))
     assert facts["names"] == ["crowd", "crowd-2"]
@@ -65,7 +64,7 @@ GUESSES = {
 @pytest.mark.parametrize(("columns", "label", "left_out"), GUESSES.values(), ids=GUESSES)
 def test_guesses(tmp_path, columns, label, left_out):
     pd.DataFrame(columns).to_csv(tmp_path / "rows.csv", index=False)
-    guessed = start([tmp_path / "rows.csv"], tmp_path / "sources.toml")
+    guessed = propose_sources([tmp_path / "rows.csv"], tmp_path / "sources.toml")
     assert (guessed.label, guessed.left_out) == (label, left_out)
     file = read_sources(tmp_path / "sources.toml")
     assert file.label == label
@@ -90,14 +89,14 @@ def test_formats_with_labels_of_their_own(tmp_path):
     (tmp_path / "a.svm").write_text("1 1:0.5 3:0.5\n-1 2:0.5\n")
     np.savez(tmp_path / "b.npz", X=np.eye(3), y=np.array([0, 1, 1]))
     for name in ("a.svm", "b.npz"):
-        start([tmp_path / name], tmp_path / "sources.toml", force=True)
+        propose_sources([tmp_path / name], tmp_path / "sources.toml", force=True)
         assert read_sources(tmp_path / "sources.toml").label is None
 
 
 def test_only_shared_columns_are_learned_from(tmp_path, frame):
     frame(50, 1).assign(extra=1.0).to_csv(tmp_path / "a.csv", index=False)
     frame(50, 2).to_csv(tmp_path / "b.csv", index=False)
-    guessed = start([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml")
+    guessed = propose_sources([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml")
     assert guessed.left_out == ("extra",)
     assert read_sources(tmp_path / "sources.toml").problem.n_features == 3
 
@@ -133,7 +132,7 @@ WAYS = {
 @pytest.mark.parametrize(("how", "name"), WAYS.values(), ids=WAYS)
 def test_files_of_text_are_recognised(tmp_path, how, name):
     rows = write_mixed(tmp_path / name, **how)
-    guessed = start([tmp_path / name], tmp_path / "sources.toml")
+    guessed = propose_sources([tmp_path / name], tmp_path / "sources.toml")
     file = read_sources(tmp_path / "sources.toml")
     names = dict(zip(rows.columns, (f"x{j}" for j in range(5)) if "header" in how else rows.columns, strict=True))
     assert (guessed.label, guessed.left_out) == (names["ill"], (names["code"],))
@@ -181,7 +180,7 @@ def test_columns_are_described_by_sources_without_privacy_only(tmp_path):
         write_mixed(tmp_path / f"{name}.csv")
     secret = (tmp_path / "b.csv").read_text().replace("clerk", "spy")
     (tmp_path / "b.csv").write_text(secret)
-    start([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml", epsilon={"b": 1.0})
+    propose_sources([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml", epsilon={"b": 1.0})
     assert "spy" not in (tmp_path / "sources.toml").read_text()
     assert read_sources(tmp_path / "sources.toml").columns[1].values == ("clerk", "cook")
 
@@ -266,12 +265,12 @@ def test_private_rows_do_not_choose_the_label(tmp_path):
     for change in ({}, {"c": np.arange(60) % 2}, {"b": np.arange(60)}):
         public.assign(**change).to_csv(tmp_path / "private.csv", index=False)
         files = [tmp_path / "private.csv", tmp_path / "public.csv"]
-        assert start(files, tmp_path / "s.toml", True, epsilon={"private": 1.0}).label == "b"
+        assert propose_sources(files, tmp_path / "s.toml", True, epsilon={"private": 1.0}).label == "b"
 
 
 def test_ranges_of_rows_that_become_private_are_refused(tmp_path):
     frame_of().to_csv(tmp_path / "rows.csv", index=False)
-    start([tmp_path / "rows.csv"], tmp_path / "s.toml")
+    propose_sources([tmp_path / "rows.csv"], tmp_path / "s.toml")
     text = (tmp_path / "s.toml").read_text()
     assert text.count('columns_from = ["rows"]') == 1
     hidden = text.replace('noise = { kind = "exact" }', 'noise = { kind = "local-privacy", epsilon = 8.0 }', 1)
@@ -290,9 +289,9 @@ def test_decimal_commas_and_infinite_numbers(tmp_path):
     frame = frame_of()
     frame.to_csv(tmp_path / "points.csv", index=False)
     frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
-    start([tmp_path / "commas.csv"], tmp_path / "sources.toml")
+    propose_sources([tmp_path / "commas.csv"], tmp_path / "sources.toml")
     found = columns_of(tmp_path)["income"]
-    start([tmp_path / "points.csv"], tmp_path / "sources.toml", True)
+    propose_sources([tmp_path / "points.csv"], tmp_path / "sources.toml", True)
     assert found == columns_of(tmp_path)["income"]
     file = read_sources(tmp_path / "sources.toml")
     tables = [open_table(tmp_path / name) for name in ("points.csv", "commas.csv")]
@@ -305,7 +304,7 @@ def test_decimal_commas_and_infinite_numbers(tmp_path):
     frame.astype({"income": object}).assign(income=[*frame["income"][:-1], "inf"]).to_csv(
         tmp_path / "i.csv", index=False
     )
-    start([tmp_path / "i.csv"], tmp_path / "sources.toml", True)
+    propose_sources([tmp_path / "i.csv"], tmp_path / "sources.toml", True)
     assert columns_of(tmp_path)["income"].missing == ("inf",)
 
 
@@ -328,7 +327,7 @@ def test_other_toml_files_are_not_written_over(tmp_path, text):
     frame_of().to_csv(tmp_path / "rows.csv", index=False)
     (tmp_path / "notes.toml").write_text(text)
     with pytest.raises(ValueError, match=r"--output must be a new file or a sources\.toml to write over"):
-        start([tmp_path / "rows.csv"], tmp_path / "notes.toml", True)
+        propose_sources([tmp_path / "rows.csv"], tmp_path / "notes.toml", True)
     assert (tmp_path / "notes.toml").read_text() == text
 
 
@@ -336,7 +335,7 @@ def test_names_of_sources_end_where_the_extension_begins(tmp_path):
     files = [tmp_path / name for name in ("processed.va.data", "processed.ch.data", "a.b.csv.gz", "a.b.csv", ".csv")]
     for file in files:
         frame_of().to_csv(file, index=False)
-    names = start(files, tmp_path / "s.toml", epsilon={"processed.va": 2.0}).names
+    names = propose_sources(files, tmp_path / "s.toml", epsilon={"processed.va": 2.0}).names
     assert names == ("processed.va", "processed.ch", "a.b", "a.b-2", ".csv")
     assert [entry.name for entry in read_sources(tmp_path / "s.toml").sources if entry.hidden] == ["processed.va"]
 
@@ -367,7 +366,7 @@ def test_codes_are_not_learned_as_numbers(tmp_path, name):
     frame_of().assign(**{name: np.arange(200) * 7 % 200, "humid": 1.5, "valid": 0.5}).to_csv(
         tmp_path / "r.csv", index=False
     )
-    assert start([tmp_path / "r.csv"], tmp_path / "s.toml", label="outcome").left_out == (name,)
+    assert propose_sources([tmp_path / "r.csv"], tmp_path / "s.toml", label="outcome").left_out == (name,)
 
 
 def test_marks_of_one_column_are_those_of_all(tmp_path):
@@ -376,7 +375,7 @@ def test_marks_of_one_column_are_those_of_all(tmp_path):
     public.assign(age=["?", *range(199)]).to_csv(tmp_path / "public.csv", index=False)
     public.assign(age=1, income=["?", *public["income"][1:]]).to_csv(tmp_path / "private.csv", index=False)
     files = [tmp_path / "public.csv", tmp_path / "private.csv"]
-    start(files, tmp_path / "sources.toml", epsilon={"private": 1.0})
+    propose_sources(files, tmp_path / "sources.toml", epsilon={"private": 1.0})
     assert {name: column.missing for name, column in columns_of(tmp_path).items()} == dict.fromkeys(
         ("income", "job", "age"), ("?",)
     )

@@ -11,9 +11,8 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
-from uneven.training import scoring
+from uneven.training import save_model, scoring
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 FEATURES = ["age", "dose", "pulse"]
 
@@ -21,7 +20,7 @@ FEATURES = ["age", "dose", "pulse"]
 @pytest.fixture
 def model(folder, described):
     trained = train_files(read_sources(described()), seed=0).model
-    save(trained, folder / "model.json")
+    save_model(trained, folder / "model.json")
     return trained
 
 
@@ -60,7 +59,7 @@ def test_columns_are_matched_by_name(folder, good):
 def test_pieces_are_put_together(folder, model, monkeypatch):
     monkeypatch.setattr("uneven.io.arrow.BLOCK_ROWS", 70)
     table, features = scoring.open_rows(model, folder / "rows.parquet")
-    pieces = list(scoring.predictions(model, table, features))
+    pieces = list(scoring.predict_table(model, table, features))
     assert [len(piece["label"]) for piece in pieces] == [70, 70, 70, 70, 20]
     scoring.write_predictions(iter(pieces), folder / "out.csv")
     want = expected(model, pd.read_parquet(folder / "rows.parquet"))
@@ -86,7 +85,7 @@ def test_a_failure_half_way_leaves_the_old_file(folder, model, uneven_in, monkey
     rows.to_csv(folder / "gap.csv", index=False)
     table, features = scoring.open_rows(model, folder / "gap.csv")
     with pytest.raises(ValueError, match="column 'age' has no value in row 250"):
-        scoring.write_predictions(scoring.predictions(model, table, features), folder / "out.csv")
+        scoring.write_predictions(scoring.predict_table(model, table, features), folder / "out.csv")
     assert (folder / "out.csv").read_text() == "old"
     before = sorted(folder.iterdir())
     done = uneven_in("predict", "model.json", "gap.csv", "-o", "out.csv")
@@ -106,7 +105,7 @@ def test_awkward_labels_come_back_from_csv(folder, described, frame, good):
             folder / "crowd.csv", index=False
         )
     model = train_files(read_sources(described()), seed=0).model
-    save(model, folder / "model.json")
+    save_model(model, folder / "model.json")
     want = expected(model, pd.read_parquet(folder / "rows.parquet"))
     assert set(want["label"]) == set(AWKWARD)
     good("predict", "model.json", "rows.parquet", "-o", "out.csv")
@@ -150,7 +149,7 @@ def test_kept_columns_stay_beside_their_rows(folder, model, monkeypatch):
     rows.to_csv(folder / "rows.csv", index=False)
     rows.to_parquet(folder / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
-        pieces = list(scoring.predictions(model, *scoring.open_rows(model, folder / name), ["id"]))
+        pieces = list(scoring.predict_table(model, *scoring.open_rows(model, folder / name), ["id"]))
         assert len(pieces) > 3
         assert [int(i) for piece in pieces for i in piece["id"]] == list(range(300))
         labels = np.concatenate([piece["label"] for piece in pieces])
@@ -195,7 +194,7 @@ def test_messages_of_a_redacted_model_tell_nothing_of_single_rows(folder, descri
     rows.to_csv(folder / "spoiled.csv", index=False)
     for redact in (False, True):
         trained = train_files(read_sources(described()), seed=0).model
-        save(replace(trained, settings=replace(trained.settings, redact=redact)), folder / "model.json")
+        save_model(replace(trained, settings=replace(trained.settings, redact=redact)), folder / "model.json")
         said = uneven_in("predict", "model.json", "spoiled.csv").stderr
         assert ("secret" in said, "dose" in said) == (not redact, True)
 

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from samples import blobs, objective, uneven_labels
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -16,8 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import uneven
+from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.planner import at_rates
+from uneven.problem import DEFAULT_ALPHA
 from uneven.training import flips
 from uneven.training.line_search import best, candidates, comparable
 
@@ -94,6 +95,15 @@ def test_probabilities_are_for_the_logistic_loss():
     np.testing.assert_allclose(clf.predict_proba(X)[:, 1], 1 / (1 + np.exp(-clf.decision_function(X))))
     assert not hasattr(UnevenClassifier(loss="hinge"), "predict_proba")
     assert UnevenClassifier(loss="hinge", random_state=0).fit(X, y).score(X, y) > 0.8
+
+
+def test_alpha_is_not_chosen_on_flipped_labels_that_the_loss_has_no_surrogate_for():
+    X, _, observed, source = uneven_labels()
+    noise = {"expert": Exact(), "crowd": FlippedLabels(0.3)}
+    for loss, same in (("hinge", True), ("logistic", False)):
+        models = (UnevenClassifier(noise, loss=loss, alpha=alpha, random_state=0) for alpha in ("auto", DEFAULT_ALPHA))
+        alphas = [model.fit(X, observed, source=source).alpha_ for model in models]
+        assert (alphas[0] == alphas[1]) == same
 
 
 def test_sparse_rows_are_dense_rows():

@@ -132,7 +132,7 @@ def test_the_command_evaluates_across_sites(federation, call, monkeypatch, capsy
     Within four standard errors of the model's true accuracy on these rows, √(1/(4n))/(1 - 2σ).
     """
     local = train_files(read_sources(federation.root / "local.toml"), seed=7).model
-    model_file.save(local, federation.root / "model.json")
+    model_file.save_model(local, federation.root / "model.json")
     monkeypatch.setattr(cells, "open_server", lambda _: nullcontext(call))
     words = ["evaluate", "model.json", "--kit", "server", "--epsilon", "0.9", "--json"]
     monkeypatch.chdir(federation.root)

@@ -326,6 +326,11 @@ SLIPS = {
         "features = ['a']\n" + ROWS,
         "sources.toml: n_features must be 1, the number of features, or left out; got 3",
     ),
+    "columns_from": (
+        "columns_from = ['crowd']\n" + source("rows = 5\nnoise = { kind = 'local-privacy', epsilon = 1.0 }"),
+        "sources.toml: columns_from must name sources without privacy, got 'crowd', which is private",
+    ),
+    "delimiter": ("delimiter = 'ab'\n" + ROWS, "sources.toml: delimiter must be "),
     "one bracket": (
         "[source]\nname = 'a'\n",
         "sources.toml: source must be a list of tables: head each with [[source]]",

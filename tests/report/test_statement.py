@@ -8,8 +8,8 @@ import pytest
 from uneven import Ledger
 from uneven.io import read_sources
 from uneven.report.statement import write_statement
+from uneven.training import save_model
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 NOISES = {
     "open": '{ kind = "exact" }',
@@ -39,7 +39,7 @@ def cells(text, name):
 
 def state(file, folder, ledger, seed=None, budget=9.0):
     trained = train_files(file, ledger=ledger, seed=seed)
-    save(trained.model, folder / "model.json")
+    save_model(trained.model, folder / "model.json")
     return write_statement(trained, folder / "model.json", ledger, budget)
 
 

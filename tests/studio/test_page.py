@@ -14,6 +14,7 @@ from uneven.io import sources_to_text
 from uneven.planner import text
 from uneven.studio import page, table
 from uneven.studio.simulation import Simulation
+from uneven.words import format_number
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def test_it_opens_with_two_hospitals(app):
     assert refusals(app) == []
     assert all(line in shown(app) for line in promised(plan))
     for name, other in plan.alternatives().items():
-        assert re.search(rf'^{name}( \*)?,.*,"?{text.number(other.bound)}"?,', shown(app), flags=re.M)
+        assert re.search(rf'^{name}( \*)?,.*,"?{format_number(other.bound)}"?,', shown(app), flags=re.M)
 
 
 def test_it_shows_the_plan_s_own_values(app):
@@ -150,7 +151,7 @@ def test_what_if_follows_the_rows_asked_for(app):
     app.get_by_key("more").set_value(123_456).run()
     for source in plan.sources:
         asked = table.what_if(plan, source.name, 123_456)
-        row = f"{source.name},.*{text.number(asked.after)},{re.escape(f'{asked.percent:+.3g}')}%,no price"
+        row = f"{source.name},.*{format_number(asked.after)},{re.escape(f'{asked.percent:+.3g}')}%,no price"
         assert re.search(row, shown(app))
 
 
@@ -246,8 +247,8 @@ def test_a_simulation_shows_each_strategy_its_own_figures():
     head, *rows = page.tabulate_simulation(done)
     assert head == ("strategy", "measured", "bound", "accuracy", "AUC")
     for k, (row, (name, plan)) in enumerate(zip(rows, plans.items(), strict=True)):
-        measured, accurate = f"{text.number(0.5 + k)} ± {0.01 * k:.2g}", f"{60 + k}.0% ± {0.1 * k:.1f}"
-        assert row[:-1] == (name, measured, text.number(plan.bound), accurate)
+        measured, accurate = f"{format_number(0.5 + k)} ± {0.01 * k:.2g}", f"{60 + k}.0% ± {0.1 * k:.1f}"
+        assert row[:-1] == (name, measured, format_number(plan.bound), accurate)
         assert row[-1].startswith("0.8")
 
 

@@ -92,7 +92,7 @@ def type_into(page, column, row, value):
 
 def promise(sources, **settings):
     planned = uneven.plan(sources, **{**SETTINGS, **settings})
-    return f"is at most {uneven.planner.text.number(planned.bound)} ("
+    return f"is at most {uneven.words.format_number(planned.bound)} ("
 
 
 def test_typing_into_the_table_changes_the_plan(opened):

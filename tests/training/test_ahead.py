@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.training.test_doors import draw_case, write_files
+from tests.training.test_doors import LABELS, draw_case, write_files, write_shared
 
+import uneven
 from uneven.io import read_sources
 from uneven.training.ahead import anchor_ahead, plan_ahead
 from uneven.training.files import train_files
@@ -66,18 +67,44 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     assert anchor_ahead(read_sources(path)) is None
 
 
-@pytest.mark.parametrize("seed", range(30))
+def draw_file(folder, seed):
+    """Random files, or one that all sources share; without private labels, which a fit releases before it plans."""
+    X, y, source, noise, settings = draw_case(seed)
+    noise = {name: uneven.LocalPrivacy(2.0) if one in LABELS else one for name, one in noise.items()}
+    write = write_shared if seed % 3 == 0 else write_files
+    return write(folder, X, y, source, noise, settings)
+
+
+@pytest.mark.parametrize("seed", range(60))
 @pytest.mark.filterwarnings("ignore:.*were shrunk")
 def test_the_plan_of_random_files_is_the_one_that_a_fit_runs(tmp_path, seed):
     """No private row has to be read for it: their number, what is stated and the rows without privacy are enough."""
-    rng = np.random.default_rng(seed)
-    X, y, source, noise, settings = draw_case(seed)
-    settings["alpha"] = ["auto", settings["alpha"]][rng.integers(2)]
-    settings["strategy"] = str(rng.choice(["auto", "auto", settings["strategy"]]))
-    settings["passes"] = ["auto", settings["passes"]][rng.integers(2)]
-    if rng.random() < 0.5:  # nothing that asks for steps
-        settings |= {"average": "auto", "clip": "auto", "moments": "auto", "passes": "auto"}
-    file = write_files(tmp_path, X, y, source, noise, settings)
+    file = draw_file(tmp_path, seed)
     planned, ran = plan_ahead(file)[0], train_files(file, seed=seed).plan
     np.testing.assert_array_equal(planned.step_sizes(), ran.step_sizes())
     assert planned == ran
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_activity_of_three_private_classes_is_planned_as_it_is_run(tmp_path, public):
+    """Gradients of K classes are √(2 - 2/K) times as long as those of two: an activity of .577 for K = 3, not of .5."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (400, 3)), rng.choice(["a", "b", "c"], 400)
+    noise = {"z": uneven.LocalPrivacy(3.0), "b": uneven.Exact() if public else uneven.LocalPrivacy(1.0)}
+    settings = {"row_norm": 1.0, "classes": ["a", "b", "c"], "use": "all"}
+    file = write_files(tmp_path, X, y, np.repeat(["z", "b"], 200), noise, settings)
+    planned, ran = plan_ahead(file)[0], train_files(file, seed=0).plan
+    assert [one.noise.activity for one in planned.sources if one.noise.private] == pytest.approx(
+        [0.5 * (2 - 2 / 3) ** 0.5] * (2 - public)
+    )
+    assert planned == ran
+
+
+def test_private_labels_are_planned_by_the_steps_that_a_fit_runs(tmp_path):
+    X, y, _, _, _ = draw_case(0)
+    noise = {"b": uneven.LabelPrivacy(2.0), "a": uneven.FlippedLabels(0.2)}
+    settings = {"row_norm": 9.0, "strategy": "precision", "classes": np.unique(y).tolist()}
+    file = write_files(tmp_path, X, y, np.where(np.arange(len(y)) < 50, "b", "a"), noise, settings)
+    planned, note = plan_ahead(file)
+    assert planned == train_files(file, seed=0).plan
+    assert note.startswith("planned as 'uneven fit' runs it")

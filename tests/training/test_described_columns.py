@@ -7,9 +7,8 @@ from sklearn.pipeline import make_pipeline
 
 import uneven
 from uneven.io import read_sources
-from uneven.training import scoring
+from uneven.training import load_model, save_model, scoring
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 COLUMNS = {
     "age": {"range": [20.0, 80.0]},
@@ -78,18 +77,18 @@ def test_both_doors_are_alike(tmp_path, frames, head, columns, held):
 def test_a_model_file_takes_raw_rows(tmp_path, frames):
     """The same from the file of either door, and from a pipeline of its two parts."""
     model = train_files(describe(tmp_path, TOML), seed=3).model
-    save(model, tmp_path / "files.json")
+    save_model(model, tmp_path / "files.json")
     new = table(200, 9).drop(columns="y")
     new.to_csv(tmp_path / "new.csv", index=False)
-    loaded = scoring.load_model(tmp_path / "files.json")
-    (piece,) = scoring.predictions(loaded, *scoring.open_rows(loaded, tmp_path / "new.csv"))
+    loaded = load_model(tmp_path / "files.json")
+    (piece,) = scoring.predict_table(loaded, *scoring.open_rows(loaded, tmp_path / "new.csv"))
     columns, clf = (kind.load(tmp_path / "files.json") for kind in (uneven.PublicColumns, uneven.UnevenClassifier))
     pipeline = make_pipeline(columns, clf)
     np.testing.assert_allclose(piece["probability_1"], pipeline.predict_proba(new)[:, 1], rtol=1e-6)
     fresh = uneven.UnevenClassifier(random_state=0).fit(columns.transform(frames["open"]), frames["open"]["y"])
     fresh.save(tmp_path / "arrays.json", columns)
-    again = scoring.load_model(tmp_path / "arrays.json")
-    (piece,) = scoring.predictions(again, *scoring.open_rows(again, tmp_path / "new.csv"))
+    again = load_model(tmp_path / "arrays.json")
+    (piece,) = scoring.predict_table(again, *scoring.open_rows(again, tmp_path / "new.csv"))
     np.testing.assert_allclose(piece["probability_1"], fresh.predict_proba(columns.transform(new))[:, 1], rtol=1e-6)
 
 

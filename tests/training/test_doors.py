@@ -8,66 +8,111 @@ from scipy import sparse
 import uneven
 from uneven.io import delimited, read_sources
 from uneven.io.sources_text import toml_value
-from uneven.settings import NAMES
+from uneven.losses import LOSSES
+from uneven.planner import STRATEGIES
+from uneven.schedules import AVERAGES
+from uneven.settings import NAMES, PUBLIC_FIRST, Settings
 from uneven.training import scan
+from uneven.training.ahead import plan_ahead
 from uneven.training.files import FileRows, train_files
 
 FLIPPED = (uneven.FlippedLabels(0.2), uneven.FlippedLabels((0.1, 0.3)))
-PRIVATE = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"), uneven.LocalPrivacy(4.0) & FLIPPED[1])
+LABELS = (uneven.LabelPrivacy(2.0),)
+LOCAL = (uneven.LocalPrivacy(2.0), uneven.LocalPrivacy(0.5, "l2-laplace"), uneven.LocalPrivacy(4.0) & FLIPPED[0])
+SITE = (uneven.SitePrivacy(1.0),)
 OPEN = (uneven.Exact(), *FLIPPED, uneven.AdditiveNoise(1.0), uneven.AdditiveNoise(1.0) & FLIPPED[0])
+NAMES_OF_CLASSES = ("well", "ill", "unsure")
+
+
+def draw_rows(rng):
+    """Rows and labels of two or three sources, one source after the other, as files come; in any order of names."""
+    d, names = int(rng.integers(2, 6)), rng.permutation(["clinic", "crowd", "survey"])[: rng.integers(2, 4)]
+    classes = np.array(NAMES_OF_CLASSES[: 2 + (rng.random() < 0.3)])
+    X = rng.normal(size=(int(rng.integers(200, 900)), d)) * rng.lognormal(size=d)
+    y = classes[np.argmax(X @ rng.normal(size=(d, len(classes))) + rng.gumbel(size=(len(X), len(classes))), axis=1)]
+    return X, y, names[np.sort(rng.integers(len(names), size=len(X)))]
+
+
+def draw_noise(rng, source, several):
+    """A noise for each source, in the order of their rows; `several` classes know no rate of their own."""
+    kinds = (OPEN, (*LOCAL, *OPEN), (*LOCAL, *OPEN), (*LABELS, *SITE, *LOCAL, *OPEN))[rng.integers(4)]
+    kinds = [one for one in kinds if not (several and one == FLIPPED[1])]
+    return {name: kinds[rng.integers(len(kinds))] for name in dict.fromkeys(source.tolist())}
 
 
 def draw_case(seed):
     """Rows of two or three sources with their noises, and settings that go together, at random."""
     rng = np.random.default_rng(seed)
-    d, names = int(rng.integers(2, 6)), ["clinic", "crowd", "survey"][: rng.integers(2, 4)]
-    X = rng.normal(size=(int(rng.integers(200, 900)), d)) * rng.lognormal(size=d)
-    y = np.where(X @ rng.normal(size=d) + rng.normal(size=len(X)) > 0, "ill", "well")
-    source = np.sort(rng.choice(names, size=len(X)))  # as the files come, one after the other
-    kinds = [*PRIVATE, *OPEN] if rng.random() < 0.6 else OPEN
-    noise = {name: kinds[rng.integers(len(kinds))] for name in np.unique(source)}
+    X, y, source = draw_rows(rng)
+    classes = np.unique(y).tolist()
+    several, noise = len(classes) > 2, draw_noise(rng, source, len(classes) > 2)
+    private = [one.private for one in noise.values()]
+    loss = "logistic" if several and any(private) else str(rng.choice(["logistic", "logistic", "hinge", "linear"]))
     settings = {
-        "alpha": float(10 ** rng.uniform(-4, -1)),
+        "alpha": ["auto", float(10 ** rng.uniform(-4, -1))][rng.integers(2)],
         "batch_size": int(rng.integers(1, 60)),
-        "loss": str(rng.choice(["logistic", "hinge"])),
-        "strategy": str(rng.choice(["precision", "averaged", "two-rates", "clean-only", "arbitrary"])),
+        "loss": loss,
+        "strategy": str(rng.choice(["auto", "auto", "auto", *STRATEGIES])),
         "radius": str(rng.choice(["tight", "paper"])),
         "fit_intercept": bool(rng.random() < 0.7),
-        "clip": [0.3, "auto", None][rng.integers(3)],
-        "average": str(rng.choice(["auto", "last"])),
         "row_norm": [2.5, "auto"][rng.integers(2)],
-        "passes": int(rng.integers(1, 4)),
+        "use": str(rng.choice(["auto", "all"])),
         "budget": 100.0,
-        "classes": np.unique(y).tolist(),
+        "classes": classes,
     }
-    if settings["strategy"] == "precision":
-        settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
-    if rng.random() < 0.3:
-        settings["class_weight"] = {"ill": 1.5, "well": 2.0}
-    if settings["loss"] == "logistic" and rng.random() < 0.3:
+    if rng.random() < 0.5:  # what asks for steps
+        settings["clip"] = [0.3, "auto", None][rng.integers(3)]
+        settings["average"] = str(rng.choice(["auto", *AVERAGES]))
+        settings["passes"] = int(rng.integers(1, 4))
+        if settings["strategy"] == "precision":
+            settings["moments"] = str(rng.choice(["auto", "upper", "estimated"]))
+    elif loss == "logistic" and any(private) and not all(private) and rng.random() < 0.5:
+        settings["strategy"] = "anchored"
+    if rng.random() < 0.3 and (loss == "logistic" or not several):
+        settings["class_weight"] = dict(zip(classes, (1.5, 2.0, 0.7), strict=False))
+    if loss == "logistic" and not several and rng.random() < 0.3:
         settings["threshold"] = 0.3
-    if any(one.protects_features for one in noise.values()) and rng.random() < 0.3:
-        settings["sketch"] = 2
+    if any(one.protects_features for one in noise.values()) and rng.random() < 0.4:
+        settings["sketch"] = [2, "auto"][rng.integers(2)]
+    if several and not any(private) and "class_weight" not in settings:
+        settings["multi_class"] = str(rng.choice(["softmax", "one-vs-rest"]))
     return X, y, source, noise, settings
 
 
+def write_settings(settings):
+    """Lines of a sources.toml with these settings."""
+    usual = Settings()
+    told = {key: "none" if one is None else one for key, one in settings.items() if one != getattr(usual, key)}
+    return ['label = "y"', *(f"{key} = {toml_value(value)}" for key, value in told.items())]
+
+
+def as_table(X, y):
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y)
+
+
 def write_files(folder, X, y, source, noise, settings, **more):
-    """A sources.toml with these settings, and a file for each source."""
-    lines = ['label = "y"']
-    for key, value in settings.items():
-        if value is None:
-            lines.append(f'{key} = "none"')
-        elif value != "auto":
-            lines.append(f"{key} = {toml_value(value)}")
-    for name in np.unique(source):
+    """A sources.toml with these settings, and a file for each source; -1 or NaN in all its rows leaves a column out."""
+    lines = write_settings(settings)
+    for name in dict.fromkeys([*noise, *source.tolist()]):
         mine = source == name
-        table = pd.DataFrame(X[mine], columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y[mine])
-        for column, (values, _) in more.items():
-            table[column] = values[mine]
-        table.to_csv(folder / f"{name}.csv", index=False)
+        table = as_table(X[mine], y[mine])
         lines += ["[[source]]", f'name = "{name}"', f'data = "{name}.csv"']
-        lines += [f"noise = {toml_value(noise[name].to_dict())}"] if name in noise else []
-        lines += [f'{key} = "{column}"' for column, (_, key) in more.items()]
+        lines += [f"noise = {toml_value(noise[name].to_dict())}"] if noise.get(name) is not None else []
+        for column, (values, key) in more.items():
+            if np.any(values[mine] >= 0):
+                table[column] = values[mine]
+                lines.append(f'{key} = "{column}"')
+        table.to_csv(folder / f"{name}.csv", index=False)
+    (folder / "sources.toml").write_text("\n".join(lines) + "\n")
+    return read_sources(folder / "sources.toml")
+
+
+def write_shared(folder, X, y, source, noise, settings):
+    """A sources.toml with these settings, and one file whose rows name their sources."""
+    as_table(X, y).assign(site=source).to_parquet(folder / "all.parquet")
+    lines = [*write_settings(settings), 'data = "all.parquet"', 'source_column = "site"']
+    for name, one in noise.items():
+        lines += ["[[source]]", f'name = "{name}"', f"noise = {toml_value(one.to_dict())}"]
     (folder / "sources.toml").write_text("\n".join(lines) + "\n")
     return read_sources(folder / "sources.toml")
 
@@ -80,9 +125,11 @@ def check_same(trained, clf):
     assert trained.model.privacy_spent == clf.privacy_spent_
     assert trained.trained.activity == clf.activity_
     assert trained.model.classes.tolist() == clf.classes_.tolist()
+    assert (trained.model.alpha, trained.model.flip_rates) == (clf.alpha_, clf.flip_rates_)
+    assert trained.trained.notes == clf.notes_
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(100))
 @pytest.mark.filterwarnings("ignore:.*were shrunk")
 def test_both_doors_lead_to_the_same_model(tmp_path, seed):
     X, y, source, noise, settings = draw_case(seed)
@@ -92,27 +139,66 @@ def test_both_doors_lead_to_the_same_model(tmp_path, seed):
     assert file.settings == replace_seed(clf._settings())
 
 
+def test_random_cases_have_every_way_to_learn():
+    drawn = [draw_case(seed) for seed in range(100)]
+    assert {case[4]["strategy"] for case in drawn} == {*PUBLIC_FIRST, *STRATEGIES}
+    assert {case[4]["loss"] for case in drawn} == set(LOSSES)
+    assert {case[4].get("average", "auto") for case in drawn} == {"auto", *AVERAGES}
+    assert {case[4].get("sketch") for case in drawn} == {None, "auto", 2}
+    assert {one for case in drawn for one in case[3].values()} == {*OPEN, *LOCAL, *LABELS, *SITE}
+    assert {len(case[4]["classes"]) for case in drawn} == {2, 3}
+    assert sum(list(case[3]) != sorted(case[3]) for case in drawn) > 30
+
+
+@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.filterwarnings("ignore:.*were shrunk")
+def test_one_file_whose_rows_name_their_sources(tmp_path, seed):
+    """Rows of all sources mixed: sources are numbered by their place in `noise`, whichever row is first."""
+    X, y, source, noise, settings = draw_case(seed)
+    order = np.random.default_rng(seed).permutation(len(y))
+    X, y, source = X[order], y[order], source[order]
+    clf = uneven.UnevenClassifier(noise, random_state=seed, **settings).fit(X, y, source=source)
+    file = write_shared(tmp_path, X, y, source, noise, settings)
+    check_same(train_files(file, seed=seed), clf)
+    assert {one.name: one.rows for one in file.described()} == {name: (source == name).sum() for name in noise}
+
+
+def test_a_source_without_rows_in_the_one_file_is_refused(tmp_path):
+    X, y, source, noise, settings = draw_case(5)
+    file = write_shared(tmp_path, X, y, source, {**noise, "nobody": uneven.Exact()}, settings)
+    with pytest.raises(ValueError, match=r"sources.toml: source 'nobody' must have rows in .*all.parquet, got none$"):
+        plan_ahead(file)
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+@pytest.mark.filterwarnings("ignore:.*were shrunk")
+def test_rows_of_some_sources_tell_their_own_noise(tmp_path, seed):
+    """A column of ε or flip rates for some sources, and one of ids: both doors charge the same rows the same."""
+    rng = np.random.default_rng(seed)
+    X, y, source, noise, settings = draw_case(seed)
+    names, key = list(noise), ["epsilon", "flip_rate"][rng.integers(2)]
+    told = rng.choice(names, size=rng.integers(1, len(names) + 1), replace=False).tolist()
+    levels = np.where(np.isin(source, told), rng.choice([0.05, 0.1, 0.2], size=len(y)), np.nan)
+    ids = rng.permutation(len(y))
+    rest = {name: uneven.Exact() for name in names if name not in told}
+    settings |= {"loss": "logistic", "strategy": str(rng.choice(["auto", "precision", "anytime"])), "use": "all"}
+    settings = {name: value for name, value in settings.items() if name not in ("sketch", "multi_class", "moments")}
+    ledgers = uneven.Ledger(), uneven.Ledger()
+    clf = uneven.UnevenClassifier(rest or None, random_state=seed, ledger=ledgers[0], **settings)
+    clf.fit(X, y, source=source, row_id=ids, **{key: levels})
+    declared = {name: rest.get(name) for name in names}
+    file = write_files(tmp_path, X, y, source, declared, settings, own=(levels, key), number=(ids, "id"))
+    check_same(train_files(file, seed=seed, ledger=ledgers[1]), clf)
+    assert set(ledgers[0].sources()) == (set(told) if key == "epsilon" else set())
+    for ledger in ledgers:
+        for name in ledger.sources():
+            mine = source == name
+            spent = levels[mine] * settings.get("passes", 1)
+            assert ledger.spent(name) == pytest.approx(dict(zip(ids[mine], spent, strict=True)))
+
+
 def replace_seed(settings):
     return type(settings)(**{name: getattr(settings, name) for name in NAMES if name != "random_state"})
-
-
-@pytest.mark.parametrize("key", ["epsilon", "flip_rate"])
-def test_rows_with_their_own_noise_and_ids(tmp_path, key):
-    X, y, source, _, _ = draw_case(3)
-    rng = np.random.default_rng(0)
-    levels = rng.choice([0.1, 0.2, 0.4], size=len(y))
-    ids = rng.permutation(len(y))
-    ledgers = uneven.Ledger(), uneven.Ledger()
-    stated = {"row_norm": 4.0, "classes": ["ill", "well"]}
-    clf = uneven.UnevenClassifier(random_state=1, ledger=ledgers[0], **stated)
-    with pytest.warns(UserWarning, match="were shrunk"):
-        clf.fit(X, y, source=source, row_id=ids, **{key: levels})
-    file = write_files(tmp_path, X, y, source, {}, stated, own=(levels, key), number=(ids, "id"))
-    check_same(train_files(file, seed=1, ledger=ledgers[1]), clf)
-    assert ledgers[0].sources() == ledgers[1].sources()
-    for name in ledgers[0].sources():
-        mine = source == name
-        assert ledgers[0].spent(name) == ledgers[1].spent(name) == dict(zip(ids[mine], levels[mine], strict=True))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -129,28 +215,6 @@ def test_activity_of_rows_with_their_own_epsilon_is_one_entry_a_source(tmp_path,
     (line,) = trained.describe_activity()
     assert "#" not in line
     assert line.count("was planned") == len(set(source))
-
-
-def test_one_file_whose_rows_name_their_sources(tmp_path):
-    X, y, source, noise, _ = draw_case(5)
-    order = np.random.default_rng(0).permutation(len(y))
-    X, y, source = X[order], y[order], source[order]
-    pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(site=source, y=y).to_parquet(
-        tmp_path / "all.parquet"
-    )
-    head = 'label = "y"\nclasses = ["ill", "well"]\nrow_norm = 50.0\ndata = "all.parquet"\nsource_column = "site"\n'
-    tables = [f'[[source]]\nname = "{n}"\nnoise = {toml_value(one.to_dict())}\n' for n, one in noise.items()]
-    (tmp_path / "sources.toml").write_text(head + "".join(tables))
-    clf = uneven.UnevenClassifier(noise, random_state=2, row_norm=50.0, classes=["ill", "well"]).fit(
-        X, y, source=source
-    )
-    check_same(train_files(read_sources(tmp_path / "sources.toml"), seed=2), clf)
-    names, counts = np.unique(source, return_counts=True)
-    described = read_sources(tmp_path / "sources.toml").described()
-    assert {one.name: one.rows for one in described} == dict(zip(names, counts, strict=True))
-    (tmp_path / "other.toml").write_text((head + "".join(tables)).replace(f'name = "{names[0]}"', 'name = "nobody"'))
-    with pytest.raises(ValueError, match=r"other.toml: source 'nobody' must have rows in .*all.parquet, got none$"):
-        read_sources(tmp_path / "other.toml").plan()
 
 
 def test_a_line_search_with_validation_rows(tmp_path):

@@ -15,9 +15,8 @@ from uneven.engine import checked_chunk
 from uneven.io import read_sources
 from uneven.planner import Plan
 from uneven.report.statement import write_statement
-from uneven.training import adding
+from uneven.training import adding, save_model
 from uneven.training.files import train_files
-from uneven.training.model_file import save
 
 D = 3
 
@@ -73,7 +72,7 @@ def test_charge_is_that_of_local_privacy_and_a_refusal_charges_nothing(tmp_path)
 
 def test_statement_and_report_tell_the_promises_apart(tmp_path):
     trained = train_files(write_files(tmp_path, "site-privacy"))
-    save(trained.model, tmp_path / "model.json")
+    save_model(trained.model, tmp_path / "model.json")
     text = write_statement(trained, tmp_path / "model.json", None)
     assert "| features and label, outside the site | l2-laplace once a batch, ε = 2 a release |" in text
     assert "Site privacy protects a row from everyone outside its site" in text
@@ -88,7 +87,7 @@ def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
     text = (tmp_path / "sources.toml").read_text().replace("site-privacy", "local-privacy", 1)
     (tmp_path / "sources.toml").write_text(text)
     trained = train_files(read_sources(tmp_path / "sources.toml"))
-    save(trained.model, tmp_path / "model.json")
+    save_model(trained.model, tmp_path / "model.json")
     said = write_statement(trained, tmp_path / "model.json", None)
     assert "This machine read the rows of 'a', 'b': it is trusted with them" in said
     assert "also from the machine that runs its steps, unless that is the machine that reads the rows" in said

@@ -5,4 +5,81 @@ objective   their weighted objective and its derivatives
 solver      minimises it to convergence
 strength    alpha="auto", by cross-validation
 folds       its folds, learned together
+uncertainty how far their answer is from the truth
+wide        the same where rows have many columns
+classes     the anchor of more than two classes
+multinomial the softmax loss of a block of rows
+clock       what Theorem D expects of private rows
+shape       coordinates and clip that private rows are released in
+shift       whether a private source agrees with the anchor
+verdicts    whether to use a private source, before its ε is spent
+summary     what the rows say, without the rows
+diagonals   matrices that may be diagonal
 """
+
+from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, possible_frames
+from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
+from uneven.anchor.diagonals import congruence, diagonal, turn_rows
+from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, source_weight
+from uneven.anchor.rows import PublicRows, join_sources
+from uneven.anchor.shape import choose_coordinates
+from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, react
+from uneven.anchor.solver import newton, one_thread, solve
+from uneven.anchor.strength import choose_alpha
+from uneven.anchor.summary import Summary, summarize
+from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, leave_out, search_strength
+from uneven.anchor.verdicts import (
+    Information,
+    Verdict,
+    information_of,
+    is_worth_using,
+    judge_sources,
+    public_worth,
+    release_energy,
+)
+
+__all__ = [
+    "LOST_SHARE",
+    "MEASURED_SHARE",
+    "MOST_CLASS_ROWS",
+    "TOLERANCE",
+    "Anchor",
+    "ClassAnchor",
+    "Coordinates",
+    "Curvature",
+    "Disagreement",
+    "Flips",
+    "Information",
+    "Objective",
+    "Point",
+    "PublicRows",
+    "Summary",
+    "Verdict",
+    "capped_excess",
+    "choose_alpha",
+    "choose_coordinates",
+    "congruence",
+    "diagonal",
+    "doubt_curvature",
+    "error_covariance",
+    "expected_excess",
+    "fit_anchor",
+    "fit_class_anchor",
+    "information_of",
+    "is_worth_using",
+    "join_sandwich",
+    "join_sources",
+    "judge_sources",
+    "leave_out",
+    "newton",
+    "one_thread",
+    "possible_frames",
+    "public_worth",
+    "react",
+    "release_energy",
+    "search_strength",
+    "solve",
+    "source_weight",
+    "summarize",
+    "turn_rows",
+]

@@ -28,7 +28,7 @@ from uneven.softmax import loss_values
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 5_000
+MOST_CLASS_ROWS = 5_000
 """Public rows that the uncertainty is computed from: their K·d·K·d matrices take longer than those of two classes."""
 
 DRAWS, DRAWN_ROWS = 40, 2_000

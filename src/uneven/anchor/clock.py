@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.diagonals import congruence, diagonal, inverse, times
-from uneven.theory.anchor import theorem_d_gain, theorem_d_steps
+from uneven.theory import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
 

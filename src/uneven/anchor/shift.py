@@ -21,11 +21,11 @@ from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and
 
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.anchor.diagonals import add_diagonal, times
-from uneven.theory.anchor import theorem_d_mismatch
+from uneven.theory import theorem_d_mismatch
 
 Array = NDArray[np.float64]
 
-SHARE, SHORT = 0.1, 0.02
+MEASURED_SHARE, LOST_SHARE = 0.1, 0.02
 """Share of a private source's rows that measure; where the measurement cannot also be a step, so that they are lost."""
 
 LEVEL = 0.01

@@ -60,7 +60,7 @@ class Verdict:
     @property
     def use(self) -> bool:
         """Whether the source is to be used."""
-        return self.word != "no"
+        return is_worth_using(self.excess, self.excess_without)
 
 
 def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
@@ -121,7 +121,12 @@ def word_for(excess: float, without: float) -> str:
     ('worth it', 'little', 'no')
     """
     ratio = excess / without
-    return "worth it" if ratio <= WORTH else "little" if ratio <= LITTLE else "no"
+    return "worth it" if ratio <= WORTH else "little" if is_worth_using(excess, without) else "no"
+
+
+def is_worth_using(excess: float, without: float) -> bool:
+    """Whether a source that brings the expected excess from `without` to `excess` is to be used."""
+    return excess <= LITTLE * without
 
 
 def expect(

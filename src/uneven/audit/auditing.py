@@ -21,10 +21,9 @@ from uneven.audit.drawing import (
     pieces,
 )
 from uneven.audit.events import DIGITS, Event, best_event, log_ratio_bound, statistics
-from uneven.audit.pairs import SPLITS, Pair, Split, neighbouring_batches, pairs_in
+from uneven.audit.pairs import SPLITS, Array, Pair, Split, neighbouring_batches, pairs_in
 from uneven.engine import checked_seed, generator
 from uneven.noise import Noise
-from uneven.noise.base import Array
 from uneven.problem import Problem
 
 LEAST_DRAWS = 1_000

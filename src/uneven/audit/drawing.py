@@ -9,10 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from uneven.audit.pairs import BATCH
+from uneven.audit.pairs import BATCH, Array
 from uneven.engine import NO_GROUP, Task, codes, kernels, matrix
 from uneven.noise import Exact, LocalPrivacy, Noise
-from uneven.noise.base import Array
 from uneven.problem import Problem
 from uneven.schedules import Rate
 

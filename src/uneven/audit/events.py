@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from uneven.audit.pairs import Pair
-from uneven.noise.base import Array
+from uneven.audit.pairs import Array, Pair
 
 THRESHOLDS = 400
 """How many thresholds are tried for each statistic: quantiles, closer together in both tails."""

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Stream, checked_rows, generator, iterate_chunks
-from uneven.noise.base import Array
 from uneven.problem import Problem
+
+Array = NDArray[np.float64]
 
 Split = Callable[[NDArray[np.float64]], Sequence[Sequence[int]]]
 """From the labels of a few rows to the rows of each batch. A private run must not look at the labels."""

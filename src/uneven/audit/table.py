@@ -13,8 +13,7 @@ from typing import NamedTuple
 from uneven import checks
 from uneven.audit.auditing import LEAST_DRAWS, Audit, audit
 from uneven.audit.drawing import Releases, by_engine
-from uneven.noise import LocalPrivacy, Noise, SitePrivacy
-from uneven.noise.privacy import MECHANISMS
+from uneven.noise import MECHANISMS, LocalPrivacy, Noise, SitePrivacy
 from uneven.problem import Problem
 
 SLOWER = 20

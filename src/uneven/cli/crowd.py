@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from uneven.crowd import Crowd
-    from uneven.training.model import Model
-    from uneven.training.quality import Interval, Scores
+    from uneven.training import Interval, Model, Scores
 
 SHOWN, MOST_COLUMNS = 20, 4
 """Workers in the table on the terminal, and classes that get a column of their own there."""
@@ -45,8 +44,7 @@ def command(
     for path in (output, report):
         terminal.refuse_output(path)
     terminal.refuse_overwriting({"--output": output, "--report": report}, inputs)
-    from uneven.crowd import from_answers
-    from uneven.crowd.learning import fit_model
+    from uneven.crowd import fit_model, from_answers
     from uneven.settings import Settings
 
     said = _columns(answers, {"task": task, "worker": worker, "label": label})
@@ -106,7 +104,7 @@ def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], 
 
 def _measure(model: Model, path: Path, label: str) -> Scores:
     from uneven.io import open_table
-    from uneven.training.quality import compare
+    from uneven.training import compare
 
     names = model.feature_names if model.columns is None else [column.name for column in model.columns]
     return compare(model, {}, [open_table(path).arrays(label, names, model.encoder)]).scores
@@ -129,7 +127,7 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
 
 
 def _print(crowd: Crowd, measured: Scores | None, output: Path) -> None:
-    from uneven.crowd.text import summarise, tabulate
+    from uneven.crowd import summarise, tabulate
 
     typer.echo("\n".join(summarise(crowd)))
     head, rows = tabulate(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)

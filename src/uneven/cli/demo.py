@@ -64,12 +64,12 @@ def command(
 
 def _print_plan(plan: Plan) -> None:
     """What will be done, before the runs, which take a while."""
-    from uneven.planner.text import screen_width
     from uneven.report import explain
+    from uneven.words import measure_screen
 
     terminal.console().print("\nThe plan", style="bold")
     for line in explain(plan):
-        typer.echo(textwrap.fill(line, screen_width(), initial_indent="  ", subsequent_indent="    "))
+        typer.echo(textwrap.fill(line, measure_screen(), initial_indent="  ", subsequent_indent="    "))
     typer.echo("")
     sys.stdout.flush()
 

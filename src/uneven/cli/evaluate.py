@@ -80,12 +80,12 @@ def _evaluate_file(
     from uneven.estimator import UnevenClassifier
     from uneven.evaluation import evaluate
     from uneven.redaction import redacted
-    from uneven.training import scoring
+    from uneven.training import load_model, open_rows
 
-    fitted = scoring.load_model(model)
+    fitted = load_model(model)
     accounts = None if asked["epsilon"] is None else terminal.open_ledger(ledger, asked["budget"])
     with redacted(fitted.settings.redact):
-        table, features = scoring.open_rows(fitted, rows)
+        table, features = open_rows(fitted, rows)
         X, y, said = _read(table, features, label, id_column, fitted.encoder)
         ids = None if id_column is None else said[id_column]
         if accounts is not None and ids is None:
@@ -101,15 +101,12 @@ def _ask_sites(
     """Accuracy over the sites of a federation."""
     from dataclasses import asdict
 
-    from uneven.federation.calls import Ask
-    from uneven.federation.cells import open_server
-    from uneven.federation.evaluation import evaluate_sites
-    from uneven.federation.kits import Kit
-    from uneven.training.model_file import load
+    from uneven.federation import Ask, Kit, evaluate_sites, open_server
+    from uneven.training import load_model
 
     if epsilon is None:
         raise ValueError("--epsilon must be given with --kit: sites answer by randomised bits; got --public")
-    fitted = load(model)
+    fitted = load_model(model)
     if fitted.plan is None:
         raise ValueError(f"{model} must have the plan it was learned by, whose sources are the sites; got none")
     names = [source.name for source in fitted.plan.sources]

@@ -15,8 +15,7 @@ from uneven.cli import terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from uneven.federation.calls import Tell
-    from uneven.federation.server import Federated
+    from uneven.federation import Federated, Tell
     from uneven.io import SourcesFile
     from uneven.planner import Plan
 
@@ -62,9 +61,8 @@ def command(
     if provision is not None:
         _provision(file, provision, address)
         return
-    from uneven.federation.calls import Ask
-    from uneven.federation.server import federate
-    from uneven.training.model_file import save
+    from uneven.federation import Ask, federate
+    from uneven.training import save_model
 
     place = output.with_suffix(".job") if work is None else work
     opened: AbstractContextManager[tuple[Callable[[str, str], str], Path]]
@@ -72,7 +70,7 @@ def command(
     with opened as (call, folder):
         show = (lambda _: None) if json else _show_plan
         done = federate(file, Ask(call, patience, _teller()), folder, job, mode, show)
-    save(done.model, output)
+    save_model(done.model, output)
     if json:
         terminal.print_json({**_facts(done), "model": output, "rehearsed": rehearse})
     else:
@@ -80,7 +78,7 @@ def command(
 
 
 def _provision(file: SourcesFile, folder: Path, address: str) -> None:
-    from uneven.federation.kits import AUTHORITY, make_kits
+    from uneven.federation import AUTHORITY, make_kits
 
     made = make_kits(folder, [entry.name for entry in file.sources], address)
     typer.echo(f"Made {len(made)} kits in {folder}: {terminal.listed([one.name for one in made])}.")
@@ -90,8 +88,7 @@ def _provision(file: SourcesFile, folder: Path, address: str) -> None:
 
 @contextmanager
 def _connected(kit: Path | None, folder: Path) -> Iterator[tuple[Callable[[str, str], str], Path]]:
-    from uneven.federation.cells import open_server
-    from uneven.federation.kits import Kit
+    from uneven.federation import Kit, open_server
 
     assert kit is not None
     with open_server(Kit(kit)) as call:
@@ -102,9 +99,7 @@ def _connected(kit: Path | None, folder: Path) -> Iterator[tuple[Callable[[str, 
 def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[str, str], str], Path]]:
     import tempfile
 
-    from uneven.federation.cells import open_server
-    from uneven.federation.kits import SERVER, Kit
-    from uneven.federation.rehearsal import make_sites, run_sites
+    from uneven.federation import SERVER, Kit, make_sites, open_server, run_sites
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -149,11 +144,11 @@ def _facts(done: Federated) -> dict[str, Any]:
 
 
 def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
-    from uneven.planner.promises import describe_promises
-    from uneven.planner.text import counted
+    from uneven.planner import describe_promises
+    from uneven.words import format_count
 
     rows = {source.name: source.rows for source in done.plan.sources}
-    said = {name: f"{counted(rows[name])} of {name!r}" for name in done.used}
+    said = {name: f"{format_count(rows[name])} of {name!r}" for name in done.used}
     said |= {name: f"{said[name]} (to convergence, as the anchor)" for name in done.plan.converged}
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]

@@ -16,8 +16,7 @@ from uneven.cli import saving, terminal
 if TYPE_CHECKING:
     from uneven.io import SourcesFile
     from uneven.ledger import Ledger
-    from uneven.training.files import FileFit, Measure
-    from uneven.training.quality import Scores
+    from uneven.training import FileFit, Measure, Scores
 
 PATH_POINTS = 80
 
@@ -90,7 +89,7 @@ def _fit(
 ) -> FileFit:
     """Learn, and write the model, the report and the statement; `aside` are the files to test on and to validate by."""
     from uneven.io import open_table
-    from uneven.training.files import train_files  # now only: what is wrong with the file was said without a compiler
+    from uneven.training import train_files
 
     output, report, statement = (written[key] for key in ("model", "report", "statement"))
     assert output is not None
@@ -120,8 +119,7 @@ def _fit(
 
 
 def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, budget: float | None) -> str:
-    from uneven.report import fit_report
-    from uneven.report.statement import strictest_budget
+    from uneven.report import fit_report, strictest_budget
 
     text = file.path.read_text(encoding="utf-8-sig")
     typed = terminal.command_line(hide_seed=trained.model.simulated)
@@ -129,7 +127,7 @@ def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, bud
 
 
 def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget: float | None) -> str:
-    from uneven.report.statement import write_statement
+    from uneven.report import write_statement
 
     return write_statement(trained, model, ledger, budget)
 
@@ -225,7 +223,8 @@ def _protection(trained: FileFit) -> str:
 
 def _how(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
-    from uneven.planner.text import counted, describe_steps
+    from uneven.planner import describe_steps
+    from uneven.words import format_count
 
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
@@ -233,9 +232,9 @@ def _how(trained: FileFit) -> list[str]:
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
-        named = join_words([f"{counted(rows[name])} of {name!r}" for name in plan.converged])
+        named = join_words([f"{format_count(rows[name])} of {name!r}" for name in plan.converged])
         lines.append(f"Learned from {named}, to convergence.")
-    used = [f"{counted(rows[name])} of {name!r}" for name in stepped]
+    used = [f"{format_count(rows[name])} of {name!r}" for name in stepped]
     if stepped:
         told = join_words(used) if plan.shuffled else ", then ".join(used)
         together = "all together" if plan.shuffled else "in this order"
@@ -264,7 +263,7 @@ def _scale(trained: FileFit) -> str:
 
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
-    from uneven.planner.text import describe_privacy
+    from uneven.planner import describe_privacy
 
     spent = trained.model.privacy_spent
     if not spent:
@@ -281,11 +280,11 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
 
 def _measured(measure: Measure, trained: FileFit) -> list[str]:
     """How the model does on some rows, beside what else could have been done."""
-    from uneven.planner.text import counted
+    from uneven.words import format_count
 
     compared = measure.compared
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
-    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({counted(measure.rows)})."]
+    lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({format_count(measure.rows)})."]
     if measure.learned_from:
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
     lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]

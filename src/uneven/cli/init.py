@@ -33,11 +33,11 @@ def command(
 
     [bold]Example:[/] uneven init clinic.parquet survey.csv --epsilon survey=1 --label outcome
     """
-    from uneven.io.proposal import start
+    from uneven.io import propose_sources
 
     terminal.refuse_output(output)
     levels = dict(_level(text) for text in epsilon or ())
-    guessed = start(files, output, force, label=label, delimiter=delimiter, epsilon=levels, id_column=row_id)
+    guessed = propose_sources(files, output, force, label=label, delimiter=delimiter, epsilon=levels, id_column=row_id)
     for file in guessed.headless:
         terminal.note(f"{file} has no line of column names: its columns are called x0, x1 and so on")
     if json:

@@ -38,8 +38,8 @@ def command(
     """
     from uneven.io import read_ranks, read_sources
     from uneven.planner import list_promises, plan_by_rank
-    from uneven.planner.text import wrap
-    from uneven.training.ahead import plan_ahead
+    from uneven.training import plan_ahead
+    from uneven.words import wrap
 
     for path in (plot, report):
         terminal.refuse_output(path)

@@ -40,15 +40,15 @@ def command(
     [bold]Example:[/] uneven predict model.json rows.parquet -o predictions.csv --keep id
     """
     from uneven.redaction import owner_only, redacted
-    from uneven.training import scoring
+    from uneven.training import load_model, open_rows, predict_table
 
     terminal.refuse_output(output)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
-    fitted = scoring.load_model(model)
+    fitted = load_model(model)
     with redacted(fitted.settings.redact):
-        table, features = scoring.open_rows(fitted, rows, delimiter)
+        table, features = open_rows(fitted, rows, delimiter)
         unknown: dict[str, Counter[str]] = {}
-        pieces = scoring.predictions(fitted, table, features, keep or (), threshold, unknown)
+        pieces = predict_table(fitted, table, features, keep or (), threshold, unknown)
         _write(pieces, output, json, fitted.simulated)
         for name, values in unknown.items():
             if values:
@@ -60,17 +60,17 @@ def command(
 
 
 def _write(pieces: Iterator[dict[str, Any]], output: Path | None, json: bool, simulated: bool) -> None:
-    from uneven.training import scoring
+    from uneven.training import count_labels, mark_simulated, stream_csv, stream_json, write_predictions
 
     if output is not None:
         counts: dict[Any, int] = {}
-        scoring.write_predictions(scoring.count_labels(pieces, counts), output)
+        write_predictions(count_labels(pieces, counts), output)
         _say(output, counts, json, simulated)
     elif json:
-        scoring.write_json(scoring.mark_simulated(pieces) if simulated else pieces, sys.stdout)
+        stream_json(mark_simulated(pieces) if simulated else pieces, sys.stdout)
     else:
         sys.stdout.flush()
-        scoring.write_csv(pieces, sys.stdout.buffer)
+        stream_csv(pieces, sys.stdout.buffer)
 
 
 def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> None:
@@ -78,7 +78,7 @@ def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> N
         rows = sum(counts.values())
         terminal.print_json({"output": output, "rows": rows, "labels": counts, "simulated": simulated})
         return
-    from uneven.planner.text import counted
+    from uneven.words import format_count
 
-    each = join_words([f"{label!r} {counted(times, 'time')}" for label, times in counts.items()])
-    typer.echo(f"Predicted {counted(sum(counts.values()))}: {each}. They are in {output}.")
+    each = join_words([f"{label!r} {format_count(times, 'time')}" for label, times in counts.items()])
+    typer.echo(f"Predicted {format_count(sum(counts.values()))}: {each}. They are in {output}.")

@@ -15,7 +15,7 @@ from uneven.cli import terminal
 
 if TYPE_CHECKING:
     from uneven.io import Output
-    from uneven.training.model import Model
+    from uneven.training import Model
 
 MODEL_BYTES, BYTES_A_FEATURE, REPORT_BYTES = 1 << 18, 256, 1 << 19
 """Room that is reserved on the disk; what needs more asks for it when it is written."""
@@ -31,9 +31,9 @@ def opened(model: Path, n_features: int, *reports: Path | None) -> AbstractConte
 
 def write_model(output: Output, model: Model) -> None:
     """Write a model; if that fails, to a rescue file or standard output, and say where and what was charged."""
-    from uneven.training.model_file import to_text
+    from uneven.training import model_to_text
 
-    text = to_text(model)
+    text = model_to_text(model)
     try:
         output.write(text)
     except (OSError, KeyboardInterrupt) as error:

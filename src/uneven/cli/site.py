@@ -43,8 +43,7 @@ def init(
 
     [bold]Example:[/] uneven site init clinic --data rows.csv --like sources.toml --budget 2
     """
-    from uneven.federation.kits import Kit
-    from uneven.federation.policy import policy_to_text
+    from uneven.federation import Kit, policy_to_text
     from uneven.io import write_text_atomically
 
     file, name = kit / "site.toml", Kit(kit).name
@@ -77,11 +76,11 @@ def init(
 def _describe_site(kit: Path, file: Path) -> None:
     """Check the rows against the policy in this file, and say what it promises."""
     from uneven.noise import LocalPrivacy, SitePrivacy
-    from uneven.planner.text import counted
+    from uneven.words import format_count
 
     site = _open(kit)
     site.close()
-    rows, policy = counted(site.scan.rows), site.policy
+    rows, policy = format_count(site.scan.rows), site.policy
     typer.echo(f"Wrote {file} for {rows} of {policy.name!r}. Read it: whatever a server asks, it decides.")
     for noise in (LocalPrivacy(1.0), SitePrivacy(1.0)) if policy.private else ():
         if noise.kind in policy.noises:
@@ -105,9 +104,8 @@ def run(kit: KitPath) -> None:
     import logging
     import threading
 
-    from uneven.federation.cells import open_site
-    from uneven.federation.kits import Kit
-    from uneven.planner.text import counted
+    from uneven.federation import Kit, open_site
+    from uneven.words import format_count
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     logging.getLogger("uneven.site").setLevel(logging.INFO)
@@ -116,20 +114,19 @@ def run(kit: KitPath) -> None:
     if own.name != site.policy.name:
         raise ValueError(f"name in {kit / 'site.toml'} must be {own.name!r}, as in the kit; got {site.policy.name!r}")
     with open_site(own, site.answer):
-        typer.echo(f"{own.name!r} answers {own.address} for {counted(site.scan.rows)}. Ctrl-C stops it.")
+        typer.echo(f"{own.name!r} answers {own.address} for {format_count(site.scan.rows)}. Ctrl-C stops it.")
         threading.Event().wait()
 
 
 def _open(kit: Path) -> Any:
-    from uneven.federation.policy import read_policy
-    from uneven.federation.site import Site
+    from uneven.federation import Site, read_policy
 
     return Site(read_policy(kit / "site.toml"))
 
 
 def _take_over(like: Path, name: str) -> dict[str, Any]:
     """What a sources.toml says of this site, for the site's people to read and change."""
-    from uneven.federation.rehearsal import describe_features
+    from uneven.federation import describe_features
     from uneven.io import read_sources
 
     file = read_sources(like)

@@ -24,11 +24,11 @@ def command(
 
     [bold]Example:[/] uneven studio sources.toml --port 8600
     """
-    from uneven.studio import server
+    from uneven.studio import refuse_missing_extra, serve
 
-    server.refuse_missing_extra()
+    refuse_missing_extra()
     if sources is not None:
         from uneven.io import read_sources
 
         read_sources(sources)
-    server.serve(address, port, sources, browser=browser)
+    serve(address, port, sources, browser=browser)

@@ -102,7 +102,7 @@ def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
 
 def say(lines: Iterable[str]) -> None:
     """Print lines; on a terminal they are broken between words, with a hanging indent."""
-    from uneven.planner.text import wrap
+    from uneven.words import wrap
 
     typer.echo(wrap(list(lines)) if sys.stdout.isatty() else "\n".join(lines))
 

@@ -8,7 +8,8 @@ answers       answers in long form as numbers
 workers       one worker's errors, and what a label of theirs is worth
 """
 
-from uneven.crowd.learning import Crowd, from_answers
+from uneven.crowd.learning import Crowd, fit_model, from_answers
+from uneven.crowd.text import summarise, tabulate
 from uneven.crowd.workers import Worker
 
-__all__ = ["Crowd", "Worker", "from_answers"]
+__all__ = ["Crowd", "Worker", "fit_model", "from_answers", "summarise", "tabulate"]

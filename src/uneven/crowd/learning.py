@@ -14,12 +14,11 @@ from uneven.crowd import dawid_skene, features
 from uneven.crowd.answers import Answers, find, read_answers
 from uneven.crowd.workers import Worker, describe_workers
 from uneven.settings import Settings
-from uneven.training.rows import ArrayRows, Piece
-from uneven.training.trainer import Bar, no_bar, train
+from uneven.training import ArrayRows, Bar, Piece, no_bar, train
 
 if TYPE_CHECKING:
     from uneven.estimator import UnevenClassifier
-    from uneven.training.model import Model
+    from uneven.training import Model
 
 Array = NDArray[np.float64]
 
@@ -162,7 +161,7 @@ def fit_model(
 
 def _fit_together(crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None) -> Model:
     """Largest expected log-likelihood of the labels, given the posteriors (the M-step of Raykar et al. 2010)."""
-    from uneven.training.model import Model
+    from uneven.training import Model
 
     taken = Settings(alpha=settings.alpha, fit_intercept=settings.fit_intercept, random_state=settings.random_state)
     if changed := [key for key, value in vars(settings).items() if value != getattr(taken, key)]:

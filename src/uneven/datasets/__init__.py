@@ -7,10 +7,20 @@ folder      where files are: ``UNEVEN_DATA``, or scikit-learn's cache
 
 from collections.abc import Callable
 
-from uneven.datasets.covertype import load_covertype, load_covertype_sample
+from uneven.datasets.covertype import AREAS, RANGES, SOILS, load_covertype, load_covertype_sample
 from uneven.datasets.dataset import Dataset, counts
 from uneven.datasets.mnist import load_mnist
 
 LOADERS: dict[str, Callable[..., Dataset]] = {"mnist": load_mnist, "covertype": load_covertype}
 
-__all__ = ["LOADERS", "Dataset", "counts", "load_covertype", "load_covertype_sample", "load_mnist"]
+__all__ = [
+    "AREAS",
+    "LOADERS",
+    "RANGES",
+    "SOILS",
+    "Dataset",
+    "counts",
+    "load_covertype",
+    "load_covertype_sample",
+    "load_mnist",
+]

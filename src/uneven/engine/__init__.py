@@ -29,6 +29,7 @@ from uneven.engine.objective import objective, surrogate_objective
 from uneven.engine.optimum import accuracy, auc, optimum
 from uneven.engine.plans import tasks_of
 from uneven.engine.randomness import checked_seed, generator, repeated
+from uneven.engine.reference import step_moment, take_step
 from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
@@ -67,7 +68,9 @@ __all__ = [
     "repeated",
     "scale_rows",
     "squared_norms",
+    "step_moment",
     "surrogate_objective",
     "sweep",
+    "take_step",
     "tasks_of",
 ]

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
 from uneven.matrices import is_sparse
-from uneven.noise import LocalPrivacy, Noise, add_gaussian, grid
-from uneven.noise.directions import SILENT
-from uneven.noise.privacy import Releases, refuse_longer
+from uneven.noise import SILENT, LocalPrivacy, Noise, Releases, add_gaussian, refuse_longer, round_to_grid, widen_grid
 from uneven.problem import Problem
 from uneven.schedules import FARTHEST, MatrixClock
 
@@ -136,8 +134,8 @@ def noisy_gradient(
     spreads += [noise.spread(len(y), d, bounds[noise], rng) for noise in once]
     total = add_gaussian(total, sum(spreads), rng)
     if coarsest := max(noise.grid(d, bounds[noise]) for noise in task.noises):
-        cell = grid.width(coarsest, len(y)) + sum(noise.batch_grid(d, bounds[noise]) for noise in task.noises)
-        grid.round_to_grid(total, cell, rng)
+        cell = widen_grid(coarsest, len(y)) + sum(noise.batch_grid(d, bounds[noise]) for noise in task.noises)
+        round_to_grid(total, cell, rng)
     return np.asarray(problem.alpha * w + total / len(y))
 
 

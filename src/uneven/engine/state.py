@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.noise import Activity, LocalPrivacy, Moment, Noise
-from uneven.noise.privacy import pool_activity
+from uneven.noise import Activity, LocalPrivacy, Moment, Noise, pool_activity
 from uneven.problem import Problem
 from uneven.schedules import AVERAGES, LateWindow, Schedule
 

@@ -17,13 +17,20 @@ from uneven.estimator.saved_model import SavedModel
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.settings import NAMES, Settings
-from uneven.training.charging import Account
-from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
-from uneven.training.grouping import checked_noises
-from uneven.training.labels import refuse_missing, refuse_others
-from uneven.training.planning import name_machine
-from uneven.training.rows import ArrayRows, Piece
-from uneven.training.trainer import train
+from uneven.training import (
+    Account,
+    ArrayRows,
+    Piece,
+    Progress,
+    checked_noises,
+    continue_training,
+    keep_progress,
+    name_machine,
+    refuse_missing,
+    refuse_others,
+    refuse_settings,
+    train,
+)
 
 Array = NDArray[np.float64]
 
@@ -35,6 +42,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
     ----------
     noise : Noise, dict of str to Noise, or None
         What stands between the rows and the learner: of each source by name, or of all rows. None is `Exact`.
+        Ties between sources are broken by their place in the dict.
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
         every row is private.

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from uneven.redaction import owner_only, redacted
-from uneven.training.grouping import Grouped
+from uneven.training import Grouped
 
 
 def _redacts(model: Any) -> bool:

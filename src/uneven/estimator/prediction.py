@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from uneven.estimator.guards import validated
 from uneven.losses import LOSSES
 from uneven.settings import Settings
-from uneven.training.labels import uses_softmax
-from uneven.training.model import choose_classes, class_probabilities, linear_scores
+from uneven.training import choose_classes, class_probabilities, linear_scores, uses_softmax
 
 Array = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from uneven.columns import (
     describe_columns,
     plain_columns,
 )
-from uneven.training import model_file
+from uneven.training import load_model
 
 
 class PublicColumns(TransformerMixin, BaseEstimator):
@@ -139,7 +139,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         -------
         PublicColumns
         """
-        model = model_file.load(path)
+        model = load_model(path)
         if model.columns is None:
             raise ValueError(f"{os.fspath(path)} must be a model with described columns, got one without")
         made = cls(plain_columns(model.columns))

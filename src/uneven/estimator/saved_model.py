@@ -14,9 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from uneven.columns import Encoder, describe_columns
 from uneven.estimator.public_columns import PublicColumns
 from uneven.settings import NAMES
-from uneven.training import model_file
-from uneven.training.charging import Account
-from uneven.training.model import Model
+from uneven.training import Account, Model, load_model, save_model
 
 READ_ONLY = "a model that was made elsewhere, such as loaded from a file: it can predict but not go on learning"
 
@@ -41,12 +39,12 @@ class SavedModel:
             if len(names) != model.n_features:
                 raise ValueError(f"columns must make the {model.n_features} features of the model, got {len(names)}")
             model = replace(model, feature_names=names, columns=describe_columns(columns.columns_))
-        model_file.save(model, path)
+        save_model(model, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Model that `save` or ``uneven fit`` wrote, to predict with; refused if it is cut short or of a newer kind."""
-        return cls.from_model(model_file.load(path))
+        return cls.from_model(load_model(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.datasets import Dataset, load_covertype_sample
-from uneven.datasets.covertype import AREAS, RANGES, SOILS
+from uneven.datasets import AREAS, RANGES, SOILS, Dataset, load_covertype_sample
 from uneven.engine import Path, accuracy, auc, fit, objective, sweep
 from uneven.experiments.panels import ALPHA, BATCH_SIZE, OURS, THEIRS, plan_private
 from uneven.experiments.public_rows import MOST_RUNS, PublicRows, compare_public_rows

@@ -29,8 +29,7 @@ import numpy as np
 from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
 from uneven.planner import Plan, Source, at_rates, find_rate_intervals, get_strategy, plan
 from uneven.settings import Settings
-from uneven.training.planning import keep_rows
-from uneven.training.sketch import choose_width
+from uneven.training import choose_width, keep_rows
 
 CLEAN, NOISY = "clean", "noisy"
 SHARES = {CLEAN: 0.1, NOISY: 0.9}

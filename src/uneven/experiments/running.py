@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
+from uneven.anchor import PublicRows, solve
 from uneven.datasets import Dataset
 from uneven.engine import accuracy, auc, objective, optimum, sweep
 from uneven.experiments.panels import Case, Panel
@@ -21,9 +20,7 @@ from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
-from uneven.training.calibration import Direction, find_scale
-from uneven.training.scaling import shorten_rows
-from uneven.training.sketch import project, projection
+from uneven.training import Direction, find_scale, project, projection, shorten_rows
 
 Array = NDArray[np.float64]
 

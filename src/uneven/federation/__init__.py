@@ -19,3 +19,19 @@ kits        certificates
 cells       NVFlare as transport
 rehearsal   all of it on one machine
 """
+
+from typing import TYPE_CHECKING
+
+from uneven.fronts import open_lazily
+
+if TYPE_CHECKING:
+    from uneven.federation.calls import Ask, Tell
+    from uneven.federation.cells import open_server, open_site
+    from uneven.federation.evaluation import evaluate_sites
+    from uneven.federation.kits import AUTHORITY, SERVER, Kit, make_kits
+    from uneven.federation.policy import policy_to_text, read_policy
+    from uneven.federation.rehearsal import describe_features, make_sites, run_sites
+    from uneven.federation.server import Federated, federate
+    from uneven.federation.site import Site
+else:
+    __getattr__, __dir__, __all__ = open_lazily(__name__)

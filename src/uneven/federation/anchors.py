@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor.clock import Coordinates
-from uneven.anchor.summary import Summary, summarize
+from uneven.anchor import Coordinates, Summary, summarize
 from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, vector
 from uneven.planner import Source
 from uneven.settings import Settings
-from uneven.training.anchoring import fit_public
-from uneven.training.grouping import group_pieces
-from uneven.training.labels import learning_targets
-from uneven.training.preparation import prepare
-from uneven.training.rows import Rows
-from uneven.training.running import decide, decide_anchored
-from uneven.training.scaling import Scale
-from uneven.training.scan import Scan
+from uneven.training import (
+    Rows,
+    Scale,
+    Scan,
+    decide,
+    decide_anchored,
+    fit_public,
+    group_pieces,
+    learning_targets,
+    prepare,
+)
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor.objective import TOLERANCE, Curvature, Point, source_weight
-from uneven.anchor.solver import newton, one_thread
-from uneven.anchor.uncertainty import join_sandwich, search_strength
+from uneven.anchor import TOLERANCE, Curvature, Point, join_sandwich, newton, one_thread, search_strength, source_weight
 from uneven.federation.calls import Ask, reading
 from uneven.federation.jobs import Job
 from uneven.federation.messages import matrix_to_text
@@ -20,9 +18,7 @@ from uneven.federation.policy import Refused
 from uneven.federation.sums import read_sums
 from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.problem import Problem
-from uneven.training.anchoring import INTERCEPT
-from uneven.training.convergence import carried_share, intercept_free
-from uneven.training.grouping import group_pieces
+from uneven.training import carried_share, group_pieces, weigh_penalty
 
 Array = NDArray[np.float64]
 
@@ -163,7 +159,7 @@ def _learn_start(
     if alpha is not None:
         problem = replace(problem, alpha=job.scale.alpha(alpha))
         chosen = problem.alpha / carried_share(group_pieces(rows, job.noises), problem, public)
-    factors = np.maximum(intercept_free(problem, job.scale.intercept), INTERCEPT)
+    factors = weigh_penalty(problem, job.scale.intercept)
     for name in public:
         ask.tell(name, "asked for sums over its rows", 0, 0)
     weights, covariance = learn_together(

@@ -12,7 +12,7 @@ from uneven.federation.calls import Ask, reading
 from uneven.federation.messages import MOST_STEPS, digest, write_message
 from uneven.federation.policy import Refused
 from uneven.noise import LabelPrivacy
-from uneven.training.model import Model
+from uneven.training import Model
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns, plain_columns
-from uneven.io.refusals import located
-from uneven.io.sources_text import columns_text, toml_value
+from uneven.io import columns_text, located, toml_value
 from uneven.noise import Noise
 from uneven.problem import Problem
 

@@ -13,8 +13,7 @@ from uneven.columns import plain_columns
 from uneven.federation.kits import make_kits
 from uneven.federation.policy import Refused, policy_to_text
 from uneven.io import SourceEntry, SourcesFile
-from uneven.training.files import FileRows
-from uneven.training.scan import scan_rows
+from uneven.training import FileRows, scan_rows
 
 Call = Callable[[str, str], str]
 

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from uneven.federation.policy import Policy, Refused
 from uneven.io import Table, open_table
 from uneven.ledger import Fingerprints, count_copies, list_columns
-from uneven.training.charging import Hasher
-from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
-from uneven.training.scan import Scan, scan_rows
+from uneven.training import ArrayRows, Hasher, Piece, Rows, SameRows, Scan, scan_rows
 
 
 @dataclass(frozen=True)

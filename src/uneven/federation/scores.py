@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import generator
 from uneven.noise import LabelPrivacy
-from uneven.training.model import choose_classes, linear_scores
-from uneven.training.rows import Rows
+from uneven.training import Rows, choose_classes, linear_scores
 
 Array = NDArray[np.float64]
 

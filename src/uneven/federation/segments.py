@@ -18,8 +18,9 @@ from uneven.engine import (
     generator,
     iterate_chunks,
     measure_gradient,
+    step_moment,
+    take_step,
 )
-from uneven.engine.reference import step_moment, take_step
 
 Array = NDArray[np.float64]
 Tick = Callable[[int], None]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uneven import checks
-from uneven.anchor.shift import Disagreement
+from uneven.anchor import Disagreement
 from uneven.columns import plain_columns
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
@@ -32,9 +32,7 @@ from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer, check_counts, check_segment
 from uneven.io import SourcesFile
 from uneven.planner import Plan
-from uneven.training.anchoring import refuse_anchor, state_after
-from uneven.training.grouping import group_pieces
-from uneven.training.model import Model
+from uneven.training import Model, group_pieces, refuse_anchor, resume_state
 
 MOST_RESTARTS = 20
 """How often a site may be restarted during one step."""
@@ -259,7 +257,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
         found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})
         after = state_from_dict(reply["state"], d)
         check_counts(state, after, site, rows[site])
-        _checked_state(state_after(after, summary_from_dict(moved, d)))
+        _checked_state(resume_state(after, summary_from_dict(moved, d)))
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
         progress,
@@ -328,7 +326,7 @@ def _result(job: Job, progress: Progress) -> Federated:
     if progress.anchor is not None:
         summary = summary_from_dict(progress.anchor["summary"], d)
         state = initial_state(d) if progress.state is None else state_from_dict(progress.state, d)
-        state = state_after(state, summary)
+        state = resume_state(state, summary)
     elif progress.state is None:
         raise ConnectionError(f"no site took part: {'; '.join(progress.left_out.values())}")
     else:

@@ -19,8 +19,7 @@ from functools import partial
 from typing import Any
 
 from uneven import checks
-from uneven.anchor.solver import one_thread
-from uneven.anchor.summary import Summary
+from uneven.anchor import Summary, one_thread
 from uneven.engine import State, Task
 from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
 from uneven.federation.messages import (
@@ -61,10 +60,7 @@ from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.adding import PrivateSource
-from uneven.training.grouping import group_pieces
-from uneven.training.job import Job
-from uneven.training.scaling import stated_scale
+from uneven.training import Job, PrivateSource, group_pieces, stated_scale
 
 log = logging.getLogger("uneven.site")
 

@@ -23,34 +23,47 @@ from uneven.io.files import (
     write_text_atomically,
     written_atomically,
 )
+from uneven.io.proposal import propose_sources
+from uneven.io.refusals import located, one_line, shortened
 from uneven.io.source_entry import SourceEntry
-from uneven.io.sources_edit import edit_sources
+from uneven.io.sources_edit import Change, edit_sources
 from uneven.io.sources_file import (
     SourcesFile,
     check_sources_text,
+    checked_delimiter,
     read_ranks,
     read_sources,
     sources_from_text,
 )
+from uneven.io.sources_text import columns_text, parsed_content, toml_value
 from uneven.io.sources_writing import sources_to_text, write_sources
 from uneven.io.tables import Table, open_table
 
 __all__ = [
+    "Change",
     "Output",
     "SourceEntry",
     "SourcesFile",
     "Table",
     "check_sources_text",
+    "checked_delimiter",
+    "columns_text",
     "edit_sources",
+    "located",
+    "one_line",
     "open_table",
     "opened_outputs",
+    "parsed_content",
+    "propose_sources",
     "read_ranks",
     "read_sources",
     "refuse_folder",
     "refuse_target",
     "same_file",
+    "shortened",
     "sources_from_text",
     "sources_to_text",
+    "toml_value",
     "write_sources",
     "write_text_atomically",
     "written_atomically",

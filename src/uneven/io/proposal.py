@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from uneven.columns import Column, as_text, complete_columns, guess_columns, plain_columns
-from uneven.io import SourceEntry, Table, open_table, read_sources, same_file, write_sources
 from uneven.io.delimited import CsvFile
+from uneven.io.files import same_file
 from uneven.io.refusals import shortened
-from uneven.io.sources_file import TOP_KEYS, checked_delimiter
+from uneven.io.source_entry import SourceEntry
+from uneven.io.sources_file import TOP_KEYS, checked_delimiter, read_sources
 from uneven.io.sources_text import columns_text, parsed, toml_value
-from uneven.io.tables import OPENERS
+from uneven.io.sources_writing import write_sources
+from uneven.io.tables import OPENERS, Table, open_table
 from uneven.noise import Exact, LocalPrivacy
 
 LABELS = ("label", "labels", "y", "target", "class", "outcome", "diagnosis", "response")
@@ -75,7 +77,7 @@ class Start:
     proposed: bool = False
 
 
-def start(
+def propose_sources(
     files: Sequence[str | os.PathLike[str]],
     path: str | os.PathLike[str],
     force: bool = False,

@@ -7,7 +7,7 @@ not released.
 
 from uneven.ledger.database import BudgetExceeded
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
-from uneven.ledger.ledger import Ledger
+from uneven.ledger.ledger import Ledger, dump_memory, load_memory, own_ledger
 from uneven.ledger.summary import SourceSummary
 
 __all__ = [
@@ -16,7 +16,10 @@ __all__ = [
     "Ledger",
     "SourceSummary",
     "count_copies",
+    "dump_memory",
     "hash_digests",
     "hash_rows",
     "list_columns",
+    "load_memory",
+    "own_ledger",
 ]

@@ -24,10 +24,13 @@ from uneven import checks
 from uneven.noise.additive import AdditiveNoise
 from uneven.noise.base import MOMENTS, Coefficients, Moment, Noise, add_gaussian
 from uneven.noise.composed import Composed, compose
+from uneven.noise.directions import SILENT
 from uneven.noise.exact import Exact
-from uneven.noise.label_privacy import LabelPrivacy
+from uneven.noise.grid import round_to_grid
+from uneven.noise.grid import width as widen_grid
+from uneven.noise.label_privacy import FEATURES_WARNING, LabelPrivacy
 from uneven.noise.labels import FlippedLabels
-from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy
+from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy, Releases, pool_activity, refuse_longer
 from uneven.noise.site import SitePrivacy, other_promise
 
 NOISES: dict[str, type[Noise]] = {
@@ -60,9 +63,11 @@ def noise_from_dict(values: Mapping[str, Any] | list[Any]) -> Noise:
 
 
 __all__ = [
+    "FEATURES_WARNING",
     "MECHANISMS",
     "MOMENTS",
     "NOISES",
+    "SILENT",
     "Activity",
     "AdditiveNoise",
     "Coefficients",
@@ -73,9 +78,14 @@ __all__ = [
     "LocalPrivacy",
     "Moment",
     "Noise",
+    "Releases",
     "SitePrivacy",
     "add_gaussian",
     "compose",
     "noise_from_dict",
     "other_promise",
+    "pool_activity",
+    "refuse_longer",
+    "round_to_grid",
+    "widen_grid",
 ]

@@ -16,7 +16,9 @@ from uneven.noise.base import Array, Noise
 from uneven.noise.labels import FlippedLabels
 from uneven.problem import Problem
 
-WARNING = "Only the labels of {} are protected. Its FEATURES ARE NOT: they are used exactly and as often as it takes."
+FEATURES_WARNING = (
+    "Only the labels of {} are protected. Its FEATURES ARE NOT: they are used exactly and as often as it takes."
+)
 
 
 @dataclass(frozen=True)

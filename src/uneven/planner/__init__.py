@@ -21,26 +21,47 @@ from uneven.planner.anchored import Anchored, Verdict
 from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
+from uneven.planner.picture import draw_bounds, draw_steps, thin_steps
 from uneven.planner.planning import Plan, make_anchored_plan, make_plan
-from uneven.planner.prediction import FLATTER, SPREAD, choose_kept, count_kept
-from uneven.planner.promises import OtherPromise, list_promises
+from uneven.planner.prediction import FLATTER, SPREAD, choose_kept, count_kept, predict_excess
+from uneven.planner.promises import OtherPromise, describe_promises, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
-from uneven.planner.segments import Segment
+from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import Change, tabulate_changes
 from uneven.planner.source import Source, checked_sources
-from uneven.planner.strategies import STRATEGIES, Strategy, Theorem, get_strategy
+from uneven.planner.strategies import STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
+from uneven.planner.text import (
+    COMPARE,
+    FRESH,
+    describe_clip,
+    describe_exchange,
+    describe_guarantee,
+    describe_privacy,
+    describe_problem,
+    describe_sizes,
+    describe_steps,
+    describe_use,
+    name_moments,
+    source_rows,
+    step_spans,
+    strategy_rows,
+)
 
 __all__ = [
+    "COMPARE",
     "FLATTER",
+    "FRESH",
     "SPREAD",
     "STRATEGIES",
+    "THEOREM_D",
     "Anchored",
     "Change",
     "OtherPromise",
     "Plan",
     "RankedPlan",
     "Segment",
+    "Sizes",
     "Source",
     "Strategy",
     "Theorem",
@@ -50,16 +71,33 @@ __all__ = [
     "choose_kept",
     "count_kept",
     "declare_noises",
+    "describe_clip",
+    "describe_exchange",
+    "describe_guarantee",
+    "describe_privacy",
+    "describe_problem",
+    "describe_promises",
+    "describe_sizes",
+    "describe_steps",
+    "describe_use",
+    "draw_bounds",
+    "draw_steps",
     "find_rate_intervals",
     "get_strategy",
     "list_promises",
     "make_anchored_plan",
     "make_plan",
     "mark_converged",
+    "name_moments",
     "plan",
     "plan_by_rank",
+    "predict_excess",
     "rate_interval",
+    "source_rows",
+    "step_spans",
+    "strategy_rows",
     "tabulate_changes",
+    "thin_steps",
     "void_bound",
     "warn_unprotected",
 ]

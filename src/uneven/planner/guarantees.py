@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from uneven import theory
-from uneven.noise.label_privacy import WARNING
+from uneven.noise import FEATURES_WARNING
 from uneven.planner import search
 from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
@@ -105,7 +105,7 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
 
 def warn_unprotected(sources: Iterable[Source]) -> list[str]:
     """A warning for each source whose labels alone are private."""
-    return [WARNING.format(repr(s.name)) for s in sources if s.noise.private and not s.noise.protects_features]
+    return [FEATURES_WARNING.format(repr(s.name)) for s in sources if s.noise.private and not s.noise.protects_features]
 
 
 def _count_steps(draft: Draft) -> int:

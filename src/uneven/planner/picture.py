@@ -1,4 +1,4 @@
-"""A plan in charts, and the parts that charts of other rooms share."""
+"""A plan in charts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.planner.segments import compute_step_sizes
-from uneven.planner.text import counted, number, shorten
+from uneven.plotting import MARKED, PLAIN, draw_legend, finish_rows, label_source, line_style, make_panels, mark_start
+from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,12 +18,7 @@ if TYPE_CHECKING:
 
     from uneven.planner.planning import Plan
 
-# Okabe and Ito's colours, which people with colour blindness can tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-STYLES = ("-", "--", ":")
 MIXED = "#555555"
-MARKED = "#0072B2"
-PLAIN = "#6b7785"
 LEGEND = 12  # more segments than this, and a legend would hide the chart
 
 
@@ -32,47 +28,6 @@ def draw_plan(plan: Plan, others: Mapping[str, Plan]) -> Figure:
     draw_steps(left, plan)
     draw_bounds(right, plan, others)
     return figure
-
-
-def make_panels() -> tuple[Figure, Axes, Axes]:
-    """Figure with a wide chart beside a narrow one."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    return figure, left, right
-
-
-def line_style(place: int, points: int) -> dict[str, Any]:
-    """Style of the line of the source at this place: no two alike among the first 24; a dot for a single point."""
-    colour, style = COLOURS[place % len(COLOURS)], STYLES[place // len(COLOURS) % len(STYLES)]
-    return {"color": colour, "ls": style, "marker": "o" if points == 1 else None, "lw": 2.2}
-
-
-def label_source(name: str) -> str:
-    """Name of a source for a chart: shortened, and without Matplotlib's mathematics."""
-    return shorten(name, 28).replace("$", r"\$")
-
-
-def draw_legend(axes: Axes, centre: float, columns: int, **options: Any) -> None:
-    """Legend below a chart."""
-    place: Any = {"loc": "upper center", "bbox_to_anchor": (centre, -0.16), "ncols": columns}
-    axes.legend(frameon=False, fontsize=8.5, **place, **options)
-
-
-def mark_start(axes: Axes, squared_radius: float, horizontal: bool = False) -> None:
-    """Dashed line at R², the squared distance known before the first step."""
-    draw = axes.axhline if horizontal else axes.axvline
-    draw(squared_radius, color="#D55E00", ls="--", lw=1.2, label="no step at all")
-
-
-def finish_rows(axes: Axes, labels: list[str], title: str) -> None:
-    """Label the rows of a chart, the first on top, and give it a title and a light grid."""
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
-    axes.set_title(title, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", alpha=0.25)
 
 
 def draw_steps(axes: Axes, plan: Plan) -> None:
@@ -85,7 +40,7 @@ def draw_steps(axes: Axes, plan: Plan) -> None:
         style, name = line_style(place[segment.sources[0]], len(t)), label_source(segment.sources[0])
         if len(segment.sources) > 1:
             style, name = {**style, "color": MIXED, "ls": "-"}, "all sources together"
-        axes.plot(t, eta[t - 1 - start], label=f"{counted(segment.rows)} of {name}", **style)
+        axes.plot(t, eta[t - 1 - start], label=f"{format_count(segment.rows)} of {name}", **style)
         start += segment.steps
     axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02 + 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -116,7 +71,7 @@ def draw_bounds(axes: Axes, plan: Plan, others: Mapping[str, Plan]) -> None:
             axes.plot(evaluated, row, marker="D", ms=6, color=shade, mfc="white", mew=1.5)
         axes.plot(other.bound, row, marker="o", ms=8, color=shade)
         beside: Any = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
-        axes.annotate(number(other.bound), (1, row), (6, -3), fontsize=8.5, **beside)  # where no line crosses it
+        axes.annotate(format_number(other.bound), (1, row), (6, -3), fontsize=8.5, **beside)  # where no line crosses it
     axes.plot([], [], marker="o", ms=8, color=PLAIN, ls="none", label="as the theorem states it")
     axes.plot([], [], marker="D", ms=6, color=PLAIN, mfc="white", mew=1.5, ls="none", label="evaluated step by step")
     mark_start(axes, plan.problem.ball**2)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import shutil
-import textwrap
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
@@ -15,13 +12,10 @@ from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
+from uneven.words import format_number, format_table, shorten, wrap
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
-
-WIDTH, LEAST_WIDTH = 100, 40
-GAP, NARROWEST = 2, 10
-"""Spaces between columns of a table, and the least width of one of text."""
 
 FRESH = "w* is the optimum for the distribution that all rows come from: the promise is for fresh rows, each used once."
 COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
@@ -30,31 +24,10 @@ COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by st
 def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
-    sources = table(source_rows(plan), right=(2, 5))
+    sources = format_table(source_rows(plan), right=(2, 5))
     compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
     changes = wrap(describe_changes(plan))
     return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
-
-
-def wrap(lines: Sequence[str]) -> str:
-    """Lines broken to the width of a terminal, each with a hanging indent."""
-    return "\n".join(
-        textwrap.fill(line, screen_width(), subsequent_indent="  ", break_on_hyphens=False) for line in lines
-    )
-
-
-def screen_width() -> int:
-    """Columns of the terminal, at most `WIDTH`; that many where there is no terminal and COLUMNS does not say."""
-    return max(LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-
-
-def counted(number: int, word: str = "row") -> str:
-    """A number of things, as people write it.
-
-    >>> counted(1), counted(2060), counted(0, "step")
-    ('1 row', '2,060 rows', '0 steps')
-    """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _headline(plan: Plan) -> str:
@@ -170,12 +143,14 @@ def describe_guarantee(plan: Plan) -> list[str]:
     if plan.void:
         return [f"No bound is promised: {plan.void}", *(f"Note: {caveat}" for caveat in plan.caveats)]
     if plan.moments == "lower":
-        lines = [f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
+        lines = [f"The formula gives {format_number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
     else:
         which = plan.guarantee.iterate
-        lines = [f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {number(plan.bound)} ({basis})."]
+        lines = [
+            f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
+        ]
         if plan.average == "late" and plan.answer_bound is not None:
-            lines.append(f"Of {LATE_AVERAGE}, which a fit returns, it is at most {number(plan.answer_bound)}.")
+            lines.append(f"Of {LATE_AVERAGE}, which a fit returns, it is at most {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
     if plan.excess_bound is not None and plan.moments != "lower":
         lines.append(_describe_excess(plan.problem, plan.excess_bound))
@@ -199,12 +174,12 @@ def _describe_excess(problem: Problem, bound: float) -> str:
     """
     if bound >= problem.loss_function.value_at_zero - problem.loss_function.infimum:
         return "This bound does not guarantee a useful model: all-zero weights meet it too."
-    return f"So the mean of f(w) - f* is at most {number(bound)}."
+    return f"So the mean of f(w) - f* is at most {format_number(bound)}."
 
 
 def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
     caption = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", describe_clip(plan)]))
-    return wrap([caption]) + "\n" + table(strategy_rows(plan, others), right=(2, 3))
+    return wrap([caption]) + "\n" + format_table(strategy_rows(plan, others), right=(2, 3))
 
 
 def describe_clip(plan: Plan) -> str:
@@ -220,69 +195,6 @@ def strategy_rows(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[str, ...
         evaluated = other.evaluated_bound()
         order = "all together" if other.shuffled else shorten(", ".join(other.order), 48)
         mark = f"{name} *" if name == plan.strategy else name
-        cell = "" if evaluated is None else number(evaluated)
-        rows.append((mark, order, number(other.bound), cell))
+        cell = "" if evaluated is None else format_number(evaluated)
+        rows.append((mark, order, format_number(other.bound), cell))
     return rows
-
-
-def number(value: float) -> str:
-    """Four digits for a reader.
-
-    >>> [number(x) for x in (21520.3, 0.01234567, 1.5e12)]
-    ['21,520', '0.01235', '1.5e+12']
-    """
-    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
-
-
-def shorten(text: str, width: int) -> str:
-    """Text on one line, cut to `width`.
-
-    >>> shorten("a rather long name", 10)
-    'a rather …'
-    """
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
-    """Rows in aligned columns, the first as a header; wide columns of text are broken to fit `width`, the screen's.
-
-    >>> print(table([("name", "rows"), ("clinic", "6")], right=(1,)))
-    name    rows
-    ------------
-    clinic     6
-    >>> print(table([("name", "noise"), ("clinic", "labels private, features not")], width=30))
-    name    noise
-    ------------------------------
-    clinic  labels private,
-            features not
-    """
-    widths = _fit_widths(rows, right, screen_width() if width is None else width)
-    lines = []
-    for row in rows:
-        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
-        lines.append([_align(parts, widths, right) for parts in zip_longest(*cells, fillvalue="")])
-    rule = "-" * (sum(widths) + GAP * (len(widths) - 1))
-    return "\n".join([*lines[0], rule, *(line for broken in lines[1:] for line in broken)])
-
-
-def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
-    pairs = enumerate(zip(parts, widths, strict=True))
-    return "  ".join(cell.rjust(size) if i in right else cell.ljust(size) for i, (cell, size) in pairs).rstrip()
-
-
-def _fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
-    """Width of each column: that of its longest cell, less in the widest where all together are too wide.
-
-    Headers of numbers are broken first, between words; then text.
-    """
-    longest = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    words = [max((len(word) for word in row[i].split()), default=0) for i in range(len(rows[0])) for row in [rows[0]]]
-    numbers = [max((len(row[i]) for row in rows[1:]), default=0) for i in range(len(rows[0]))]
-    least = [max(words[i], numbers[i]) if i in right else min(longest[i], NARROWEST) for i in range(len(longest))]
-    while sum(longest) + GAP * (len(longest) - 1) > width:
-        widest = max(range(len(longest)), key=lambda i: (longest[i] > least[i], i in right, longest[i]))
-        if longest[widest] <= least[widest]:
-            break
-        longest[widest] -= 1
-    return longest

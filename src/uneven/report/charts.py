@@ -10,9 +10,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uneven.planner.text import shorten
 from uneven.report.markup import esc
 from uneven.report.style import DASHES, SERIES
+from uneven.words import shorten
 
 Array = NDArray[np.float64]
 SHAPES = {"wide": (720, 300), "narrow": (360, 260)}

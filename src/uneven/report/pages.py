@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from uneven.planner import Plan
-from uneven.planner.text import FRESH, counted, number
+from uneven.planner import FRESH, Plan
 from uneven.report import downloads, markup, quality, sections
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import sensitivity
@@ -15,11 +14,12 @@ from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, describe_interval, tiles
 from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
+from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
     from uneven.crowd import Crowd
     from uneven.experiments import Demo, Entry
-    from uneven.training.files import FileFit, Measure
+    from uneven.training import FileFit, Measure
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
@@ -126,7 +126,7 @@ def _tell_measure(one: Measure) -> str:
     others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
     area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
-    return f"Measured accuracy on {one.which} ({counted(one.rows)}): {accuracy}{others}.{area}"
+    return f"Measured accuracy on {one.which} ({format_count(one.rows)}): {accuracy}{others}.{area}"
 
 
 def _costs(trained: FileFit, ledger: bool) -> dict[str, float]:
@@ -178,7 +178,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
 
 
 def _record_entry(entry: Entry) -> dict[str, object]:
-    from uneven.experiments.results import estimate_mean
+    from uneven.experiments import estimate_mean
 
     record: dict[str, object] = {"strategy": entry.strategy, "mechanism": entry.mechanism}
     for what, values in (("accuracy", entry.accuracy), ("auc", entry.auc), ("objective", entry.objective)):
@@ -202,10 +202,7 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
     -------
     str
     """
-    from uneven.crowd.text import (  # now only: the room needs a compiler, and a plan's report does not
-        summarise,
-        tabulate,
-    )
+    from uneven.crowd import summarise, tabulate
 
     head, rows = tabulate(crowd)
     said = summarise(crowd)
@@ -240,7 +237,7 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
     """Five answers, one chart, a table of the sources, what was measured; the theory is folded away."""
     stepped = not plan.converged
     late = plan.answer_bound if plan.average == "late" and stepped else None
-    average = [] if late is None else [FRESH, LATE.format(number(late))]
+    average = [] if late is None else [FRESH, LATE.format(format_number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
     chart = parts.chart or sections.expected_accuracy(plan)
     theory = [

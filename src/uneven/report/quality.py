@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from uneven.planner.text import shorten
 from uneven.report import charts, markup
 from uneven.report.charts import Axis, Series
+from uneven.words import shorten
 
 if TYPE_CHECKING:
-    from uneven.training.files import Measure
-    from uneven.training.quality import Bin
+    from uneven.training import Bin, Measure
 
 TRAINED = "rows learned from"
 """How the name of rows begins that a model was learned from."""

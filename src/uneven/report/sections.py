@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uneven import __version__
-from uneven.planner import Plan
-from uneven.planner.picture import thin_steps
-from uneven.planner.text import (
-    counted,
+from uneven.planner import (
+    Plan,
     describe_clip,
     describe_privacy,
     describe_sizes,
     describe_steps,
     name_moments,
-    number,
-    shorten,
+    thin_steps,
 )
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, axis_for
 from uneven.report.tiles import describe_interval
+from uneven.words import format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.engine import Path
     from uneven.experiments import Demo
-    from uneven.training.files import FileFit
+    from uneven.training import FileFit
 
 
 MIXED = 7
@@ -60,8 +58,8 @@ def verdicts(plan: Plan) -> str:
         (
             name,
             one.word,
-            number(one.excess),
-            number(one.excess_without),
+            format_number(one.excess),
+            format_number(one.excess_without),
             *map(describe_interval, (one.accuracy, one.accuracy_without)),
         )
         for name, one in plan.verdicts.items()
@@ -119,15 +117,17 @@ def the_plan(plan: Plan) -> str:
     if plan.converged:
         return markup.section("The plan", *map(markup.paragraph, _describe_converged(plan)))
     rows = [
-        (k, name, number(first), number(last)) for k, (name, first, last) in enumerate(words.find_spans(plan), start=1)
+        (k, name, format_number(first), format_number(last))
+        for k, (name, first, last) in enumerate(words.find_spans(plan), start=1)
     ]
     used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
     why = f"by {plan.theorem} with {name_moments(plan.moments)}"
-    promise = f"The mean of ‖w - w*‖² of the {plan.guarantee.iterate} iterate is at most {number(plan.bound)}, {why}."
+    promise = (
+        f"The mean of ‖w - w*‖² of the {plan.guarantee.iterate} iterate is at most {format_number(plan.bound)}, {why}."
+    )
     if plan.moments == "lower":
-        promise = (
-            f"The formula gives {number(plan.bound)} for the mean of ‖w - w*‖²; with lower moments it is no promise."
-        )
+        told = f"The formula gives {format_number(plan.bound)} for the mean of ‖w - w*‖²"
+        promise = f"{told}; with lower moments it is no promise."
     if plan.void:
         promise = f"No bound is promised: {plan.void}"
     return markup.section(
@@ -149,7 +149,7 @@ def _describe_converged(plan: Plan) -> list[str]:
         "no part in that."
     ]
     if plan.anchored is not None:
-        start, excess = number(plan.anchored.excess_start), number(plan.anchored.excess)
+        start, excess = format_number(plan.anchored.excess_start), format_number(plan.anchored.excess)
         steps = f"{plan.steps:,} step{'s' * (plan.steps > 1)}" if plan.segments else "no steps"
         said.append(
             f"Strategy '{plan.strategy}': {steps} on private rows, each used once. Expected f(w) - f*: {start} from "
@@ -173,8 +173,8 @@ def _others(plan: Plan) -> list[str]:
         (
             f"{name} (this plan)" if name == plan.strategy else name,
             "all together" if other.shuffled else ", ".join(other.order),
-            number(other.bound),
-            "" if evaluated[name] is None else number(evaluated[name] or 0.0),
+            format_number(other.bound),
+            "" if evaluated[name] is None else format_number(evaluated[name] or 0.0),
         )
         for name, other in others.items()
     ]
@@ -197,12 +197,16 @@ def step_sizes(plan: Plan) -> str:
         t = thin_steps(begin + 1, begin + segment.steps)
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
-        series.append(Series(f"{counted(segment.rows)} of {name}", t, eta[t - 1], MIXED if mixed else colours[name]))
+        series.append(
+            Series(f"{format_count(segment.rows)} of {name}", t, eta[t - 1], MIXED if mixed else colours[name])
+        )
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
     x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size, log scale", sizes, log=True)
     mean = "" if plan.anchored is None else " Each coordinate has its own step size: these are the means over them."
-    jumps = "; ".join(f"{number(a)} to {number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True))
+    jumps = "; ".join(
+        f"{format_number(a)} to {format_number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True)
+    )
     return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.{mean}", series, x, y))
 
 
@@ -235,7 +239,8 @@ def exchange(plan: Plan) -> str:
     cleanest = shorten(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
     rows = {source.name: source.rows for source in plan.sources}
     cells = [
-        (name, f"{worth:.4g}", number(1 / worth), number(rows[name] * worth)) for name, worth in plan.exchange.items()
+        (name, f"{worth:.4g}", format_number(1 / worth), format_number(rows[name] * worth))
+        for name, worth in plan.exchange.items()
     ]
     header = ["source", f"one row in rows of {cleanest}", f"rows for one of {cleanest}"]
     if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
@@ -266,7 +271,7 @@ def path(plan: Plan, recorded: Path, which: str) -> str:
 
 def accuracies(demo: Demo) -> str:
     """Test accuracy of every strategy, grouped by mechanism, between the majority class and no noise at all."""
-    from uneven.experiments.results import estimate_mean  # a plan's report need not wait for the engine
+    from uneven.experiments import estimate_mean
 
     groups: dict[str, list[Dot]] = {}
     for one in demo.entries:

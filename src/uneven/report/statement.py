@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from uneven import __version__
 from uneven.ledger import Ledger
 from uneven.noise import LabelPrivacy, LocalPrivacy, Noise, SitePrivacy
-from uneven.planner.text import describe_privacy
-from uneven.training.planning import name_trusted
+from uneven.planner import describe_privacy
+from uneven.training import name_trusted
 
 if TYPE_CHECKING:
-    from uneven.training.files import FileFit
+    from uneven.training import FileFit
 
 SIMULATION = (
     "**This was a simulation.** The noise came from a seed, so it can be repeated and taken away: the run protects "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from uneven.planner import Plan
-from uneven.planner.text import number, shorten
 from uneven.report import charts, markup, words
+from uneven.words import format_number, shorten
 
 NAME = 28
 """Longest name of a source in an answer; tables have names in full."""
@@ -70,7 +70,9 @@ def _step(plan: Plan) -> tuple[str, ...]:
         return "no steps to choose", markup.paragraph("All sources in use are learned to convergence.")
     spans = words.find_spans(plan)
     first, last = spans[0][1], spans[-1][2]
-    return f"{number(first)} at first, {number(last)} at last", markup.paragraph(words.give_step_reason(plan))
+    return f"{format_number(first)} at first, {format_number(last)} at last", markup.paragraph(
+        words.give_step_reason(plan)
+    )
 
 
 class Worth(NamedTuple):
@@ -119,7 +121,7 @@ def _row(plan: Plan) -> tuple[str, ...]:
     if not others:
         return "only one source", markup.paragraph("A row is worth a row.")
     more = "One more row" if plan.anchored is not None else "One row"
-    cells = [(name, number(1 / plan.exchange[name])) for name in others]
+    cells = [(name, format_number(1 / plan.exchange[name])) for name in others]
     short = shorten(cleanest, NAME)
     table = markup.table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
     return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}" if len(others) == 1 else "", table
@@ -168,7 +170,7 @@ def _odds(epsilon: float) -> str:
     ('2.7', '22,026', '1')
     """
     factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:.2g}" if factor < 100 else number(factor)
+    return f"{factor:.2g}" if factor < 100 else format_number(factor)
 
 
 def describe_interval(shares: tuple[float, float, float]) -> str:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from uneven.checks import join_words
-from uneven.planner import Plan
-from uneven.planner.text import number, step_spans
+from uneven.planner import Plan, step_spans
 from uneven.schedules import Averaged, Rate
+from uneven.words import format_number
 
 SIMULATED = "simulated: true. The noise came from a seed and can be repeated, so this protects nobody."
 
@@ -94,7 +94,9 @@ def give_order_reason(plan: Plan) -> str:
 
 
 def _explain_steps(plan: Plan) -> str:
-    said = ", then ".join(f"{number(a)} down to {number(b)} on {name}" for name, a, b in find_spans(plan, quoted=True))
+    said = ", then ".join(
+        f"{format_number(a)} down to {format_number(b)} on {name}" for name, a, b in find_spans(plan, quoted=True)
+    )
     return f"{said}. {give_step_reason(plan)}"
 
 
@@ -130,11 +132,11 @@ def _explain_worth(plan: Plan) -> str:
     if not others:
         return f"{cleanest!r} is the only source."
     if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
-        worth = [f"{number(1 / plan.exchange[name])} more of {name!r}" for name in others]
+        worth = [f"{format_number(1 / plan.exchange[name])} more of {name!r}" for name in others]
         return f"one more row of {cleanest!r} adds as much as {join_words(worth)}."
     said = [
-        f"one row of {cleanest!r} is worth {number(1 / plan.exchange[name])} rows of {name!r}, so the {rows[name]:,} "
-        f"rows of {name!r} count for {number(rows[name] * plan.exchange[name])} of {cleanest!r}"
+        f"one row of {cleanest!r} is worth {format_number(1 / plan.exchange[name])} rows of {name!r}, so the "
+        f"{rows[name]:,} rows of {name!r} count for {format_number(rows[name] * plan.exchange[name])} of {cleanest!r}"
         for name in others
     ]
     return "; ".join(said) + "."

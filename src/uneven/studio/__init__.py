@@ -7,3 +7,7 @@ simulation   a small run on the embedded sample: measured beside predicted
 document     a sources.toml: shown, edited and written back
 table        the table of sources, and what if it were another
 """
+
+from uneven.studio.server import refuse_missing_extra, serve
+
+__all__ = ["refuse_missing_extra", "serve"]

@@ -9,16 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from uneven.io import SourcesFile, check_sources_text, edit_sources, sources_from_text, sources_to_text
-from uneven.io.sources_edit import Change
-from uneven.io.sources_text import parsed_content
+from uneven.io import (
+    Change,
+    SourcesFile,
+    check_sources_text,
+    edit_sources,
+    parsed_content,
+    sources_from_text,
+    sources_to_text,
+)
 from uneven.losses import LOSSES
 from uneven.noise import MOMENTS
 from uneven.planner import STRATEGIES, Plan
 from uneven.problem import RADII
 from uneven.settings import PUBLIC_FIRST
 from uneven.studio import table
-from uneven.training.ahead import plan_ahead
+from uneven.training import plan_ahead
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "strategy": (*PUBLIC_FIRST, *STRATEGIES),

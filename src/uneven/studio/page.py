@@ -18,14 +18,12 @@ import streamlit as st
 
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.io import check_sources_text
-from uneven.noise import NOISES
-from uneven.noise.privacy import MECHANISMS
-from uneven.planner import Plan
-from uneven.planner import text as words
-from uneven.report import plan_report
-from uneven.report.tiles import tell_worth
+from uneven.noise import MECHANISMS, NOISES
+from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, source_rows, strategy_rows
+from uneven.report import plan_report, tell_worth
 from uneven.studio import pictures, table
 from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
+from uneven.words import format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -244,14 +242,14 @@ def _show_worth(planned: Plan) -> None:
 def _show_plan(planned: Plan, note: str) -> None:
     st.header("The plan")
     st.caption(_literal(f"{note[:1].upper()}{note[1:]}."))
-    st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_use(planned)))
-    _table(words.source_rows(planned), "The sources in order of use")
-    st.markdown("\n".join(f"- {_literal(line)}" for line in words.describe_guarantee(planned)))
+    st.markdown("\n".join(f"- {_literal(line)}" for line in describe_use(planned)))
+    _table(source_rows(planned), "The sources in order of use")
+    st.markdown("\n".join(f"- {_literal(line)}" for line in describe_guarantee(planned)))
 
 
 def _show_pictures(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
-    bounds = ", ".join(f"{name} {words.number(other.bound)}" for name, other in others.items())
+    bounds = ", ".join(f"{name} {format_number(other.bound)}" for name, other in others.items())
     with left:
         _picture(pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source")
     with right:
@@ -262,8 +260,8 @@ def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
     with left:
         st.subheader("Every strategy")
-        _table(words.strategy_rows(planned, others), "Bound of every strategy")
-        st.caption(_literal(f"* this plan. {words.COMPARE}"))
+        _table(strategy_rows(planned, others), "Bound of every strategy")
+        st.caption(_literal(f"* this plan. {COMPARE}"))
     with right:
         st.subheader("Where to search for the rates c")
         _show_intervals(planned)
@@ -275,7 +273,7 @@ def _show_intervals(planned: Plan) -> None:
     except ValueError as error:
         st.markdown(_literal(f"No interval: {error}."))
         return
-    rows = [(name, words.number(low), words.number(high)) for name, (low, high) in found.items()]
+    rows = [(name, format_number(low), format_number(high)) for name, (low, high) in found.items()]
     _table([("source", "from", "to"), *rows], "Interval of each rate")
     st.caption(
         "For steps c/t, as in the paper's Section 5: the rate of each source with lower and with upper moments. "
@@ -298,8 +296,8 @@ def _ask_what_if(planned: Plan) -> None:
 
 
 def _what_if_row(asked: table.WhatIf) -> tuple[str, ...]:
-    cost = "no price" if asked.cost is None else words.number(asked.cost)
-    bounds = words.number(asked.before), words.number(asked.after)
+    cost = "no price" if asked.cost is None else format_number(asked.cost)
+    bounds = format_number(asked.before), format_number(asked.after)
     return asked.source.name, f"{asked.source.rows:,}", *bounds, f"{asked.percent:+.3g}%", cost
 
 
@@ -348,9 +346,9 @@ def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("strategy", "measured", "bound", "accuracy", "AUC")]
     for name, own in done.plans.items():
         (mean, error), (share, wobble) = done.distance[name], done.accuracy[name]
-        measured = f"{words.number(mean)} ± {error:.2g}"
+        measured = f"{format_number(mean)} ± {error:.2g}"
         area = "{:.3f} ± {:.3f}".format(*done.auc[name])
-        rows.append((name, measured, words.number(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}", area))
+        rows.append((name, measured, format_number(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}", area))
     return rows
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from uneven.planner import Plan
-from uneven.planner.picture import draw_bounds, draw_legend, draw_steps
+from uneven.planner import Plan, draw_bounds, draw_steps
+from uneven.plotting import draw_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,13 @@ anchor      the precision clock with a matrix: Theorem D
 recursion   the inequalities all of these sum up, evaluated step by step
 """
 
-from uneven.theory.anchor import theorem_d_excess, theorem_d_gain, theorem_d_precision, theorem_d_steps
+from uneven.theory.anchor import (
+    theorem_d_excess,
+    theorem_d_gain,
+    theorem_d_mismatch,
+    theorem_d_precision,
+    theorem_d_steps,
+)
 from uneven.theory.moments import laplace_energy, laplace_second_moment, rcn_second_moment
 from uneven.theory.order import deviation_weights, theorem2_deviation, theorem2_order
 from uneven.theory.precision import (
@@ -64,6 +70,7 @@ __all__ = [
     "theorem_c_offset",
     "theorem_d_excess",
     "theorem_d_gain",
+    "theorem_d_mismatch",
     "theorem_d_precision",
     "theorem_d_steps",
     "two_rate_bound",

@@ -8,10 +8,17 @@ norms          how long the rows are, and what scale follows from it
 scaling        rows to norm 1, by a public constant or by their root mean square
 flips          flip rates estimated from the labels themselves
 planning       the plan that a fit runs
+preparation    a job from rows as scanned: sources, scale, flip rates, class weights, alpha
+class_weights  what rows of each class count
+sketch         a public random projection of wide private rows
+components     a projection onto principal components of public rows
 charging       what private rows are charged, before anything is computed from them
 job            one fit between its stations
 convergence    rows without privacy, to convergence
 anchoring      what private rows add to them
+adding         one private source added
+calibration    rows kept to learn how long the weights are
+label_release  private labels, randomised once
 running        which of these, or single steps
 trainer        all of it in turn: `train`
 line_search    the paper's search for a better second learning rate
@@ -20,5 +27,55 @@ model          a fitted model as plain values
 model_file     the same as a readable file
 ahead          the plan that a fit will run, before any ε is spent
 files          the door for files: `train_files` a ``sources.toml``
+quality        accuracy, AUC and log-loss, beside those of simpler models
+known_rows     rows to measure on must not be rows learned from
+copies         private rows that agree in everything
 scoring        labels and probabilities for a file of rows, in pieces
 """
+
+from typing import TYPE_CHECKING
+
+from uneven.fronts import open_lazily
+
+if TYPE_CHECKING:
+    from uneven.training.adding import PrivateSource
+    from uneven.training.ahead import anchor_ahead, plan_ahead
+    from uneven.training.anchoring import fit_public, refuse_anchor, resume_state, weigh_penalty
+    from uneven.training.calibration import Direction, find_scale
+    from uneven.training.charging import Account, Hasher
+    from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
+    from uneven.training.convergence import carried_share, public_rows
+    from uneven.training.files import FileFit, FileRows, Measure, train_files
+    from uneven.training.grouping import Grouped, checked_noises, group_pieces
+    from uneven.training.job import Job
+    from uneven.training.labels import learning_targets, refuse_missing, refuse_others, uses_softmax
+    from uneven.training.model import Model, choose_classes, class_probabilities, linear_scores
+    from uneven.training.model_file import load_model, model_to_text, save_model
+    from uneven.training.planning import (
+        describe_sources,
+        keep_rows,
+        name_machine,
+        name_trusted,
+        plan_steps,
+        problem_ahead,
+        scaled_problem,
+    )
+    from uneven.training.preparation import prepare
+    from uneven.training.quality import Bin, Interval, Scores, compare
+    from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
+    from uneven.training.running import decide, decide_anchored
+    from uneven.training.scaling import Scale, shorten_rows, stated_scale
+    from uneven.training.scan import Scan, scan_rows
+    from uneven.training.scoring import (
+        count_labels,
+        mark_simulated,
+        open_rows,
+        predict_table,
+        stream_csv,
+        stream_json,
+        write_predictions,
+    )
+    from uneven.training.sketch import choose_width, project, projection
+    from uneven.training.trainer import Bar, no_bar, train
+else:
+    __getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -8,12 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
-from uneven.anchor.diagonals import congruence, turn_rows
-from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import SHARE, SHORT, Disagreement, doubt_curvature, react
-from uneven.anchor.summary import Summary
-from uneven.anchor.verdicts import information_of, release_energy
+from uneven.anchor import (
+    LOST_SHARE,
+    MEASURED_SHARE,
+    Coordinates,
+    Disagreement,
+    Summary,
+    choose_coordinates,
+    congruence,
+    doubt_curvature,
+    error_covariance,
+    expected_excess,
+    information_of,
+    react,
+    release_energy,
+    turn_rows,
+)
 from uneven.engine import (
     NO_GROUP,
     Chunk,
@@ -66,7 +76,7 @@ class PrivateSource:
         """
         problem = self.problem
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        wanted = (SHARE if anchor.knows_curvature else SHORT) * self.rows
+        wanted = (MEASURED_SHARE if anchor.knows_curvature else LOST_SHARE) * self.rows
         first = max(1, int(wanted) // problem.batch_size)
         rows = checked_rows(self.name, data, problem.columns, problem.classes)
         coming = iterate_chunks((self.name,), [rows], problem, order, first)

@@ -12,7 +12,7 @@ from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.uncertainty import Anchor
 from uneven.io import SourcesFile
 from uneven.io.refusals import located
-from uneven.planner import Plan
+from uneven.planner import Plan, declare_noises
 from uneven.problem import Problem
 from uneven.training.planning import keep_rows, plan_steps, problem_ahead
 from uneven.training.rows import Piece
@@ -62,15 +62,17 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             return decide(job, targets, None).plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = file.described()
         problem, note = problem_ahead(file, sources)
-        planned = keep_rows(plan_steps(sources, problem, file.settings), file.settings)
-        return planned, _find_caveat(file) or note
+        noises, classes = {one.name: one.noise for one in sources}, problem.classes
+        seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
+        planned = keep_rows(plan_steps(seen, problem, file.settings), file.settings)
+        return declare_noises(planned, noises), _find_caveat(file) or note
 
 
 def _find_caveat(file: SourcesFile) -> str:
     """Why a fit may run another plan than one made without reading rows; empty where it will not."""
     if any(entry.noise is None for entry in file.sources):
         return TOLD
-    if _has_private_labels(file):
+    if _has_private_labels(file) and file.settings.public_first:
         return LABELS
     return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
 
@@ -139,10 +141,10 @@ def _public_job(
         groups = group_scanned(scan, noises or None, settings)
     else:
         known = {one.name: one.rows for one in file.described()} if counts is None else counts
-        order = list(noises) if file.shared is None else sorted(noises)  # as a fit has them
+        order = list(noises)
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
-        groups = Grouped({name: noises[name] for name in order}, np.array(found), index, tuple(order))
+        groups = Grouped(noises, np.array(found), index, tuple(order))
     return prepare(rows, scan, groups, settings), learning_targets(scan.classes, settings)
 
 

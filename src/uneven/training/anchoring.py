@@ -14,17 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.classes import MOST_ROWS as MOST_CLASS_ROWS
-from uneven.anchor.classes import ClassAnchor, fit_class_anchor, possible_frames
-from uneven.anchor.clock import Coordinates, capped_excess, expected_excess
-from uneven.anchor.diagonals import diagonal
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import Disagreement
-from uneven.anchor.solver import solve
-from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.anchor.verdicts import Information, Verdict, information_of, judge_sources, public_worth
+from uneven.anchor import (
+    MOST_CLASS_ROWS,
+    Anchor,
+    ClassAnchor,
+    Coordinates,
+    Disagreement,
+    Information,
+    PublicRows,
+    Summary,
+    Verdict,
+    capped_excess,
+    choose_coordinates,
+    diagonal,
+    expected_excess,
+    fit_anchor,
+    fit_class_anchor,
+    information_of,
+    judge_sources,
+    possible_frames,
+    public_worth,
+    solve,
+    summarize,
+)
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Exact, FlippedLabels, Noise, other_promise
@@ -32,7 +44,7 @@ from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import PrivateSource, covariance_at
-from uneven.training.convergence import carried_share, intercept_free, public_rows
+from uneven.training.convergence import carried_share, free_intercept, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -51,6 +63,11 @@ STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
 """
+
+
+def weigh_penalty(problem: Problem, intercept: bool) -> Array:
+    """Factors of the L2 term of an anchor: next to none for the intercept's feature."""
+    return np.maximum(free_intercept(problem, intercept), INTERCEPT)
 
 
 @dataclass(frozen=True)
@@ -143,7 +160,7 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
         most = MOST_CLASS_ROWS
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
-    factors = np.maximum(intercept_free(job.problem, job.scale.intercept), INTERCEPT)
+    factors = weigh_penalty(job.problem, job.scale.intercept)
     chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem, names)
     anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
@@ -247,10 +264,10 @@ def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
         source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
         summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
         before += counts[name]
-    return Added(summary.weights, excess, found, state_after(state, summary))
+    return Added(summary.weights, excess, found, resume_state(state, summary))
 
 
-def state_after(state: State, anchor: Summary) -> State:
+def resume_state(state: State, anchor: Summary) -> State:
     """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
     clock = 1.0 / (anchor.alpha**2 * float(diagonal(anchor.covariance).sum()))
     w = anchor.weights

@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 
 from uneven.cautions import SimulationWarning
 from uneven.columns import digest_cells
-from uneven.ledger import BudgetExceeded, Fingerprints, Ledger, count_copies, hash_digests, hash_rows
-from uneven.ledger.ledger import dump_memory, load_memory, own_ledger
+from uneven.ledger import (
+    BudgetExceeded,
+    Fingerprints,
+    Ledger,
+    count_copies,
+    dump_memory,
+    hash_digests,
+    hash_rows,
+    load_memory,
+    own_ledger,
+)
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 from uneven.settings import Settings

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from uneven.anchor.rows import PublicRows, join_sources
-from uneven.anchor.solver import one_thread
+from uneven.anchor import PublicRows, join_sources, one_thread
 from uneven.matrices import is_sparse
 from uneven.training import anchoring
 from uneven.training.convergence import public_rows, with_chosen_alpha

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.objective import source_weight
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
-from uneven.anchor.strength import choose_alpha
+from uneven.anchor import PublicRows, choose_alpha, solve, source_weight
 from uneven.engine import State
 from uneven.losses import get_loss
+from uneven.noise import Noise
 from uneven.planner import Plan
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -50,8 +48,12 @@ def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
     if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
         return False
-    flipped = any(noise.known_rate > 0 for noise in groups.noises.values())
-    return cells <= MOST_CELLS and not (flipped and get_loss(settings.loss).odd_slope is None)
+    return cells <= MOST_CELLS and not _lacks_surrogate(settings, groups.noises.values())
+
+
+def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
+    """Whether labels are flipped and the loss has no convex surrogate for them, which the solver needs."""
+    return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)
 
 
 def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
@@ -64,13 +66,17 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
     """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
 
-    `here` names the sources whose rows can be read; None is all.
+    `here` names the sources whose rows can be read; None is all. Rows that the solver cannot take
+    leave alpha at its default.
     """
-    names = [name for name, noise in job.groups.noises.items() if not noise.private and (here is None or name in here)]
-    if not (names and job.settings.public_first and isinstance(job.settings.alpha, str)):
+    noises, settings = job.groups.noises, job.settings
+    names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
+    if not (names and settings.public_first and isinstance(settings.alpha, str)):
+        return job
+    if _lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
-        job.problem, public_rows(job, names, target), intercept_free(job.problem, job.scale.intercept)
+        job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem, names))
@@ -85,7 +91,7 @@ def carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> 
     return float(sum(worth[name] for name in names) / sum(worth.values()))
 
 
-def intercept_free(problem: Problem, intercept: bool) -> Array:
+def free_intercept(problem: Problem, intercept: bool) -> Array:
     """Factors of the L2 term: none for the intercept's feature, as scikit-learn has it."""
     factors = np.ones(problem.columns)
     if intercept:
@@ -97,7 +103,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
     found = [
-        solve(job.problem, public_rows(job, names, one), intercept_free(job.problem, job.scale.intercept))
+        solve(job.problem, public_rows(job, names, one), free_intercept(job.problem, job.scale.intercept))
         for one in targets
     ]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import objective
-from uneven.io import SourceEntry, SourcesFile, Table, same_file
-from uneven.io.refusals import located
+from uneven.io import SourceEntry, SourcesFile, Table, located, same_file
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan

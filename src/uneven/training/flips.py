@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
+from uneven.anchor import PublicRows, solve
 from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
 from uneven.problem import Problem

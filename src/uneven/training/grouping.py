@@ -89,7 +89,8 @@ def group_rows(
     n : int
         Number of rows.
     noise : Noise, dict of str to Noise, or None
-        Of all rows, or of each source by name.
+        Of all rows, or of each source by name. Sources are numbered by their place in it, and those that it does not
+        name after them, by name: ties between sources are broken by these numbers, whatever the order of the rows.
     source : array of shape (n,) or None
         Name of each row's source.
     epsilon, flip_rate : array of shape (n,) or None
@@ -133,22 +134,24 @@ def _one_source(n: int, noise: Any) -> Grouped:
 
 
 def _by_name(n: int, noise: Any, source: Any) -> Grouped:
-    found, inverse = _number_names(_checked_names(n, source))
+    found, inverse = _number_names(_checked_names(n, source), noise)
     if isinstance(noise, Noise) or noise is None:
-        noise = {str(name): noise or Exact() for name in found}
-    used = _noises_of(map(str, found), noise)
-    return _grouped(used, inverse)
+        noise = {name: noise or Exact() for name in found}
+    return _grouped(_noises_of(found, noise), inverse)
 
 
-def _number_names(names: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Names there are, in order, and the number of each row's; a run of rows with one name is looked up once.
+def _number_names(names: NDArray[Any], noise: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """Names there are, by their place in `noise` and then in order, and the number of each row's.
 
-    >>> [part.tolist() for part in _number_names(np.array(["b", "b", "a", "b"]))]
-    [['a', 'b'], [1, 1, 0, 1]]
+    >>> found, numbers = _number_names(np.array(["c", "c", "a", "b"]), {"c": Exact(), "unused": Exact()})
+    >>> found, numbers.tolist()
+    (['c', 'a', 'b'], [0, 0, 1, 2])
     """
-    starts = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1])
+    starts = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1])  # a run of one name is looked up once
     found, numbers = np.unique(names[starts], return_inverse=True)
-    return found, np.repeat(numbers.astype(np.int64), np.diff(starts, append=len(names)))
+    place = {str(name): k for k, name in enumerate(noise)} if isinstance(noise, Mapping) else {}
+    order = np.argsort([place.get(name, len(place)) for name in found.tolist()], kind="stable")
+    return found[order].tolist(), np.repeat(np.argsort(order)[numbers], np.diff(starts, append=len(names)))
 
 
 def _noises_of(names: Any, noise: Any) -> dict[str, Noise]:
@@ -234,8 +237,7 @@ def _by_level(n: int, levels: Array, make: Callable[[float], Noise], what: str, 
     sources = np.zeros(n, dtype=np.int64)
     names = [""]
     if source is not None:
-        found, sources = _number_names(_checked_names(n, source))
-        names = [str(name) for name in found]
+        names, sources = _number_names(_checked_names(n, source), noise)
     own = np.where(np.isnan(levels), -1.0, levels)  # a NaN differs from itself: no level is negative
     pairs, index = np.unique(np.column_stack([sources, own]), axis=0, return_inverse=True)
     bare = [names[int(k)] for k, level in pairs if level < 0]

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns, plain_columns
-from uneven.io.files import write_text_atomically
-from uneven.io.refusals import located, one_line
+from uneven.io import located, one_line, write_text_atomically
 from uneven.noise import FlippedLabels, Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
@@ -57,7 +56,7 @@ CLASS_KINDS = {"U": str, "O": str, "b": bool, "i": int, "u": int, "f": float}
 """NumPy's kinds of labels that a file can hold, and what their values are in it; "O" is text of any length."""
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a fitted model, whole or not at all.
 
     Parameters
@@ -65,10 +64,10 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     model : Model
     path : path
     """
-    write_text_atomically(Path(path), to_text(model))
+    write_text_atomically(Path(path), model_to_text(model))
 
 
-def to_text(model: Model) -> str:
+def model_to_text(model: Model) -> str:
     """What the file of a model holds."""
     plan = model.plan
     planned = None if plan is None else line_search.as_planned(plan)
@@ -116,7 +115,7 @@ def _plain_noise(noise: Any) -> Any:
     return {"by source": {str(name): one.to_dict() for name, one in noise.items()}}
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load_model(path: str | os.PathLike[str]) -> Model:
     """Model from a file, or one line that says what is wrong with it.
 
     Parameters
@@ -128,6 +127,10 @@ def load(path: str | os.PathLike[str]) -> Model:
     Model
     """
     name = os.fspath(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{name} does not exist; 'uneven fit' writes models")
+    if not Path(path).is_file():
+        raise ValueError(f"{name} must be a model that 'uneven fit' wrote, got no file")
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uneven.io.refusals import located
+from uneven.io import located
 from uneven.noise import FlippedLabels
 from uneven.settings import Settings
 from uneven.training import flips
@@ -17,6 +17,7 @@ from uneven.training.components import with_components
 from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job
+from uneven.training.label_release import observed
 from uneven.training.labels import as_numbers, learning_targets, uses_softmax
 from uneven.training.norms import choose_scale
 from uneven.training.rows import Rows
@@ -34,10 +35,10 @@ def prepare(
 ) -> Job:
     """The job of rows as scanned, with what cannot be done refused: all that is decided before there is a plan.
 
-    `groups` have the noises that the learner gets rows with. `scale` is None where it is to be chosen. `here` names the
+    `groups` have the noises as declared. `scale` is None where it is to be chosen. `here` names the
     sources whose rows can be read, where others are only described.
     """
-    targets = learning_targets(scan.classes, settings)
+    targets, groups = learning_targets(scan.classes, settings), observed(groups, len(scan.classes))
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.classes import ClassAnchor
-from uneven.anchor.solver import one_thread
-from uneven.anchor.uncertainty import Anchor
-from uneven.anchor.verdicts import Verdict as Judged
+from uneven.anchor import Anchor, ClassAnchor, one_thread
+from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
 from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged

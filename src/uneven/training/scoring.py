@@ -14,24 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.io import Table, open_table, written_atomically
-from uneven.io.refusals import shortened
-from uneven.io.sources_file import checked_delimiter
+from uneven.io import Table, checked_delimiter, open_table, shortened, written_atomically
 from uneven.losses import get_loss
 from uneven.training.model import Model, choose_classes, class_probabilities
-from uneven.training.model_file import load
 
 Columns = dict[str, Any]
 FORMATS = (".csv", ".parquet")
-
-
-def load_model(path: str | os.PathLike[str]) -> Model:
-    """Model that ``uneven fit`` or `UnevenClassifier.save` wrote."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{os.fspath(path)} does not exist; 'uneven fit' writes models")
-    if not Path(path).is_file():
-        raise ValueError(f"{os.fspath(path)} must be a model that 'uneven fit' wrote, got no file")
-    return load(path)
 
 
 def open_rows(
@@ -59,7 +47,7 @@ def open_rows(
     return table, names
 
 
-def predictions(
+def predict_table(
     model: Model,
     table: Table,
     features: tuple[str, ...],
@@ -148,7 +136,7 @@ def write_predictions(pieces: Iterator[Columns], path: str | os.PathLike[str]) -
         writer(pieces, file)
 
 
-def write_csv(pieces: Iterator[Columns], file: IO[bytes]) -> None:
+def stream_csv(pieces: Iterator[Columns], file: IO[bytes]) -> None:
     """Write pieces as CSV."""
     from pyarrow import csv
 
@@ -162,7 +150,10 @@ def _write_parquet(pieces: Iterator[Columns], file: IO[bytes]) -> None:
     _write(pieces, lambda schema: parquet.ParquetWriter(file, schema))
 
 
-_WRITERS: Mapping[str, Callable[[Iterator[Columns], IO[bytes]], None]] = {".csv": write_csv, ".parquet": _write_parquet}
+_WRITERS: Mapping[str, Callable[[Iterator[Columns], IO[bytes]], None]] = {
+    ".csv": stream_csv,
+    ".parquet": _write_parquet,
+}
 
 
 def _write(pieces: Iterator[Columns], opened: Callable[[Any], Any]) -> None:
@@ -185,7 +176,7 @@ def _arrow(values: Any) -> Any:
     return pyarrow.array(values, type=pyarrow.string() if values.dtype.kind == "O" else None)
 
 
-def write_json(pieces: Iterator[Columns], file: IO[str]) -> None:
+def stream_json(pieces: Iterator[Columns], file: IO[str]) -> None:
     """Write pieces as one JSON list, an object a line."""
     separator = "[\n"
     for piece in pieces:

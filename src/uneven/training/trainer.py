@@ -164,7 +164,7 @@ def train(
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
     if private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
-    job = prepare(rows, scan, observed(declared, len(scan.classes)), settings)
+    job = prepare(rows, scan, declared, settings)
     too_long, targets = _count_long(job), learning_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))

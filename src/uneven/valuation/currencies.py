@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from uneven.anchor.classes import ClassAnchor, possible_frames
-from uneven.anchor.clock import Coordinates, expected_excess
-from uneven.anchor.uncertainty import Anchor
-from uneven.anchor.verdicts import LITTLE, information_of, public_worth
-from uneven.planner import Source, make_plan
-from uneven.planner.prediction import predict_excess
-from uneven.planner.segments import Sizes
+from uneven.anchor import (
+    Anchor,
+    ClassAnchor,
+    Coordinates,
+    expected_excess,
+    information_of,
+    is_worth_using,
+    possible_frames,
+    public_worth,
+)
+from uneven.planner import Sizes, Source, make_plan, predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01
@@ -113,7 +117,7 @@ class Expected:
         """Expected excess; private rows that are not expected to help are left out, as a fit leaves them out."""
         without = self.excess([one for one in sources if not one.noise.private])
         excess = self.excess(sources)
-        return (excess if excess <= LITTLE * without else without), ()
+        return (excess if is_worth_using(excess, without) else without), ()
 
     def precision(self, source: Source) -> float:
         """What one row takes from the expected excess, beside what is owned: by a step of 1%."""

@@ -5,18 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from uneven.planner.picture import (
-    MARKED,
-    PLAIN,
-    draw_legend,
-    finish_rows,
-    label_source,
-    line_style,
-    make_panels,
-    mark_start,
-)
-from uneven.planner.text import number
+from uneven.plotting import MARKED, PLAIN, draw_legend, finish_rows, label_source, line_style, make_panels, mark_start
 from uneven.valuation.text import money
+from uneven.words import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +38,7 @@ def _draw_curve(axes: Axes, found: Valuation) -> None:
     if found.budget is not None:
         axes.plot(found.budget, found.bound, marker="o", ms=9, color=MARKED, mfc="white", mew=2, zorder=3)
         late = found.budget > 0.7 * found.spends[-1]
-        words, point = f"{money(found.budget)} buys {number(found.bound)}", (found.budget, found.bound)
+        words, point = f"{money(found.budget)} buys {format_number(found.bound)}", (found.budget, found.bound)
         side = "right" if late else "left"
         axes.annotate(words, point, (8 if late else 10, 10), textcoords="offset points", ha=side, fontsize=9)
     if not found.anchored:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uneven.planner.text import counted, describe_exchange, describe_problem, name_moments, number, shorten, table, wrap
+from uneven.planner import describe_exchange, describe_problem, name_moments
 from uneven.valuation.worths import Worth
+from uneven.words import format_count, format_number, format_table, shorten, wrap
 
 if TYPE_CHECKING:
     from uneven.valuation.valuing import Valuation
@@ -50,7 +51,7 @@ def _tabulate_sources(found: Valuation) -> str:
                 "" if worth.money is None else money(worth.money),
             )
         )
-    return table(rows, right=(2, 3, 4, 5, 6, 7))
+    return format_table(rows, right=(2, 3, 4, 5, 6, 7))
 
 
 def _describe_purchases(found: Valuation) -> list[str]:
@@ -60,7 +61,7 @@ def _describe_purchases(found: Valuation) -> list[str]:
     for purchase in found.purchases:
         equal = purchase.price / by_name[purchase.source].exchange
         lines.append(
-            f"Buy {counted(purchase.rows)} of {purchase.source!r} for {money(purchase.cost)}: what one row of "
+            f"Buy {format_count(purchase.rows)} of {purchase.source!r} for {money(purchase.cost)}: what one row of "
             f"{cleanest.name!r} is worth costs {money(equal)} there."
         )
     bought = {purchase.source for purchase in found.purchases}
@@ -91,14 +92,14 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
 
 def _describe_bound(found: Valuation) -> str:
     if found.anchored:
-        bought = f"; without buying, {number(found.bound_before)}" if found.purchases else " with what is owned"
-        return f"Expected excess objective of a fit: {number(found.bound)}{bought} ({found.theorem})."
+        bought = f"; without buying, {format_number(found.bound_before)}" if found.purchases else " with what is owned"
+        return f"Expected excess objective of a fit: {format_number(found.bound)}{bought} ({found.theorem})."
     what = f"{found.theorem}, {name_moments(found.moments)}"
     if not found.purchases:
-        return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {number(found.bound)} ({what})."
+        return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {format_number(found.bound)} ({what})."
     return (
-        f"Promise: the mean of ‖w - w*‖² is at most {number(found.bound)}; without buying, at most "
-        f"{number(found.bound_before)} ({what})."
+        f"Promise: the mean of ‖w - w*‖² is at most {format_number(found.bound)}; without buying, at most "
+        f"{format_number(found.bound_before)} ({what})."
     )
 
 
@@ -108,6 +109,8 @@ def _tabulate_next(found: Valuation) -> str:
         price = "" if worth.price is None else money(found.more * worth.price)
         share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all of it"
         rows.append(
-            (shorten(worth.name, 24), price, number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
+            (shorten(worth.name, 24), price, format_number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
         )
-    return f"The next {counted(found.more)} of each source, on top of all that:\n" + table(rows, right=(1, 2, 3, 4))
+    return f"The next {format_count(found.more)} of each source, on top of all that:\n" + format_table(
+        rows, right=(1, 2, 3, 4)
+    )

@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
-from uneven.anchor.classes import ClassAnchor
-from uneven.anchor.shape import CLIP
-from uneven.anchor.uncertainty import Anchor, fit_anchor
-from uneven.planner import Plan, Source, checked_sources, make_plan
-from uneven.planner.strategies import THEOREM_D
-from uneven.problem import Problem
+from uneven.anchor import Anchor, ClassAnchor, fit_anchor
+from uneven.planner import THEOREM_D, Plan, Source, checked_sources, make_plan
+from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
 from uneven.valuation.currencies import Bound, Currency, Expected, Predicted
@@ -309,7 +306,7 @@ def value(
     anchor = None
     if public is not None:
         X, y = _checked_public(*public, n_features)
-        anchor, problem = fit_anchor(X, y, alpha), replace(problem, clip=CLIP)
+        anchor, problem = fit_anchor(X, y, alpha), replace(problem, clip=PRIVATE_CLIP)
     bought = {"budget": budget, "prices": prices, "epsilons": epsilons}
     return value_sources(sources, problem, moments, **bought, more=more, anchor=anchor)  # type: ignore[arg-type]
 

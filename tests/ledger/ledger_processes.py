@@ -15,7 +15,7 @@ EPSILON = 0.1
 def ledger_module():
     """`uneven.ledger` without the rest of uneven, which takes a hundred times as long to import."""
     package = types.ModuleType("uneven")
-    package.__path__ = [str(Path(__file__).parents[1] / "src" / "uneven")]
+    package.__path__ = [str(Path(__file__).parents[2] / "src" / "uneven")]
     sys.modules["uneven"] = package
     from uneven import ledger
 

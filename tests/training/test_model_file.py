@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from samples import blobs, uneven_labels
 
+from samples import blobs, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 
 

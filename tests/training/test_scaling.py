@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from samples import blobs, objective, uneven_labels
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
+from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.engine import scale_rows
 from uneven.settings import Settings
+from uneven.training import load_model
 from uneven.training.grouping import group_rows
-from uneven.training.model_file import load
 from uneven.training.norms import choose_scale, largest_eigenvalue, steepness
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.scaling import Scale, shorten_rows
@@ -138,7 +138,7 @@ def test_rows_are_shrunk_to_predict_as_they_were_to_learn(tmp_path):
     at_the_bound = X * (2.0 / 5.0)
     np.testing.assert_allclose(clf.decision_function(X), clf.decision_function(at_the_bound), rtol=1e-9)
     clf.save(tmp_path / "model.json")
-    model = load(tmp_path / "model.json")
+    model = load_model(tmp_path / "model.json")
     np.testing.assert_allclose(model.predict_proba(X), clf.predict_proba(at_the_bound), rtol=1e-9)
     np.testing.assert_allclose(clf.predict_proba(sparse.csr_array(X)), clf.predict_proba(X), rtol=1e-9)
     free = UnevenClassifier(random_state=0, alpha=1e-3).fit(X, y)

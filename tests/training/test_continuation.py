@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from samples import blobs, objective, uneven_labels
 from sklearn.base import clone
 
 import uneven
+from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 
 

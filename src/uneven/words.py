@@ -1,0 +1,96 @@
+"""Numbers, names and tables as text for a reader, in a terminal or on a page."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
+
+WIDTH, LEAST_WIDTH = 100, 40
+GAP, NARROWEST = 2, 10
+"""Spaces between columns of a table, and the least width of one of text."""
+
+
+def wrap(lines: Sequence[str]) -> str:
+    """Lines broken to the width of a terminal, each with a hanging indent."""
+    return "\n".join(
+        textwrap.fill(line, measure_screen(), subsequent_indent="  ", break_on_hyphens=False) for line in lines
+    )
+
+
+def measure_screen() -> int:
+    """Columns of the terminal, at most `WIDTH`; that many where there is no terminal and COLUMNS does not say."""
+    return max(LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def format_count(count: int, word: str = "row") -> str:
+    """A number of things, as people write it.
+
+    >>> format_count(1), format_count(2060), format_count(0, "step")
+    ('1 row', '2,060 rows', '0 steps')
+    """
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def format_number(value: float) -> str:
+    """Four digits for a reader.
+
+    >>> [format_number(x) for x in (21520.3, 0.01234567, 1.5e12)]
+    ['21,520', '0.01235', '1.5e+12']
+    """
+    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
+
+
+def shorten(text: str, width: int) -> str:
+    """Text on one line, cut to `width`.
+
+    >>> shorten("a rather long name", 10)
+    'a rather …'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def format_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
+    """Rows in aligned columns, the first as a header; wide columns of text are broken to fit `width`, the screen's.
+
+    >>> print(format_table([("name", "rows"), ("clinic", "6")], right=(1,)))
+    name    rows
+    ------------
+    clinic     6
+    >>> print(format_table([("name", "noise"), ("clinic", "labels private, features not")], width=30))
+    name    noise
+    ------------------------------
+    clinic  labels private,
+            features not
+    """
+    widths = _fit_widths(rows, right, measure_screen() if width is None else width)
+    lines = []
+    for row in rows:
+        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
+        lines.append([_align(parts, widths, right) for parts in zip_longest(*cells, fillvalue="")])
+    rule = "-" * (sum(widths) + GAP * (len(widths) - 1))
+    return "\n".join([*lines[0], rule, *(line for broken in lines[1:] for line in broken)])
+
+
+def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    pairs = enumerate(zip(parts, widths, strict=True))
+    return "  ".join(cell.rjust(size) if i in right else cell.ljust(size) for i, (cell, size) in pairs).rstrip()
+
+
+def _fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
+    """Width of each column: that of its longest cell, less in the widest where all together are too wide.
+
+    Headers of numbers are broken first, between words; then text.
+    """
+    longest = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    words = [max((len(word) for word in row[i].split()), default=0) for i in range(len(rows[0])) for row in [rows[0]]]
+    numbers = [max((len(row[i]) for row in rows[1:]), default=0) for i in range(len(rows[0]))]
+    least = [max(words[i], numbers[i]) if i in right else min(longest[i], NARROWEST) for i in range(len(longest))]
+    while sum(longest) + GAP * (len(longest) - 1) > width:
+        widest = max(range(len(longest)), key=lambda i: (longest[i] > least[i], i in right, longest[i]))
+        if longest[widest] <= least[widest]:
+            break
+        longest[widest] -= 1
+    return longest
