@@ -8,6 +8,11 @@ so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. R
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows of equal
 energy in every direction, so that a column not yet seen is not believed to be known; s² is ‖w(α)‖²/d, which errs on the
 large side. λ₀ minimises the leave-one-out estimate of the objective itself.
+
+However well the rows are classified, half a row more is counted that is not (Krichevsky and Trofimov 1981): a few rows
+that a plane separates would otherwise be sure of anything. Its loss is that of the mean size of the margins, on the
+wrong side; its slope is 1 and its direction that of the rows, E xxᵀ ≥ 4·curvature, so it adds 2/n of that to S.
+Rows of one class tell nothing of what sets it apart from the other: then w₀ is 0 (`know_nothing`).
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.anchor.diagonals import add_diagonal
-from uneven.anchor.rows import PublicRows, correct
+from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.draws import public_generator
@@ -42,6 +47,9 @@ ROWS_PER_FEATURE = 1.5
 
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
+
+PATIENCE = 4
+"""Values in a row that are no better before the search ends, where labels are flipped: their estimate is not smooth."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +95,11 @@ class Anchor:
 
     @property
     def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
-        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
+        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step.
+
+        They are not if they tell nothing of the weights: it changes on the way to them.
+        """
+        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights) and bool(self.weights.any())
 
     @property
     def diagonal(self) -> bool:
@@ -111,11 +122,16 @@ class Anchor:
         return np.asarray(self.counts * self.loss.curvature_at(self.margins))
 
     def curvature(self, kept: Any = slice(None)) -> Array:
-        """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
-        rows, bends = self.X[kept], self.bends[kept]
+        """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term.
+
+        Rows that are too few to know it are blended with equal curvature in every direction, since others will curve
+        where they do not.
+        """
+        rows, bends, (n, d) = self.X[kept], self.bends[kept], self.X.shape
         if self.diagonal:
-            return np.asarray((rows**2).T @ bends / len(self.y))
-        return np.asarray((rows.T * bends) @ rows / len(self.y))
+            return np.asarray((rows**2).T @ bends / n)
+        own, known = np.asarray((rows.T * bends) @ rows / n), min(1.0, n / (ROWS_PER_FEATURE * d))
+        return known * own + (1.0 - known) * np.trace(own) / d * np.eye(d) if known < 1.0 else own
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:
         """The same rows with another start."""
@@ -172,6 +188,8 @@ def fit_anchor(
     none, used = np.zeros(len(labels)), get_loss(loss)
     flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
+    if len(np.unique(labels)) < 2:
+        return know_nothing(rows, alpha, factors, class_weights, used, diagonal)
     sources = flips.sources(rows, labels)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
@@ -179,14 +197,51 @@ def fit_anchor(
         margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
         return weights, flips.mean_loss(margins), margins
 
-    strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
+    strength, weights, margins, size = search_strength(
+        alpha, factors, chosen, look, PATIENCE if flips.rates.any() else 1
+    )
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
+    found = Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
+    return found if found.knows_curvature or diagonal else _doubt(found)
 
 
-def search_strength(alpha: float, factors: Array, chosen: float | None, look: Look[T]) -> tuple[float, Array, T, float]:
+def _doubt(anchor: Anchor) -> Anchor:
+    """Anchor of few rows, or one that knows nothing where that is expected to be no worse: excess ½tr HV.
+
+    Correlations between directions rest on few rows too: a step in one would seem to do harm in others. Only the
+    variances are kept, in the eigenbasis of H.
+    """
+    d = len(anchor.weights)
+    nothing = know_nothing(anchor.X, anchor.alpha, anchor.factors * np.ones(d), (1.0, 1.0), anchor.loss)
+    if np.sum(nothing.hessian * nothing.covariance) <= np.sum(anchor.hessian * anchor.covariance):
+        return nothing
+    _, Q = np.linalg.eigh(anchor.hessian)
+    variances = np.einsum("ji,jk,ki->i", Q, anchor.covariance, Q)
+    return anchor.moved(anchor.weights, (Q * variances) @ Q.T)
+
+
+def know_nothing(
+    X: Array, alpha: float, factors: Array, class_weights: tuple[float, ...], loss: Loss, diagonal: bool = False
+) -> Anchor:
+    """Anchor of rows whose labels tell nothing: they start at 0, and only the rows themselves are used, for H.
+
+    w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0) = ℓ(0), so
+    ½E(w*ᵀHw*) = ℓ(0) with V₀ = s²I gives s² = 2ℓ(0)/tr H. Labels are drawn anew, each as likely.
+    """
+    n, d = X.shape
+    labels = np.where(public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
+    counts = np.where(labels > 0, class_weights[1], class_weights[0])
+    every = np.zeros(d) if diagonal else np.zeros((d, d))
+    start = Anchor(X, labels, alpha, alpha, np.zeros(d), every, np.zeros(n), factors, counts, loss)
+    trace = float(start.hessian.sum() if diagonal else np.trace(start.hessian))
+    return start.moved(np.zeros(d), add_diagonal(every, np.full(d, 2.0 * float(loss.value(np.zeros(1))[0]) / trace)))
+
+
+def search_strength(
+    alpha: float, factors: Array, chosen: float | None, look: Look[T], patience: int = 1
+) -> tuple[float, Array, T, float]:
     """λ₀ of the least leave-one-out estimate, the weights there, what `look` found beside them, and s².
 
     Parameters
@@ -195,7 +250,10 @@ def search_strength(alpha: float, factors: Array, chosen: float | None, look: Lo
         As in `fit_anchor`.
     look : callable
         Given a strength and weights to start at, or None: the answer, its leave-one-out loss, and anything else.
+    patience : int
+        Strengths in a row that are no better before it ends.
     """
+    worse = 0
     best: tuple[float, float, Array, T] | None = None
     plain: Array | None = None
     weights: Array | None = None
@@ -204,9 +262,10 @@ def search_strength(alpha: float, factors: Array, chosen: float | None, look: Lo
         weights, loss, found = look(strength, weights)
         plain = weights if plain is None else plain
         score = loss + counted / 2.0 * float(factors @ weights**2)
-        if best is not None and score >= best[0]:
+        if best is None or score < best[0]:
+            best, worse = (score, strength, weights, found), 0
+        elif (worse := worse + 1) >= patience:
             break
-        best = score, strength, weights, found
     assert best is not None
     assert plain is not None
     return *best[1:], float(factors @ plain**2 / factors.sum())
@@ -253,12 +312,19 @@ class Flips:
         return np.asarray(self.weights * self.surrogate[0] * self.loss.curvature_at(margins))
 
     def mean_loss(self, margins: Array) -> float:
-        """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight."""
+        """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight.
+
+        With half a row more on the wrong side.
+        """
+        wrong = float(self.loss.value(np.array([-np.abs(margins).mean()]))[0])
+        return (self._sum_losses(margins) + WRONG_ROWS * wrong) / (len(margins) + WRONG_ROWS)
+
+    def _sum_losses(self, margins: Array) -> float:
         if not self.rates.any():
-            return float(np.mean(self.weights * self.surrogate[0] * self.loss.value(margins)))
+            return float(np.sum(self.weights * self.surrogate[0] * self.loss.value(margins)))
         seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
         least = np.finfo(np.float64).tiny  # of a row that is never flipped it may round to 0
-        return float(np.mean(self.weights * -np.log(np.maximum(seen, least))))
+        return float(np.sum(self.weights * -np.log(np.maximum(seen, least))))
 
     def _as_they_are(self, margins: Array) -> Array:
         """Margins without what class weights add to them."""
@@ -346,7 +412,7 @@ def sandwich(
 def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float) -> Array:
     """V₀ of the rows' mean squared gradients S and mean curvature H."""
     d = len(S)
-    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
+    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
     inverse = np.linalg.inv(H + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 

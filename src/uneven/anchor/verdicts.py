@@ -28,6 +28,9 @@ WORTH, LITTLE = 0.8, 0.97
 
 DRAWS, SEED, NORMAL = 200, 0, 1.96
 
+NOTHING = float(np.log(2.0))
+"""Excess that weights of zero have at most, and so anybody: expectations above it are not believed."""
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -140,7 +143,8 @@ def expect(
     possible = possible or possible_frames(anchor)
     coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
     clock = information(coordinates.activity)
-    return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
+    excess = min(expected_excess(coordinates, clock), NOTHING)
+    return excess, expected_accuracy(anchor, coordinates, clock)
 
 
 def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
@@ -154,9 +158,11 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     if isinstance(anchor, ClassAnchor):
         correct, gain = class_accuracy(anchor, coordinates, clock)
     else:
-        correct = float(np.mean(anchor.margins > 0.0))
+        correct = float(np.mean(np.sign(anchor.margins) + 1.0) / 2.0)  # a margin of 0 is a guess
         left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
-        gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0) if clock else 0.0
+        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, NOTHING / expected_excess(coordinates, 0.0)))
+        left = left * min(1.0, NOTHING / expected_excess(coordinates, clock))
+        gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
