@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.anchor import Anchor, ClassAnchor, fit_anchor
-from uneven.planner import THEOREM_D, Plan, Source, checked_sources, make_plan
+from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MOMENTS = ("auto", "upper", "variance")
 
-PREDICTION = "prediction for typical objectives"
-"""What stands in the place of a theorem, for sites whose batch sizes are chosen."""
 
 PREDICTED = "Figures are a predicted excess, by which batch sizes of sites are chosen: a prediction, not a promise."
 
@@ -45,6 +43,8 @@ class Valuation:
     problem : Problem
     moments, theorem : str
         What the bound rests on, as in `Plan`.
+    anchored : bool
+        Whether rows are worth what they take from the expected excess, instead of a bound.
     budget : float or None
     purchases : tuple of Purchase
         What to buy, the best deal first. They never leave a higher bound than there is without them.
@@ -72,6 +72,7 @@ class Valuation:
     problem: Problem
     moments: str
     theorem: str
+    anchored: bool
     budget: float | None
     purchases: tuple[Purchase, ...]
     declined: tuple[str, ...]
@@ -86,11 +87,6 @@ class Valuation:
     bounds: tuple[float, ...]
     going_to: tuple[str, ...]
     caveats: tuple[str, ...]
-
-    @property
-    def anchored(self) -> bool:
-        """Whether rows are worth what they take from the expected excess, instead of a bound."""
-        return self.theorem in (THEOREM_D.name, PREDICTION)
 
     @property
     def spent(self) -> float:
@@ -193,11 +189,11 @@ def value_sources(
         *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
         *([PREDICTED] if isinstance(currency, Predicted) else []),
     ]
-    theorems = {Expected: THEOREM_D.name, Predicted: PREDICTION}
     return Valuation(
         problem=problem,
         moments=planned.moments,
-        theorem=theorems.get(type(currency), planned.theorem),
+        theorem=currency.theorem or planned.theorem,
+        anchored=currency.theorem is not None,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
