@@ -66,7 +66,7 @@ class Verdict:
 def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
     """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
 
-    What is added once a batch is shared by its rows.
+    What is added once per batch is shared by its rows.
     """
     once = noise.batch_energy(problem) / problem.batch_size
     return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)

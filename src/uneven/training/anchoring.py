@@ -58,7 +58,7 @@ MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 most so many public rows, and so many values in them."""
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
-"""How many steps a source may be split into, where its noise is drawn once a batch."""
+"""How many steps a source may be split into, where its noise is drawn once per batch."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -88,7 +88,7 @@ class Anchoring:
     left_out : tuple of str
         Private sources that are not expected to help.
     sizes : dict of str to int
-        Batch sizes of sources whose noise is drawn once a batch.
+        Batch sizes of sources whose noise is drawn once per batch.
     """
 
     anchor: Anchor | ClassAnchor
@@ -134,7 +134,7 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
 
 
 def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
-    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
     if not (noise.once_a_batch and problem.own_batches):
         return problem.batch_size
 
