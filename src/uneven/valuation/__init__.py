@@ -1,5 +1,6 @@
 """What data is worth: exchange rates, the next thousand rows, what to buy, and the bound that it gives.
 
+files       the door for files: `value_file`
 valuing     `Valuation`, `value_sources` and its wrapper with keywords, `value`
 text        a valuation in words
 picture     a valuation in charts
