@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from uneven.planner import STRATEGIES
+
 ROOT = Path(__file__).parents[1] / "src" / "uneven"
 SOURCES = sorted(ROOT.rglob("*.py"))
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")}
@@ -83,3 +85,15 @@ def test_a_front_door_that_opens_lazily_offers_no_name_that_a_module_has(room):
     assert not set(front.__all__) & {path.stem for path in (ROOT / room).glob("*.py")}
     with pytest.raises(AttributeError, match=f"module 'uneven.{room}' has no attribute 'nothing'"):
         front.nothing  # noqa: B018
+
+
+def test_no_name_of_a_strategy_or_theorem_decides():
+    """What is done hangs on what a `Strategy`, `Theorem` or `Settings` says of itself, not on how it is called."""
+    names = {*STRATEGIES, "anchored"}
+    for path in SOURCES:
+        compared = (
+            one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Compare)
+        )
+        words = {part.value for one in compared for part in ast.walk(one) if isinstance(part, ast.Constant)}
+        found = {word for word in words if word in names or str(word).startswith("Theorem")}
+        assert not found, f"{path} compares with {found}"

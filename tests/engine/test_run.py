@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -733,3 +734,17 @@ def test_objective_in_blocks(monkeypatch):
 def test_importing_does_not_compile_or_open_a_plotting_library():
     code = "import sys, uneven; assert 'matplotlib' not in sys.modules and 'rich' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_chunk_that_is_made_ahead_leaves_the_one_in_use_alone(monkeypatch):
+    X, y = rows(600, 4)
+    plan = uneven.plan([uneven.Source("a", 600, Exact())], 4, batch_size=9)
+    at_once = chunks(("a",), [checked_arrays("a", X, y, 4)], plan.problem, generator(0, 0, "a", "order"))
+    whole = np.concatenate([chunk.X for chunk in at_once])
+    monkeypatch.setattr("uneven.engine.chunks.CHUNK_BYTES", 4 * 4 * 90)
+    seen = []
+    for chunk in chunks(("a",), [checked_arrays("a", X, y, 4)], plan.problem, generator(0, 0, "a", "order")):
+        time.sleep(0.005)  # the next one is made meanwhile
+        seen.append(chunk.X.copy())
+    assert len(seen) == 7
+    assert np.array_equal(np.concatenate(seen), whole)

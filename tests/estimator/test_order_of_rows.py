@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from samples import blobs, objective
 
+from samples import blobs, objective
 from uneven import UnevenClassifier
 
 RUNS = 24

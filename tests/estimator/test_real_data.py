@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv
 import pytest
-from samples import objective
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from samples import objective
 from uneven import FlippedLabels, LocalPrivacy, UnevenClassifier
 
 pytestmark = pytest.mark.slow

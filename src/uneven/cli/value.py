@@ -30,7 +30,7 @@ def command(
     """
     from uneven import checks
     from uneven.io import read_sources
-    from uneven.valuation.files import value_file
+    from uneven.valuation import value_file
 
     if budget is not None:
         checks.not_negative("--budget", budget)

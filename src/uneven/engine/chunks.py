@@ -9,17 +9,21 @@ date is not, and should be shuffled when it is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine.rows import Arrays, Chunk, checked_arrays, chunk_of, limit_of
-from uneven.engine.streams import Block, Rows, Stream, memory_map_blocks, stacked, stream_blocks
+from uneven.engine.streams import Block, Rows, Stream, make_ahead, memory_map_blocks, stacked, stream_blocks
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 
 CHUNK_BYTES = 1 << 22
+
+AHEAD = 3
+"""Chunks from which it pays to make the next one in another thread."""
 
 
 def chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
@@ -41,10 +45,13 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Rows of one source, or of several shuffled together, in chunks of whole batches; only the last may end short.
 
-    A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again for the next one.
+    A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again soon: for the next
+    one, or, where the next one is made ahead in another thread, for the one after that.
     """
     size, limit = chunk_rows(rows[0], problem, steps), limit_of(problem)
-    return (chunk_of(names, part, limit) for part in _parts(names, rows, problem, rng, size))
+    made = (chunk_of(names, part, limit) for part in _parts(names, rows, problem, rng, size))
+    held = len(rows) == 1 and isinstance(rows[0], Arrays) and not rows[0].blockwise
+    return make_ahead(made) if held and len(rows[0]) >= AHEAD * size and steps is None else made  # type: ignore[arg-type]
 
 
 def _parts(
@@ -71,10 +78,10 @@ def _parts(
 
 
 def _permuted(source: Arrays, size: int, rng: np.random.Generator) -> Iterator[Any]:
-    order, gather = rng.permutation(len(source)), _Gather()
+    order, gathers = rng.permutation(len(source)), cycle((_Gather(), _Gather()))
     for start in range(0, len(order), size):
         numbers = order[start : start + size]
-        take = gather if source.prepare is None else source.prepare
+        take = next(gathers) if source.prepare is None else source.prepare
         yield take(source.X, source.places(numbers)), source.y[numbers], numbers
 
 

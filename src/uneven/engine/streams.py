@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from scipy import sparse
 from uneven import checks
 from uneven.engine.rows import Arrays, checked_arrays, plain_numbers, refuse_labels
 from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def stream_blocks(name: str, stream: Stream, d: int, classes: int = 2) -> Iterat
     """
     waiting: list[Arrays] = []
     count, first = 0, 0
-    for piece in _ahead(stream):
+    for piece in make_ahead(_checked_pieces(stream)):
         waiting.append(checked_arrays(name, *piece, d, first + count, classes=classes))
         count += len(waiting[-1])
         if count >= stream.block_rows:
@@ -178,26 +180,25 @@ def stream_blocks(name: str, stream: Stream, d: int, classes: int = 2) -> Iterat
         yield Block(*_joined(waiting), first)
 
 
-def _ahead(stream: Stream) -> Iterator[tuple[Any, Any]]:
-    """The pieces of a stream, the next one read in another thread while this one is used."""
-    iterator, end = iter(stream.pieces), object()
-
-    def read() -> Any:
-        piece = next(iterator, end)
-        if piece is end:
-            return end
+def _checked_pieces(stream: Stream) -> Iterator[tuple[Any, Any]]:
+    """The pieces of a stream, checked for their form, in memory that stays."""
+    for piece in stream.pieces:
         if not isinstance(piece, tuple | list) or len(piece) != 2:
             raise ValueError(f"pieces must be (X, y), got {checks.shown(piece)}")
-        return tuple(piece) if stream.fresh else tuple(deepcopy(part) for part in piece)
+        yield (piece[0], piece[1]) if stream.fresh else (deepcopy(piece[0]), deepcopy(piece[1]))
 
-    reader = ThreadPoolExecutor(1)
+
+def make_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, the next one made in another thread while this one is used."""
+    end: Any = object()
+    maker = ThreadPoolExecutor(1)
     try:
-        coming = reader.submit(read)
-        while (piece := coming.result()) is not end:
-            coming = reader.submit(read)
-            yield piece
+        coming = maker.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = maker.submit(next, items, end)
+            yield item
     finally:
-        reader.shutdown(wait=False, cancel_futures=True)  # an error does not wait for a slow producer
+        maker.shutdown(wait=False, cancel_futures=True)  # an error does not wait for a slow producer
 
 
 def _joined(parts: Sequence[Arrays]) -> tuple[Any, NDArray[np.float64]]:

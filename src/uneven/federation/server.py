@@ -183,7 +183,7 @@ def _refuse_lost_anchor(
     """Refuse to spend private rows without the anchor that was planned, where a mistake alone is in its way."""
     public = [entry.name for entry in file.sources if entry.noise is not None and not entry.noise.private]
     lost = [site for site in public if site in unfit]
-    if lost and mode == "relay" and file.settings.strategy in ("auto", "anchored") and not set(public) & set(sites):
+    if lost and mode == "relay" and file.settings.public_first and not set(public) & set(sites):
         raise ValueError(f"{lost[0]!r} must fit to be the anchor of the others: {unfit[lost[0]]}; no row was spent")
 
 
@@ -196,7 +196,7 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
     if not job.settings.public_first or mode != "relay" or why is not None:
-        if job.settings.strategy == "anchored" and why is not None:
+        if job.settings.needs_anchor and why is not None:
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
         if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))

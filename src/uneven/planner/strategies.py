@@ -79,6 +79,8 @@ class Strategy:
         Whether all sources are shuffled together.
     searches_order : bool
         Whether the order is searched for; it may not be the best one of many sources.
+    searches_rate : bool
+        Whether runs at other learning rates of the second source may be compared (the paper's line search).
     own_batches : bool
         Whether each source may have a batch size of its own.
     from_paper : bool
@@ -93,6 +95,7 @@ class Strategy:
     private_clip: float | None = None
     shuffles: bool = False
     searches_order: bool = False
+    searches_rate: bool = False
     own_batches: bool = False
     from_paper: bool = True
 
@@ -230,7 +233,7 @@ STRATEGIES: dict[str, Strategy] = {
             "averaged", draft_averaged, accepts_variance=False, average="steps", own_batches=True, from_paper=False
         ),
         Strategy("anytime", draft_anytime, accepts_variance=False, average="steps", own_batches=True, from_paper=False),
-        Strategy("two-rates", draft_two_rates, searches_order=True),
+        Strategy("two-rates", draft_two_rates, searches_order=True, searches_rate=True),
         Strategy("same-rate-clean-first", draft_same_rate_clean_first),
         Strategy("same-rate-noisy-first", draft_same_rate_noisy_first),
         Strategy("clean-only", draft_clean_only),

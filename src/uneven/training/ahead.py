@@ -10,8 +10,7 @@ import numpy as np
 
 from uneven.anchor.classes import ClassAnchor
 from uneven.anchor.uncertainty import Anchor
-from uneven.io import SourcesFile
-from uneven.io.refusals import located
+from uneven.io import SourcesFile, located
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead

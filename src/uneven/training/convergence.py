@@ -46,7 +46,7 @@ class Converged:
 
 def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
-    if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
+    if groups.any_private or not settings.left_open or settings.steps_asked is not None:
         return False
     return cells <= MOST_CELLS and not _lacks_surrogate(settings, groups.noises.values())
 

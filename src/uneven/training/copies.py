@@ -44,21 +44,45 @@ def _count_equal(keys: NDArray[np.uint64]) -> int:
 
 
 def _find_keys(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.uint64] | None:
-    """A number for each row, the same for the same row and label; for the same row where labels are not held."""
+    """A number for each row, the same for the same row and label; for the same row where labels are not held.
+
+    Held rows that are certainly alone are left out.
+    """
     content = None if scan.content is None else scan.content[rows].view(np.uint64)
     if scan.held is None or (content is None and is_sparse(scan.held[0])):
         return content
     X, y = scan.held
-    labels = np.unique(y, return_inverse=True)[1].ravel().astype(np.uint64)[rows] * np.uint64(FACTOR)
-    return (_mix_rows(X, rows) if content is None else content) + labels
+    if content is None:
+        rows = _find_alike(np.asarray(X), rows)
+        content = _mix_rows(np.asarray(X), rows)
+    labels = np.unique(y[rows], return_inverse=True)[1].ravel().astype(np.uint64)
+    return content + labels * np.uint64(FACTOR)
+
+
+def _find_alike(X: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the rows whose product with a random vector is another's too: all that agree, and hardly any else."""
+    products = np.empty(len(rows))
+    _project_into(products, X, rows, np.random.default_rng().standard_normal(X.shape[1]))
+    ordered = np.sort(products)
+    alike: NDArray[np.int64] = rows[np.isin(products, ordered[1:][ordered[1:] == ordered[:-1]])]
+    return alike
 
 
 def _mix_rows(X: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A number for each row: the same for the same, by multiplication of mixed bits modulo 2⁶⁴."""
     factors = np.random.default_rng().integers(1, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
     numbers = np.zeros(len(rows), dtype=np.uint64)
-    _mix_into(numbers, np.asarray(X), rows, factors)
+    _mix_into(numbers, X, rows, factors)
     return numbers
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _project_into(products: Any, X: Any, rows: Any, vector: Any) -> None:
+    for i in range(rows.shape[0]):
+        product = 0.0
+        for j in range(X.shape[1]):
+            product += np.float64(X[rows[i], j]) * vector[j]
+        products[i] = product
 
 
 @njit(cache=True, nogil=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.noise import Noise
-from uneven.planner import Plan, at_rates, find_rate_intervals, make_plan, void_bound
+from uneven.planner import Plan, at_rates, find_rate_intervals, get_strategy, make_plan, void_bound
 from uneven.schedules import Rate
 
 
@@ -69,7 +69,7 @@ def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noi
 
 def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comparable: Sequence[str]) -> None:
     """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend."""
-    if plan.strategy != "two-rates" or len(plan.order) != 2:
+    if not get_strategy(plan.strategy).searches_rate or len(plan.order) != 2:
         raise ValueError(
             f"line_search needs strategy='two-rates' and two sources, got {plan.strategy!r} and {len(plan.order)}"
         )

@@ -128,7 +128,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
     """
     noises = [source.noise for source in plan.sources]
-    asked = settings.strategy != "auto" or settings.steps_asked is not None or settings.line_search > 0
+    asked = not settings.left_open or settings.steps_asked is not None
     private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
     if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
         return plan

@@ -75,7 +75,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         if why is None:
             with one_thread():
                 return decide_anchored(job, targets[0])
-        if settings.strategy == "anchored":
+        if settings.needs_anchor:
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
@@ -142,7 +142,7 @@ def run(
     if decided.plan.kept:
         return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
-    told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
+    told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from uneven.anchor import (
     Anchor,
@@ -19,7 +19,7 @@ from uneven.anchor import (
     possible_frames,
     public_worth,
 )
-from uneven.planner import Sizes, Source, get_strategy, make_plan, predict_excess
+from uneven.planner import THEOREM_D, Sizes, Source, get_strategy, make_plan, predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01
@@ -27,7 +27,15 @@ STEP = 0.01
 
 
 class Currency(Protocol):
-    """What rows are worth, and what all rows together come to."""
+    """What rows are worth, and what all rows together come to.
+
+    Attributes
+    ----------
+    theorem : str or None
+        What an expected excess rests on; None for a bound, which rests on the plan's theorem.
+    """
+
+    theorem: ClassVar[str | None]
 
     def precision(self, source: Source) -> float:
         """Worth of one row."""
@@ -44,6 +52,7 @@ class Currency(Protocol):
 class Bound:
     """A strategy's bound on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
 
+    theorem: ClassVar[str | None] = None
     problem: Problem
     moments: str
     strategy: str = "precision"
@@ -70,6 +79,7 @@ class Bound:
 class Predicted:
     """The predicted excess, by which batch sizes of sites are chosen; a row carries 1/(b·γ²) at its source's own b."""
 
+    theorem: ClassVar[str | None] = "prediction for typical objectives"
     problem: Problem
     moments: str
     sizes: Sizes
@@ -107,6 +117,7 @@ class Expected:
         Whether private sources that are not expected to help are used all the same.
     """
 
+    theorem: ClassVar[str | None] = THEOREM_D.name
     problem: Problem
     anchor: Anchor | ClassAnchor
     owned: tuple[Source, ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from uneven.io import SourcesFile
-from uneven.io.refusals import located
+from uneven.io import SourcesFile, located
 from uneven.training import value_ahead
 from uneven.valuation.valuing import Valuation, value_sources
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.anchor import Anchor, ClassAnchor, fit_anchor
-from uneven.planner import THEOREM_D, Plan, Source, checked_sources, make_plan
+from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
@@ -22,9 +22,6 @@ from uneven.valuation.worths import Purchase, Worth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-PREDICTION = "prediction for typical objectives"
-"""What stands in the place of a theorem: where batch sizes of sites are chosen by it, or no theorem covers the plan."""
 
 PREDICTED = "Figures are a predicted excess for typical objectives: a prediction, not a promise."
 
@@ -43,6 +40,8 @@ class Valuation:
     problem : Problem
     strategy, moments, theorem : str
         What the bound rests on, as in `Plan`.
+    anchored : bool
+        Whether rows are worth what they take from the expected excess, instead of a bound.
     budget : float or None
     purchases : tuple of Purchase
         What to buy, the best deal first. They never leave a higher bound than there is without them.
@@ -71,6 +70,7 @@ class Valuation:
     strategy: str
     moments: str
     theorem: str
+    anchored: bool
     budget: float | None
     purchases: tuple[Purchase, ...]
     declined: tuple[str, ...]
@@ -85,11 +85,6 @@ class Valuation:
     bounds: tuple[float, ...]
     going_to: tuple[str, ...]
     caveats: tuple[str, ...]
-
-    @property
-    def anchored(self) -> bool:
-        """Whether rows are worth what they take from the expected excess, instead of a bound."""
-        return self.theorem in (THEOREM_D.name, PREDICTION)
 
     @property
     def spent(self) -> float:
@@ -192,20 +187,15 @@ def value_sources(
     before, _ = market.bound_with(())
     after, found = market.bound_with(basket.rows)
     worths = tuple(find_worths(market, basket, after, more))
-    (spends, bounds, going_to), note = trace_curve(market, None if budget is None else money)
-    caveats = [
-        *notes,
-        *([note] if note else []),
-        *found,
-        *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
-        *([PREDICTED] if isinstance(currency, Predicted) else []),
-    ]
-    theorems = {Expected: THEOREM_D.name, Predicted: PREDICTION}
+    (spends, bounds, going_to), rise = trace_curve(market, None if budget is None else money)
+    own = [EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)
+    predicted = [PREDICTED] if isinstance(currency, Predicted) else []
     return Valuation(
         problem=problem,
         strategy=strategy,
         moments=planned.moments,
-        theorem=theorems.get(type(currency), planned.theorem),
+        theorem=currency.theorem or planned.theorem,
+        anchored=currency.theorem is not None,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
@@ -219,7 +209,7 @@ def value_sources(
         spends=spends,
         bounds=bounds,
         going_to=going_to,
-        caveats=tuple(caveats),
+        caveats=(*notes, *filter(None, [rise]), *found, *own, *predicted),
     )
 
 
