@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uneven.anchor.classes import ClassAnchor
-from uneven.anchor.uncertainty import Anchor
+from uneven.anchor import Anchor, ClassAnchor
 from uneven.io import SourcesFile, located
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
