@@ -42,6 +42,24 @@ def test_every_room_has_an_order_that_names_all_its_modules():
     assert not [contract["name"] for contract in rules["contracts"] if "ignore_imports" in contract]
 
 
+def list_imported_rooms(tree):
+    """Rooms and modules beside them that a piece of code imports from."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.ImportFrom) and (one.module or "").split(".")[0] == "uneven":
+            yield from [one.module.split(".")[1]] if "." in one.module else [alias.name for alias in one.names]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_annotations_point_the_same_way_as_imports(path):
+    """`lint-imports` leaves out what only type checkers import; rooms do not know those above in that way either."""
+    rules = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    height = {room: -k for k, line in enumerate(rules["contracts"][0]["layers"]) for room in line.split(" | ")}
+    own = path.parent.name if path.parent != ROOT else path.stem
+    if own != "__init__":
+        found = set(list_imported_rooms(ast.parse(path.read_text(encoding="utf-8")))) & set(height) - {own}
+        assert {room for room in found if height[room] >= height[own]} == set()
+
+
 PAST_THE_DOOR = {
     # The compiled loops are made from the source of these functions: the front door has no compiled ones.
     ("engine/kernels.py", "noise.directions"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -106,6 +106,8 @@ class Noise(ABC):
     kind: ClassVar[str]
     level: ClassVar[str | None] = None
     """Name of the number that says how noisy it is, if there is one."""
+    compose: ClassVar[Callable[[Sequence[Noise]], Noise]]
+    """What ``&`` does. `composed` sets it: it knows the kinds of noise, and this module does not."""
     interval: tuple[Any, Any] | None = field(default=None, kw_only=True, repr=False)
 
     def check_interval(self) -> None:
@@ -206,9 +208,7 @@ class Noise(ABC):
 
     def __and__(self, other: Noise) -> Noise:
         """Both noises on the same rows: flipped labels, and one other."""
-        from uneven.noise.composed import compose
-
-        return compose([self, other]) if isinstance(other, Noise) else NotImplemented
+        return Noise.compose([self, other]) if isinstance(other, Noise) else NotImplemented
 
     def describe(self) -> str:
         """Noise in a few words, for tables.
