@@ -6,7 +6,7 @@ from tests.training.test_doors import LABELS, draw_case, write_files, write_shar
 
 import uneven
 from uneven.io import read_sources
-from uneven.training.ahead import anchor_ahead, plan_ahead
+from uneven.training.ahead import plan_ahead, value_ahead
 from uneven.training.files import train_files
 
 PRIVATE = '[[source]]\nname = "private"\nnoise = { kind = "local-privacy", epsilon = 3.0 }\n'
@@ -61,10 +61,10 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     mine, sold = ('data = "rows.csv"\n' + one for one in ("", "price = 1.0\n"))
     private = PRIVATE + "rows = 500\nprice = 0.1\n"
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + mine + private)
-    anchor, problem = anchor_ahead(read_sources(path))
-    assert (len(anchor.y), problem.n_features) == (3000, 4)
+    ahead = value_ahead(read_sources(path))
+    assert (len(ahead.anchor.y), ahead.problem.n_features) == (3000, 4)
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold + private)
-    assert anchor_ahead(read_sources(path)) is None
+    assert value_ahead(read_sources(path)).anchor is None
 
 
 def draw_file(folder, seed):

@@ -18,7 +18,7 @@ diagonals   matrices that may be diagonal
 """
 
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, possible_frames
-from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, source_weight
 from uneven.anchor.rows import PublicRows, join_sources
@@ -31,6 +31,7 @@ from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, 
 from uneven.anchor.verdicts import (
     Information,
     Verdict,
+    choose_batch_size,
     information_of,
     is_worth_using,
     judge_sources,
@@ -55,8 +56,8 @@ __all__ = [
     "PublicRows",
     "Summary",
     "Verdict",
-    "capped_excess",
     "choose_alpha",
+    "choose_batch_size",
     "choose_coordinates",
     "congruence",
     "diagonal",

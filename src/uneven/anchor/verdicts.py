@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
 from uneven.anchor.objective import source_weight
 from uneven.anchor.rows import PublicRows
@@ -25,6 +25,9 @@ Information = Callable[[float], float]
 
 WORTH, LITTLE = 0.8, 0.97
 """Ratio of the excess with a source to that without it, up to which it is worth it, and up to which it is little."""
+
+STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
+"""How many steps a source may be split into, where its noise is drawn once per batch."""
 
 DRAWS, SEED, NORMAL = 200, 0, 1.96
 
@@ -70,6 +73,18 @@ def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
     """
     once = noise.batch_energy(problem) / problem.batch_size
     return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)
+
+
+def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
+    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
+    if not (noise.once_a_batch and problem.own_batches):
+        return problem.batch_size
+
+    def excess(steps: int) -> float:
+        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
+        return capped_excess(coordinates, precision / steps, steps)
+
+    return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
 def release_energy(noise: Noise, problem: Problem, activity: float) -> float:

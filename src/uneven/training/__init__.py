@@ -39,7 +39,7 @@ from uneven.fronts import open_lazily
 
 if TYPE_CHECKING:
     from uneven.training.adding import PrivateSource
-    from uneven.training.ahead import anchor_ahead, plan_ahead
+    from uneven.training.ahead import Valued, plan_ahead, value_ahead
     from uneven.training.anchoring import fit_public, refuse_anchor, resume_state, weigh_penalty
     from uneven.training.calibration import Direction, find_scale
     from uneven.training.charging import Account, Hasher
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         name_machine,
         name_trusted,
         plan_steps,
-        problem_ahead,
         scaled_problem,
     )
     from uneven.training.preparation import prepare

@@ -24,7 +24,7 @@ from uneven.anchor import (
     PublicRows,
     Summary,
     Verdict,
-    capped_excess,
+    choose_batch_size,
     choose_coordinates,
     diagonal,
     expected_excess,
@@ -39,7 +39,7 @@ from uneven.anchor import (
 )
 from uneven.engine import State
 from uneven.losses import get_loss
-from uneven.noise import Exact, FlippedLabels, Noise, other_promise
+from uneven.noise import Exact, FlippedLabels, other_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -56,9 +56,6 @@ MOST_ROWS = 20_000
 MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
 most so many public rows, and so many values in them."""
-
-STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
-"""How many steps a source may be split into, where its noise is drawn once per batch."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -123,7 +120,7 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
     possible = possible_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    sizes = {name: _choose_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
+    sizes = {name: choose_batch_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
     problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
     information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
     verdicts = judge_sources(anchor, information, possible)
@@ -131,18 +128,6 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
     used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
     return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
-
-
-def _choose_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
-    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
-    if not (noise.once_a_batch and problem.own_batches):
-        return problem.batch_size
-
-    def excess(steps: int) -> float:
-        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
-        return capped_excess(coordinates, precision / steps, steps)
-
-    return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
 def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnchor:
@@ -224,7 +209,7 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
     for name in prepared.order:
         if (other := other_promise(job.groups.noises[name])) is None:
             continue
-        size = _choose_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
+        size = choose_batch_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
         noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
         clocks = [
             information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))

@@ -11,13 +11,15 @@ from uneven.anchor import (
     Anchor,
     ClassAnchor,
     Coordinates,
+    Information,
+    choose_batch_size,
     expected_excess,
     information_of,
     is_worth_using,
     possible_frames,
     public_worth,
 )
-from uneven.planner import THEOREM_D, Sizes, Source, make_plan, predict_excess
+from uneven.planner import THEOREM_D, Sizes, Source, get_strategy, make_plan, predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01
@@ -41,14 +43,19 @@ class Currency(Protocol):
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
         """What is to be as small as possible, with these sources; and what to know of it."""
 
+    @property
+    def additive(self) -> bool:
+        """Whether the total falls with the sum of all rows' worth, or nearly so."""
+
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound of Theorem C on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
+    """A strategy's bound on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
 
     theorem: ClassVar[str | None] = None
     problem: Problem
     moments: str
+    strategy: str = "precision"
 
     def precision(self, source: Source) -> float:
         """1/(b·γ²); with variances that is 1/v."""
@@ -59,13 +66,18 @@ class Bound:
         """The bound, and the plan's caveats."""
         if not sources:
             return self.problem.ball**2, ()
-        plan = make_plan(sources, self.problem, moments=self.moments)
+        plan = make_plan(sources, self.problem, self.strategy, self.moments)
         return min(plan.bound, self.problem.ball**2), tuple(plan.caveats)
+
+    @property
+    def additive(self) -> bool:
+        """False for the paper's strategies, whose steps c/t do not weigh rows by their noise."""
+        return not get_strategy(self.strategy).from_paper
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The predicted excess, which batch sizes of sites are chosen for; a row carries 1/(b·γ²) at its source's own b."""
+    """The predicted excess, by which batch sizes of sites are chosen; a row carries 1/(b·γ²) at its source's own b."""
 
     theorem: ClassVar[str | None] = "prediction for typical objectives"
     problem: Problem
@@ -84,6 +96,11 @@ class Predicted:
         assert excess is not None
         return excess, ()
 
+    @property
+    def additive(self) -> bool:
+        """True."""
+        return True
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -96,12 +113,20 @@ class Expected:
         Of the rows without privacy that are owned.
     owned : tuple of Source
         All that is owned, those rows among them.
+    use_all : bool
+        Whether private sources that are not expected to help are used all the same.
     """
 
     theorem: ClassVar[str | None] = THEOREM_D.name
     problem: Problem
     anchor: Anchor | ClassAnchor
     owned: tuple[Source, ...]
+    use_all: bool = False
+
+    @property
+    def additive(self) -> bool:
+        """False: rows with privacy and without are two goods."""
+        return False
 
     @cached_property
     def _possible(self) -> tuple[Coordinates, ...]:
@@ -116,7 +141,7 @@ class Expected:
         """Expected excess with these sources and `more` exact rows."""
         public = sum(one.rows * public_worth(one.noise, self.problem) for one in sources if not one.noise.private)
         share = self._public / (public + more)
-        private = [information_of(one.noise, one.rows, self.problem) for one in sources if one.noise.private]
+        private = [self._information(one) for one in sources if one.noise.private]
 
         def at(c: Coordinates) -> float:
             scaled = replace(c, covariance=c.covariance * share)
@@ -124,11 +149,20 @@ class Expected:
 
         return min(map(at, self._possible))
 
+    def _information(self, source: Source) -> Information:
+        """Clock that a private source brings, at its own batch size."""
+        size = choose_batch_size(self.problem, self._possible[0], source.noise, source.rows)
+        return information_of(source.noise, source.rows, replace(self.problem, batch_size=size))
+
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
-        """Expected excess; private rows that are not expected to help are left out, as a fit leaves them out."""
-        without = self.excess([one for one in sources if not one.noise.private])
-        excess = self.excess(sources)
-        return (excess if is_worth_using(excess, without) else without), ()
+        """Expected excess; a private source that is not expected to help is left out, as a fit leaves it out."""
+        everything = self.excess(sources)
+
+        def is_used(source: Source) -> bool:
+            others = [one for one in sources if one is not source]
+            return self.use_all or not source.noise.private or is_worth_using(everything, self.excess(others))
+
+        return self.excess(list(filter(is_used, sources))), ()
 
     def precision(self, source: Source) -> float:
         """What one row takes from the expected excess, beside what is owned: by a step of 1%."""
