@@ -23,7 +23,7 @@ from uneven.anchor.diagonals import congruence, diagonal, turn_rows
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, react
+from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, measure_shift, react
 from uneven.anchor.solver import newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
@@ -73,6 +73,7 @@ __all__ = [
     "leave_out",
     "list_frames",
     "measure_information",
+    "measure_shift",
     "newton",
     "react",
     "release_energy",

@@ -75,6 +75,6 @@ if TYPE_CHECKING:
         write_predictions,
     )
     from uneven.training.sketch import choose_width, project, projection
-    from uneven.training.trainer import Bar, no_bar, train
+    from uneven.training.trainer import Bar, Trained, no_bar, train
 else:
     __getattr__, __dir__, __all__ = open_lazily(__name__)
