@@ -142,7 +142,7 @@ def test_no_step_is_longer_than_the_curvature_allows(anchor, loop):
 
 @dataclass(frozen=True)
 class Gaussian(Exact):
-    """Releases with isotropic Gaussian noise of variance 1 a coordinate."""
+    """Releases with isotropic Gaussian noise of variance 1 per coordinate."""
 
     kind: ClassVar[str] = "gaussian"
 

@@ -74,7 +74,7 @@ def test_statement_and_report_tell_the_promises_apart(tmp_path):
     trained = train_files(write_files(tmp_path, "site-privacy"))
     save_model(trained.model, tmp_path / "model.json")
     text = write_statement(trained, tmp_path / "model.json", None)
-    assert "| features and label, outside the site | l2-laplace once a batch, ε = 2 a release |" in text
+    assert "| features and label, outside the site | l2-laplace once per batch, ε = 2 per release |" in text
     assert "Site privacy protects a row from everyone outside its site" in text
     assert "With local privacy for 'b' instead, at the same ε" in text
     assert "This machine read the rows of 'a', 'b'" in text

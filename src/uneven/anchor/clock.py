@@ -1,4 +1,4 @@
-"""Coordinates in which the matrix clock is one step size a coordinate, and what Theorem D expects there.
+"""Coordinates in which the matrix clock is one step size per coordinate, and what Theorem D expects there.
 
 Rows are seen as z = Tx, weights as u with w = Tᵀu, so margins are the same: uᵀz = wᵀx. T is public. A release of a
 row's gradient is isotropic there; T is chosen so that the curvature is diagonal.

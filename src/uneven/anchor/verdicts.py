@@ -27,7 +27,7 @@ WORTH, LITTLE = 0.8, 0.97
 """Ratio of the excess with a source to that without it, up to which it is worth it, and up to which it is little."""
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
-"""How many steps a source may be split into, where its noise is drawn once a batch."""
+"""How many steps a source may be split into, where its noise is drawn once per batch."""
 
 DRAWS, SEED, NORMAL = 200, 0, 1.96
 
@@ -69,14 +69,14 @@ class Verdict:
 def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
     """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
 
-    What is added once a batch is shared by its rows.
+    What is added once per batch is shared by its rows.
     """
     once = noise.batch_energy(problem) / problem.batch_size
     return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)
 
 
 def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
-    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
     if not (noise.once_a_batch and problem.own_batches):
         return problem.batch_size
 

@@ -26,9 +26,9 @@ from uneven.training import load_model
 class PublicColumns(TransformerMixin, BaseEstimator):
     """Make features of norm at most 1 from columns that are described publicly, and from nothing else.
 
-    A number becomes one feature in [-1, 1] by its range; a category one feature a value; a column with ``missing`` has
-    one more that says so. A value that is not described is a category of its own. All are divided by the root of the
-    number of columns, so that a row's norm is at most 1, whatever the row: ``row_norm`` need not be stated.
+    A number becomes one feature in [-1, 1] by its range; a category one feature per value; a column with ``missing``
+    has one more that says so. A value that is not described is a category of its own. All are divided by the root of
+    the number of columns, so that a row's norm is at most 1, whatever the row: ``row_norm`` need not be stated.
 
     Parameters
     ----------

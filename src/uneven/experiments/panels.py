@@ -13,7 +13,7 @@ ablation    what each idea does alone, and what is lost without it
 sources     more and more sources, each noisier than the one before
 harder      sources far noisier than in the paper: what rows that learn the length of the weights bring
 wide        MNIST without projection, and with a sketch
-site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
+site        noise once per batch, for sites that their people trust, beside local privacy at the same ε
 classes     more than two classes: one release of the softmax gradient, beside one-vs-rest at a share of ε each
 """
 

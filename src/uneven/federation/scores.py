@@ -1,4 +1,4 @@
-"""Accuracy on rows that a site keeps aside: one randomised bit a row, of which only the number is sent."""
+"""Accuracy on rows that a site keeps aside: one randomised bit per row, of which only the number is sent."""
 
 from __future__ import annotations
 

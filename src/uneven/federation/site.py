@@ -140,7 +140,7 @@ class Site:
         refuse_job(self.policy, message.get("name"), str(message.get("mode")))
         return write_message({"rows": self.scan.rows, **self.policy.describe()})
 
-    # One message a site
+    # One message per site
 
     def _relay(self, message: dict[str, Any], text: str) -> Reply:
         asked, task = self._check_task(message, text, "relay", ("state",))
@@ -246,7 +246,7 @@ class Site:
             self._running.pop(release, None)
         return future.result()
 
-    # One message a step
+    # One message per step
 
     def _open(self, message: dict[str, Any], text: str) -> str:
         asked, task = self._check_task(message, text, "oracle")
@@ -291,7 +291,7 @@ class Site:
             self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
         return reply
 
-    # One bit a row
+    # One bit per row
 
     def _evaluate(self, message: dict[str, Any], text: str) -> str:
         """How many rows kept aside say that a model is right about them."""

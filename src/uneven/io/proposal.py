@@ -173,7 +173,7 @@ def _any_hidden(entries: Iterable[SourceEntry]) -> bool:
 def _refuse_twice(tables: Sequence[Table]) -> None:
     for one, other in combinations(tables, 2):
         if same_file(one.path, other.path):
-            raise ValueError(f"files must differ, one a source; got {one.path} and {other.path}, which are one file")
+            raise ValueError(f"files must differ, one per source; got {one.path} and {other.path}, which are one file")
 
 
 def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:

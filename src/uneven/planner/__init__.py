@@ -4,7 +4,7 @@ source       a source of data, described
 segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
 strategies   strategies and theorems as values
-sizes        a batch size for each source whose noise is drawn once a batch
+sizes        a batch size for each source whose noise is drawn once per batch
 sensitivity  what would change if a level of noise were off
 ranks        an order from ranks of noise alone
 promises     the two promises of privacy side by side

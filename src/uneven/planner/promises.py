@@ -78,7 +78,7 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     for name, other in others.items():
         named = other.kind.replace("-", " ")
         lines.append(
-            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows a step: {what} "
+            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows per step: {what} "
             f"{other.then:.2g}, now {other.now:.2g}."
         )
     return lines

@@ -106,13 +106,13 @@ def describe_use(plan: Plan) -> list[str]:
 
 
 def describe_sizes(plan: Plan) -> list[str]:
-    """Batch sizes that were chosen, with what others would give: one sentence a source."""
+    """Batch sizes that were chosen, with what others would give: one sentence per source."""
     what = "predicted excess" if plan.predicted_excess is not None else "bound"
     chosen = plan.batch_sizes
     lines = []
     for name, sizes in plan.other_sizes().items():
         others = ", ".join(f"{size:,}: {value:.2g}" for size, value in sizes.items() if size != chosen[name])
-        best = f"{name!r}: {chosen[name]:,} rows a step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
+        best = f"{name!r}: {chosen[name]:,} rows per step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
         lines.append(f"{best} (with {others})." if others else f"{best}.")
     return lines
 

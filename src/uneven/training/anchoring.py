@@ -85,7 +85,7 @@ class Anchoring:
     left_out : tuple of str
         Private sources that are not expected to help.
     sizes : dict of str to int
-        Batch sizes of sources whose noise is drawn once a batch.
+        Batch sizes of sources whose noise is drawn once per batch.
     """
 
     anchor: Anchor | ClassAnchor

@@ -81,6 +81,6 @@ def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comp
     times, dearest = count * passes, max(private.values(), default=0.0)
     if private and (budget is None or times * dearest > budget * (1 + 1e-9)):
         raise ValueError(
-            f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} a row; "
+            f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} per row; "
             f"budget must allow that, got {budget!r}"
         )
