@@ -59,8 +59,7 @@ from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
-from uneven.settings import Settings
-from uneven.training import Job, PrivateSource, group_pieces, stated_scale
+from uneven.training import PrivateSource, prepare_alone, stated_scale
 
 log = logging.getLogger("uneven.site")
 
@@ -384,6 +383,5 @@ class Site:
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
         assert scale is not None
-        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.noise})
-        job = Job(self._rows, Settings(), self.scan, groups, scale)
+        job = prepare_alone(self._rows, self.scan, scale, self.policy.name, asked.noise)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]

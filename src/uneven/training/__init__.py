@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         plan_steps,
         scaled_problem,
     )
-    from uneven.training.preparation import prepare
+    from uneven.training.preparation import prepare, prepare_alone
     from uneven.training.quality import Bin, Interval, Scores, compare
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
