@@ -136,6 +136,9 @@ def test_files_are_planned_as_a_fit_runs_them(tmp_path):
     edited, refusals = document.edit([shown[0], shown[1] | {"level": "50"}], document.settings)
     assert refusals == []
     assert edited.plan()[0] == plan_ahead(read_sources(write_files(tmp_path, 50)))[0] != planned
+    found = edited.value(1_000)
+    assert found.bound == pytest.approx(edited.plan()[0].anchored.excess, rel=1e-9)
+    assert all(worth.next_bound < found.bound for worth in found.worths)
     _, refusals = document.edit([shown[0], shown[1] | {"rows": 501.0}], document.settings)
     assert refusals == ["Row 2: rows of 'private' are counted in its data, so they cannot be changed here"]
 
