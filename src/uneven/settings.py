@@ -20,7 +20,8 @@ LONG_ROWS = ("shrink", "refuse")
 MULTI_CLASS = ("softmax", "one-vs-rest")
 """How more than two classes are learned: as one problem, or each against the rest."""
 
-PUBLIC_FIRST = ("auto", "anchored")
+LEFT_OPEN, ANCHORED = "auto", "anchored"
+PUBLIC_FIRST = (LEFT_OPEN, ANCHORED)
 """Strategies that learn sources without privacy first, to convergence where they can."""
 
 Check = Callable[[str, Any], object]
@@ -179,7 +180,7 @@ class Settings:
         return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
 
     def batching(self, own: bool) -> dict[str, Any]:
-        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
+        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once per batch."""
         return batching(self.batch_size, own)
 
     @property
@@ -206,6 +207,16 @@ class Settings:
     def public_first(self) -> bool:
         """Whether sources without privacy are learned first, to convergence where they can."""
         return self.strategy in PUBLIC_FIRST
+
+    @property
+    def needs_anchor(self) -> bool:
+        """Whether rows that cannot be learned from an anchor are to be refused, rather than learned by steps."""
+        return self.strategy == ANCHORED
+
+    @property
+    def left_open(self) -> bool:
+        """Whether the strategy is left to the fit."""
+        return self.strategy == LEFT_OPEN
 
     @property
     def pass_count(self) -> int:

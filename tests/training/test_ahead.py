@@ -6,7 +6,7 @@ from tests.training.test_doors import LABELS, draw_case, write_files, write_shar
 
 import uneven
 from uneven.io import read_sources
-from uneven.training.ahead import anchor_ahead, plan_ahead
+from uneven.training.ahead import plan_ahead, value_ahead
 from uneven.training.files import train_files
 
 PRIVATE = '[[source]]\nname = "private"\nnoise = { kind = "local-privacy", epsilon = 3.0 }\n'
@@ -61,10 +61,10 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     mine, sold = ('data = "rows.csv"\n' + one for one in ("", "price = 1.0\n"))
     private = PRIVATE + "rows = 500\nprice = 0.1\n"
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + mine + private)
-    anchor, problem = anchor_ahead(read_sources(path))
-    assert (len(anchor.y), problem.n_features) == (3000, 4)
+    ahead = value_ahead(read_sources(path))
+    assert (len(ahead.anchor.y), ahead.problem.n_features) == (3000, 4)
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold + private)
-    assert anchor_ahead(read_sources(path)) is None
+    assert value_ahead(read_sources(path)).anchor is None
 
 
 def draw_file(folder, seed):
@@ -108,3 +108,11 @@ def test_private_labels_are_planned_by_the_steps_that_a_fit_runs(tmp_path):
     planned, note = plan_ahead(file)
     assert planned == train_files(file, seed=0).plan
     assert note.startswith("planned as 'uneven fit' runs it")
+
+
+def test_class_weights_count_where_no_rows_are_read(tmp_path):
+    """They are divided by the largest, and alpha with them, as in a fit (`scaled_problem`)."""
+    path = tmp_path / "sources.toml"
+    path.write_text("n_features = 2\nalpha = 0.01\nclass_weight = { 0 = 1.0, 1 = 4.0 }\n" + PUBLIC + "rows = 100\n")
+    problem = plan_ahead(read_sources(path))[0].problem
+    assert (problem.class_weights, problem.alpha) == ((0.25, 1.0), 0.0025)

@@ -159,7 +159,7 @@ def test_a_valuation_is_what_its_plan_says(described, budget, alpha):
 @settings(max_examples=40)
 @given(described=described_sources, budget=st.floats(1, 5_000), alpha=st.floats(1e-3, 1))
 def test_with_second_moments_the_bound_never_rises_with_spend(described, budget, alpha):
-    """Theorem A's bound is 1/(λ²P). At one row a step, precision is the sum of the rows'."""
+    """Theorem A's bound is 1/(λ²P). At one row per step, precision is the sum of the rows'."""
     found = uneven.value(sources_of(described), 7, alpha, batch_size=1, moments="upper", budget=budget)
     assert (np.diff(found.bounds) <= 1e-9 * np.array(found.bounds[:-1])).all()
     assert not any("rises" in caveat for caveat in found.caveats)
@@ -349,7 +349,7 @@ def test_summary_says_why_none_is_bought():
     assert "Buy none of 'twin': it is as good a deal as where the money ends" in more.summary()
     without = words([dear, cheap], None)
     assert "Without a budget nothing is bought. 'cheap' would be first" in without
-    assert "At 9.00 a row or less it would be worth buying" in without
+    assert "At 9.00 per row or less it would be worth buying" in without
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,8 @@ def test_frozen_and_plain():
         ({"budget": math.nan}, "budget must be"),
         ({"budget": "much"}, "budget must be"),
         ({"more": 0}, "more must be a whole number of at least 1, got 0"),
-        ({"moments": "lower"}, "moments must be one of 'auto', 'upper', 'variance'"),
+        ({"moments": "lower"}, "lower moments need noise that is certain to be present; source 'archive'"),
+        ({"strategy": "anchored"}, "strategy must be one of 'precision', "),
         ({"prices": [1]}, "prices must be a dict of source names"),
         ({"prices": {"nobody": {1: 1}}}, "prices has no key 'nobody'"),
         ({"prices": {"crowd": {1: 1}}}, "needs a noise of local privacy"),

@@ -273,7 +273,7 @@ def search_strength(
 
 @dataclass(frozen=True)
 class Flips:
-    """Rates σ + y·k at which labels y are flipped, one a row; 0 for exact rows; and what the classes count.
+    """Rates σ + y·k at which labels y are flipped, one per row; 0 for exact rows; and what the classes count.
 
     A row counts c = ((1-2σ)/(1+2|k|))², and its surrogate is u·ℓ(m) - t·m (`rows.correct`).
     """

@@ -19,8 +19,9 @@ def command(
 ) -> None:
     """Say what data is worth: exchange rates, the next thousand rows of each source, and what to buy.
 
-    Where rows without privacy are owned and their file is given, worth is in the excess objective that a fit is
-    expected to have; else in a bound that needs no rows.
+    The problem is that of 'uneven fit': where rows without privacy are owned and their file is given, they are read
+    for it. Beside private rows, worth is then in the excess objective that a fit is expected to have; else it is in the
+    bound of the strategy.
 
     A source without a price is owned. A source with a price is on offer: 'rows' is how many can be bought. Instead of
     one price, 'prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]' has one for each epsilon.
@@ -29,10 +30,7 @@ def command(
     """
     from uneven import checks
     from uneven.io import read_sources
-    from uneven.io.refusals import located
-    from uneven.training.ahead import anchor_ahead
-    from uneven.training.planning import problem_ahead
-    from uneven.valuation import value_sources
+    from uneven.valuation import value_file
 
     if budget is not None:
         checks.not_negative("--budget", budget)
@@ -40,19 +38,7 @@ def command(
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
-    with located(str(described.path)):
-        owned = described.described()
-        problem, _ = problem_ahead(described, owned)  # that of a fit, where it is known without reading rows
-        anchor, problem = anchor_ahead(described) or (None, problem)
-        found = value_sources(
-            owned,
-            problem,
-            described.settings.planned_moments,
-            budget=budget,
-            prices={entry.name: entry.prices for entry in described.sources if entry.prices is not None},
-            more=more,
-            anchor=anchor,
-        )
+    found = value_file(described, budget, more)
     if plot is not None:
         terminal.write_figure(found.plot(), plot)
     if json:

@@ -76,7 +76,7 @@ def describe_columns(columns: Any) -> tuple[Column, ...]:
     return tuple(_column(checks.text("name of a column", name), values) for name, values in columns.items())
 
 
-def plain_columns(columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
+def columns_to_dict(columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
     """Columns as plain values, which `describe_columns` reads back."""
     return {column.name: _plain(column) for column in columns}
 

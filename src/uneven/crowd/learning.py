@@ -100,7 +100,7 @@ def from_answers(
     Parameters
     ----------
     answers : data frame, or mapping of names to arrays
-        One answer a row: `task`, `worker` and `label`.
+        One answer per row: `task`, `worker` and `label`.
     features : array-like or sparse matrix of shape (n, d), or None
         Features of `tasks`.
     tasks : array of shape (n,) or None

@@ -13,7 +13,7 @@ def summarise(crowd: Crowd) -> list[str]:
     gold = f"The true label of {crowd.gold:,} tasks was given." if crowd.gold else "No gold labels were used."
     return [
         f"{crowd.answers:,} answers of {len(crowd.workers):,} workers to {len(crowd.tasks):,} tasks, "
-        f"{per_task:.1f} a task. {gold}",
+        f"{per_task:.1f} per task. {gold}",
         f"The most likely labels are expected to be wrong for {rates.mean():.1%} of the tasks; those of "
         f"{(rates > UNSURE).mean():.1%} have a chance above {UNSURE:.0%} to be wrong, and count for less.",
     ]

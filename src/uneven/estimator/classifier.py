@@ -273,8 +273,8 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         The first call, or `fit`, learns the classes (from `classes`, or from y) and the scale of the rows; where no
         source is private, rows of a later call whose root-mean-square norm is more than twice as large are shrunk to
         that, with a warning. Rows of each call are taken to be new ones: pass `row_id` where they may not be. Each is
-        used `passes` times. No rows is no step. Only the precision strategy can go on without knowing how much is to
-        come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
+        used `passes` times. A call without rows takes no step. Only the precision strategy can go on without knowing
+        how much is to come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
         """
         before = getattr(self, "_progress", None)
         if isinstance(before, str):

@@ -13,7 +13,7 @@ import numpy as np
 
 from uneven import checks
 from uneven.anchor import Disagreement
-from uneven.columns import plain_columns
+from uneven.columns import columns_to_dict
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
 from uneven.federation.asking import SiteFailed, ask_anchor
@@ -152,7 +152,7 @@ def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[
         raise ValueError(f"row_norm must be a number where rows stay at their sites, got {stated!r}")
     expected = {
         "features": _held_by_most("features", sites) if file.feature_names is None else list(file.feature_names),
-        "columns": None if file.columns is None else plain_columns(file.columns),
+        "columns": None if file.columns is None else columns_to_dict(file.columns),
         "classes": _held_by_most("classes", sites) if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }
@@ -183,7 +183,7 @@ def _refuse_lost_anchor(
     """Refuse to spend private rows without the anchor that was planned, where a mistake alone is in its way."""
     public = [entry.name for entry in file.sources if entry.noise is not None and not entry.noise.private]
     lost = [site for site in public if site in unfit]
-    if lost and mode == "relay" and file.settings.strategy in ("auto", "anchored") and not set(public) & set(sites):
+    if lost and mode == "relay" and file.settings.public_first and not set(public) & set(sites):
         raise ValueError(f"{lost[0]!r} must fit to be the anchor of the others: {unfit[lost[0]]}; no row was spent")
 
 
@@ -196,7 +196,7 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
     if not job.settings.public_first or mode != "relay" or why is not None:
-        if job.settings.strategy == "anchored" and why is not None:
+        if job.settings.needs_anchor and why is not None:
             raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
         if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))

@@ -103,7 +103,7 @@ def _slices(rows: int) -> Iterator[slice]:
 
 def _refuse_kind(path: Path, name: str, column: Any) -> None:
     if column.dtype.kind not in NUMBERS and column.size:
-        refusals.not_numeric(path, name, column.dtype, column.flat[0], 0)
+        refusals.refuse_text(path, name, column.dtype, column.flat[0], 0)
 
 
 def open_npy(path: Path) -> MatrixFile | RecordsFile:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -68,7 +68,7 @@ class Coefficients(NamedTuple):
     gaussian : fixed variance per row
     height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
     grid : width of the cells that one row's release is rounded to; 0 if it is not rounded
-    batch_gamma : scale of the gamma distribution of noise that is drawn once a batch, of shape (d+1)/2
+    batch_gamma : scale of the gamma distribution of noise that is drawn once per batch, of shape (d+1)/2
     batch_grid : width that such noise adds to the cells of a sum
     """
 
@@ -106,6 +106,8 @@ class Noise(ABC):
     kind: ClassVar[str]
     level: ClassVar[str | None] = None
     """Name of the number that says how noisy it is, if there is one."""
+    compose: ClassVar[Callable[[Sequence[Noise]], Noise]]
+    """What ``&`` does. `composed` sets it: it knows the kinds of noise, and this module does not."""
     interval: tuple[Any, Any] | None = field(default=None, kw_only=True, repr=False)
 
     def check_interval(self) -> None:
@@ -206,9 +208,7 @@ class Noise(ABC):
 
     def __and__(self, other: Noise) -> Noise:
         """Both noises on the same rows: flipped labels, and one other."""
-        from uneven.noise.composed import compose
-
-        return compose([self, other]) if isinstance(other, Noise) else NotImplemented
+        return Noise.compose([self, other]) if isinstance(other, Noise) else NotImplemented
 
     def describe(self) -> str:
         """Noise in a few words, for tables.
@@ -218,6 +218,10 @@ class Noise(ABC):
         '20% of labels flipped'
         """
         return self.kind
+
+    def describe_release(self) -> str:
+        """How rows are protected when they are released and at what ε, for a privacy statement."""
+        return self.describe()
 
     @abstractmethod
     def row_energy(self, problem: Problem) -> float:
@@ -287,7 +291,7 @@ class Noise(ABC):
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out.
 
-        If noise is drawn once a batch, it is the sum of the rows with one draw.
+        If noise is drawn once per batch, it is the sum of the rows with one draw.
         """
         if not self.is_mixture:
             return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
@@ -303,7 +307,7 @@ class Noise(ABC):
         return 0.0
 
     def batch_grid(self, n_features: int, bound: float) -> float:
-        """What noise that is drawn once a batch adds to it."""
+        """What noise that is drawn once per batch adds to it."""
         return 0.0
 
     def targets(self, classes: int) -> Array | None:

@@ -228,3 +228,6 @@ def compose(noises: Sequence[Noise]) -> Noise:
     if labels[0].unknown:
         raise ValueError(f"rate must be known to combine it with another noise, got {labels[0].rate!r}")
     return Composed(labels[0], others[0])
+
+
+Noise.compose = staticmethod(compose)

@@ -228,7 +228,7 @@ class Plan:
         >>> low.order == high.order == ["crowd", "expert"]
         True
         """
-        return find_changes(self)
+        return find_changes(self, make_plan)
 
     def alternatives(self) -> dict[str, Plan]:
         """Plan of every strategy for the same sources and problem, this one among them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +57,13 @@ class Change:
         return asdict(self)
 
 
-def find_changes(plan: Plan) -> list[Change]:
+def find_changes(plan: Plan, make_plan: Callable[..., Plan]) -> list[Change]:
     """Change of the plan at each end of what each level may be; see `Plan.sensitivity`."""
     changes = []
     for source in plan.sources:
         for level, stated, actual, noise in list_levels(source.noise):
             swapped = [replace(one, noise=noise) if one is source else one for one in plan.sources]
-            order, exchange, excess = _plan_again(plan, swapped)
+            order, exchange, excess = _plan_again(plan, swapped, make_plan)
             regret = _regret(plan, swapped)
             changes.append(Change(source.name, level, stated, actual, order, exchange, excess, regret))
     return changes
@@ -92,10 +92,10 @@ def _either_way(level: str, stated: Any) -> tuple[Any, Any]:
     return stated / FACTOR, max(stated, min(stated * FACTOR, most))
 
 
-def _plan_again(plan: Plan, sources: Sequence[Source]) -> tuple[list[str], dict[str, float], float | None]:
+def _plan_again(
+    plan: Plan, sources: Sequence[Source], make_plan: Callable[..., Plan]
+) -> tuple[list[str], dict[str, float], float | None]:
     """Order, exchange rates and excess of the plan with other noises."""
-    from uneven.planner.planning import make_plan  # which imports this module
-
     if plan.anchored is not None:
         return _anchored_again(plan, sources)
     own = {name: size for name, size in plan.batch_sizes.items() if size != plan.problem.batch_size}
@@ -177,7 +177,7 @@ def _span(values: Sequence[float]) -> str:
 
 def shown_changes(plan: Plan) -> list[Change]:
     """Changes of a plan of few sources; none for one of many."""
-    return find_changes(plan) if len(plan.sources) <= MOST_SOURCES else []
+    return plan.sensitivity() if len(plan.sources) <= MOST_SOURCES else []
 
 
 def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:

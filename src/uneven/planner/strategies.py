@@ -79,6 +79,8 @@ class Strategy:
         Whether all sources are shuffled together.
     searches_order : bool
         Whether the order is searched for; it may not be the best one of many sources.
+    searches_rate : bool
+        Whether runs at other learning rates of the second source may be compared (the paper's line search).
     own_batches : bool
         Whether each source may have a batch size of its own.
     from_paper : bool
@@ -93,6 +95,7 @@ class Strategy:
     private_clip: float | None = None
     shuffles: bool = False
     searches_order: bool = False
+    searches_rate: bool = False
     own_batches: bool = False
     from_paper: bool = True
 
@@ -193,7 +196,7 @@ def draft_arbitrary(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """All rows shuffled together, with c = 1/λ.
 
     The bound is linear in each step's γ², so its mean over shuffles is the bound at the mean γ², each source weighted
-    by its rows. What is added once a batch is added for each source that has rows in it: at most for all of them.
+    by its rows. What is added once per batch is added for each source that has rows in it: at most for all of them.
     """
     rows = sum(one.rows for one in batches)
     mixed = Moment(
@@ -230,7 +233,7 @@ STRATEGIES: dict[str, Strategy] = {
             "averaged", draft_averaged, accepts_variance=False, average="steps", own_batches=True, from_paper=False
         ),
         Strategy("anytime", draft_anytime, accepts_variance=False, average="steps", own_batches=True, from_paper=False),
-        Strategy("two-rates", draft_two_rates, searches_order=True),
+        Strategy("two-rates", draft_two_rates, searches_order=True, searches_rate=True),
         Strategy("same-rate-clean-first", draft_same_rate_clean_first),
         Strategy("same-rate-noisy-first", draft_same_rate_noisy_first),
         Strategy("clean-only", draft_clean_only),

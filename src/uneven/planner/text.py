@@ -56,7 +56,7 @@ def describe_problem(problem: Problem) -> str:
 def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name, worth, order = {source.name: source for source in plan.sources}, plan.exchange, plan.order
-    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in step_spans(plan) for name in segment.sources}
+    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in list_step_spans(plan) for name in segment.sources}
     rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
     for name in [*order, *(name for name in by_name if name not in order)]:
         source = by_name[name]
@@ -67,7 +67,7 @@ def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     return rows
 
 
-def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
+def list_step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
     """Each segment with its first and last step size, not counting a short last batch."""
     sizes = compute_step_sizes(plan.segments)
     pairs = zip(plan.segments, sizes, strict=True)
@@ -106,13 +106,13 @@ def describe_use(plan: Plan) -> list[str]:
 
 
 def describe_sizes(plan: Plan) -> list[str]:
-    """Batch sizes that were chosen, with what others would give: one sentence a source."""
+    """Batch sizes that were chosen, with what others would give: one sentence per source."""
     what = "predicted excess" if plan.predicted_excess is not None else "bound"
     chosen = plan.batch_sizes
     lines = []
     for name, sizes in plan.other_sizes().items():
         others = ", ".join(f"{size:,}: {value:.2g}" for size, value in sizes.items() if size != chosen[name])
-        best = f"{name!r}: {chosen[name]:,} rows a step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
+        best = f"{name!r}: {chosen[name]:,} rows per step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
         lines.append(f"{best} (with {others})." if others else f"{best}.")
     return lines
 

@@ -159,13 +159,14 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         "The ± is one standard error over the runs."
     )
     costs = {s.name: s.noise.epsilon_per_row or 0.0 for s in plan.sources}
-    ours = [float(one.accuracy.mean()) for one in demo.entries if one.strategy in (plan.strategy, "clean-only")]
+    first = {one.strategy: float(one.accuracy.mean()) for one in reversed(demo.entries)}
     cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
     parts = Parts(
         Cost(costs, planned=True, simulated=True),
         measured=[
-            f"Measured accuracy: {ours[0]:.1%} with all sources ({plan.strategy}), {ours[1]:.1%} with {cleanest!r} "
-            f"alone (clean-only), {demo.optimum[0]:.1%} without noise, {demo.majority[0]:.1%} by the majority class."
+            f"Measured accuracy: {first[plan.strategy]:.1%} with all sources ({plan.strategy}), "
+            f"{first['clean-only']:.1%} with {cleanest!r} alone (clean-only), {demo.optimum[0]:.1%} without noise, "
+            f"{demo.majority[0]:.1%} by the majority class."
         ],
         chart=sections.accuracies(demo),
         shown=sections.public_rows(demo),

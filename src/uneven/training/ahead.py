@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uneven.anchor.classes import ClassAnchor
-from uneven.anchor.uncertainty import Anchor
-from uneven.io import SourcesFile
-from uneven.io.refusals import located
-from uneven.planner import Plan, declare_noises
+from uneven.anchor import Anchor, ClassAnchor
+from uneven.io import SourcesFile, located
+from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
-from uneven.training.planning import keep_rows, plan_steps, problem_ahead
+from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -37,6 +35,9 @@ TOLD = (
     "planned as if rows that tell their own noise were exact, since none was read; 'uneven fit' reads what they tell, "
     "and reports the plan that it ran"
 )
+
+
+CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
@@ -77,8 +78,29 @@ def _find_caveat(file: SourcesFile) -> str:
     return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
 
 
-def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | None:
-    """What the owned rows without privacy say to a valuation, and the problem; None where nothing can be anchored.
+@dataclass(frozen=True)
+class Valued:
+    """What a valuation starts from: sources, the problem that a fit of them solves, and what their rows say.
+
+    Attributes
+    ----------
+    sources : list of Source
+        With noises as the learner gets them: flip rates as estimated, activities for as many classes as there are.
+    problem : Problem
+    anchor : Anchor, ClassAnchor or None
+        Of the owned rows without privacy, where a fit would add private ones to them.
+    notes : tuple of str
+        What to know of figures that do not come from rows.
+    """
+
+    sources: list[Source]
+    problem: Problem
+    anchor: Anchor | ClassAnchor | None
+    notes: tuple[str, ...]
+
+
+def value_ahead(file: SourcesFile) -> Valued:
+    """The problem that a fit of the owned sources would solve, and what their rows without privacy say to a valuation.
 
     Parameters
     ----------
@@ -87,20 +109,36 @@ def anchor_ahead(file: SourcesFile) -> tuple[Anchor | ClassAnchor, Problem] | No
 
     Returns
     -------
-    (Anchor, Problem) or None
+    Valued
     """
-    owned = tuple(entry for entry in file.sources if entry.price is None and entry.prices is None)
-    readable = tuple(entry for entry in owned if not (entry.noise is None or entry.private))
-    settings, mine = file.settings, replace(file, sources=readable)
-    if not (settings.public_first and settings.steps_asked is None and _can_read_public(mine)):
-        return None
-    counts = {entry.name: entry.source.rows if entry in owned else 1 for entry in file.sources}
+    sources, owned = file.described(), [one.name for one in file.sources if one.price is None and one.prices is None]
+    readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
+    if not (readable and _can_read_public(replace(file, sources=readable))):
+        problem, note = problem_ahead(file, sources)
+        run = _note_run(file, [one for one in sources if one.name in owned], problem)
+        note = _find_caveat(file) or note
+        return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
+    from uneven.training.convergence import can_converge
 
-    job, targets = _public_job(file, counts, [entry.name for entry in readable])
-    if refuse_anchor(job.settings, job.groups, len(targets), job.scan.sparse) is not None:
-        return None
-    return fit_public(job, [entry.name for entry in readable], targets[0]), job.problem
+    settings, read = file.settings, [one.name for one in readable]
+    job, targets = _public_job(file, {one.name: one.rows if one.name in owned else 1 for one in sources}, read)
+    seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
+    sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
+    by_steps = settings.steps_asked is not None or not settings.public_first
+    if not by_steps and refuse_anchor(settings, job.groups, len(targets), job.scan.sparse) is None:
+        return Valued(sources, job.problem, fit_public(job, read, targets[0]), ())
+    run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
+    return Valued(sources, job.problem, None, (CONVERGED,) if can_converge(settings, job.groups, 0) else run)
+
+
+def _note_run(file: SourcesFile, sources: list[Source], problem: Problem) -> tuple[str, ...]:
+    """Why a fit of these sources by steps has no bound, though one pass over all their rows has."""
+    if not sources:
+        return ()
+    plan = keep_rows(plan_steps(sources, problem, file.settings), file.settings)
+    why = find_void(plan, file.settings) or (plan.void if plan.kept else "")
+    return (f"Figures are those of one pass over all rows, and no theorem covers the fit: {why}",) if why else ()
 
 
 def _list_public(file: SourcesFile) -> list[str]:
@@ -145,7 +183,7 @@ def _public_job(
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
         groups = Grouped(noises, np.array(found), index, tuple(order))
-    return prepare(rows, scan, groups, settings), learning_targets(scan.classes, settings)
+    return prepare(rows, scan, groups, settings, here=names), learning_targets(scan.classes, settings)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import PublicRows, choose_alpha, solve, source_weight
+from uneven.anchor import PublicRows, choose_alpha, solve, weigh_source
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
@@ -46,7 +46,7 @@ class Converged:
 
 def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
-    if groups.any_private or settings.strategy != "auto" or settings.steps_asked is not None:
+    if groups.any_private or not settings.left_open or settings.steps_asked is not None:
         return False
     return cells <= MOST_CELLS and not _lacks_surrogate(settings, groups.noises.values())
 
@@ -81,14 +81,14 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=chosen.alpha)
-    alpha = chosen.alpha * in_rows * carried_share(job.groups, job.problem, names)
+    alpha = chosen.alpha * in_rows * find_carried_share(job.groups, job.problem, names)
     return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if job.groups.any_private else alpha)
 
 
-def carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
+def find_carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
     """Share of these sources' rows, each counted by its worth: alpha times the rows is what carries over to all."""
     worth = {
-        name: count * source_weight(groups.noises[name], problem)
+        name: count * weigh_source(groups.noises[name], problem)
         for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
     }
     return float(sum(worth[name] for name in names) / sum(worth.values()))
@@ -113,7 +113,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
 
 
-def state_after(weights: Array, plan: Plan) -> State:
+def make_state_after(weights: Array, plan: Plan) -> State:
     """State that later rows go on from: the answer, at the clock that one pass over the rows would have reached."""
     clock = sum(segment.precision for segment in plan.segments)
     return State(weights, plan.steps, clock, 0.0, weights, clock**2 / 2.0)

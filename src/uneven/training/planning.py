@@ -128,7 +128,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
     """
     noises = [source.noise for source in plan.sources]
-    asked = settings.strategy != "auto" or settings.steps_asked is not None or settings.line_search > 0
+    asked = not settings.left_open or settings.steps_asked is not None
     private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
     if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
         return plan
@@ -163,18 +163,17 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     settings, n_features = file.settings, file.n_features
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
+    noises, weights = [entry.noise for entry in file.sources], stated_weights(settings, expected_classes(settings))
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
-        columns = (ball.sketch or n_features) * file.problem.outputs
-        problem = replace(file.problem, n_features=columns, clip=choose_clip(settings, private))
+        problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
+        problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, sources, n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    noises = [entry.noise for entry in file.sources]
-    weights = stated_weights(settings, expected_classes(settings))
     problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import Anchor, ClassAnchor, one_thread
+from uneven.anchor import Anchor, ClassAnchor, use_one_thread
 from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -73,9 +73,9 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         sparse = job.scan.sparse and not job.scale.sketch
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
-            with one_thread():
+            with use_one_thread():
                 return decide_anchored(job, targets[0])
-        if settings.strategy == "anchored":
+        if settings.needs_anchor:
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
@@ -129,20 +129,20 @@ def run(
 ) -> Result:
     """Learn as decided: one problem for two classes, one per class for more."""
     if decided.anchoring is not None:
-        with one_thread():
+        with use_one_thread():
             added = anchoring.add_private(job, decided.anchoring, targets[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
         trusted = name_trusted(decided.plan)
         return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
     if decided.converges:
         found = convergence.converge(job, targets)
-        states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
+        states = tuple(convergence.make_state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     if decided.plan.kept:
         return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
-    told = () if job.settings.strategy != "auto" or job.groups.any_private or job.scan.held is not None else (MANY,)
+    told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
     found_out = (*told, *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 

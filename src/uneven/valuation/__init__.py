@@ -1,5 +1,6 @@
 """What data is worth: exchange rates, the next thousand rows, what to buy, and the bound that it gives.
 
+files       the door for files: `value_file`
 valuing     `Valuation`, `value_sources` and its wrapper with keywords, `value`
 text        a valuation in words
 picture     a valuation in charts
@@ -13,7 +14,13 @@ A source without a price is owned: its rows are free and not for sale. A source 
 rows are owned, and `rows` is how many can be bought.
 """
 
-from uneven.valuation.valuing import Valuation, value, value_sources
-from uneven.valuation.worths import Purchase, Worth
+from typing import TYPE_CHECKING
 
-__all__ = ["Purchase", "Valuation", "Worth", "value", "value_sources"]
+from uneven.fronts import open_lazily
+
+if TYPE_CHECKING:
+    from uneven.valuation.files import value_file
+    from uneven.valuation.valuing import Valuation, value, value_sources
+    from uneven.valuation.worths import Purchase, Worth
+else:
+    __getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from uneven.anchor import (
     Anchor,
     ClassAnchor,
     Coordinates,
+    Information,
+    choose_batch_size,
     expected_excess,
-    information_of,
     is_worth_using,
-    possible_frames,
-    public_worth,
+    list_frames,
+    measure_information,
+    weigh_public_row,
 )
-from uneven.planner import Sizes, Source, make_plan, predict_excess
+from uneven.planner import THEOREM_D, Sizes, Source, get_strategy, make_plan, predict_excess
 from uneven.problem import Problem
 
 STEP = 0.01
@@ -25,7 +27,15 @@ STEP = 0.01
 
 
 class Currency(Protocol):
-    """What rows are worth, and what all rows together come to."""
+    """What rows are worth, and what all rows together come to.
+
+    Attributes
+    ----------
+    theorem : str or None
+        What an expected excess rests on; None for a bound, which rests on the plan's theorem.
+    """
+
+    theorem: ClassVar[str | None]
 
     def precision(self, source: Source) -> float:
         """Worth of one row."""
@@ -33,13 +43,19 @@ class Currency(Protocol):
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
         """What is to be as small as possible, with these sources; and what to know of it."""
 
+    @property
+    def additive(self) -> bool:
+        """Whether the total falls with the sum of all rows' worth, or nearly so."""
+
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound of Theorem C on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
+    """A strategy's bound on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
 
+    theorem: ClassVar[str | None] = None
     problem: Problem
     moments: str
+    strategy: str = "precision"
 
     def precision(self, source: Source) -> float:
         """1/(b·γ²); with variances that is 1/v."""
@@ -50,14 +66,20 @@ class Bound:
         """The bound, and the plan's caveats."""
         if not sources:
             return self.problem.ball**2, ()
-        plan = make_plan(sources, self.problem, moments=self.moments)
+        plan = make_plan(sources, self.problem, self.strategy, self.moments)
         return min(plan.bound, self.problem.ball**2), tuple(plan.caveats)
+
+    @property
+    def additive(self) -> bool:
+        """False for the paper's strategies, whose steps c/t do not weigh rows by their noise."""
+        return not get_strategy(self.strategy).from_paper
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The predicted excess, which batch sizes of sites are chosen for; a row carries 1/(b·γ²) at its source's own b."""
+    """The predicted excess, by which batch sizes of sites are chosen; a row carries 1/(b·γ²) at its source's own b."""
 
+    theorem: ClassVar[str | None] = "prediction for typical objectives"
     problem: Problem
     moments: str
     sizes: Sizes
@@ -74,6 +96,11 @@ class Predicted:
         assert excess is not None
         return excess, ()
 
+    @property
+    def additive(self) -> bool:
+        """True."""
+        return True
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -86,26 +113,35 @@ class Expected:
         Of the rows without privacy that are owned.
     owned : tuple of Source
         All that is owned, those rows among them.
+    use_all : bool
+        Whether private sources that are not expected to help are used all the same.
     """
 
+    theorem: ClassVar[str | None] = THEOREM_D.name
     problem: Problem
     anchor: Anchor | ClassAnchor
     owned: tuple[Source, ...]
+    use_all: bool = False
+
+    @property
+    def additive(self) -> bool:
+        """False: rows with privacy and without are two goods."""
+        return False
 
     @cached_property
     def _possible(self) -> tuple[Coordinates, ...]:
-        return possible_frames(self.anchor)
+        return list_frames(self.anchor)
 
     @cached_property
     def _public(self) -> float:
         """Owned rows without privacy, in exact rows."""
-        return sum(one.rows * public_worth(one.noise, self.problem) for one in self.owned if not one.noise.private)
+        return sum(one.rows * weigh_public_row(one.noise, self.problem) for one in self.owned if not one.noise.private)
 
     def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
         """Expected excess with these sources and `more` exact rows."""
-        public = sum(one.rows * public_worth(one.noise, self.problem) for one in sources if not one.noise.private)
+        public = sum(one.rows * weigh_public_row(one.noise, self.problem) for one in sources if not one.noise.private)
         share = self._public / (public + more)
-        private = [information_of(one.noise, one.rows, self.problem) for one in sources if one.noise.private]
+        private = [self._information(one) for one in sources if one.noise.private]
 
         def at(c: Coordinates) -> float:
             scaled = replace(c, covariance=c.covariance * share)
@@ -113,18 +149,27 @@ class Expected:
 
         return min(map(at, self._possible))
 
+    def _information(self, source: Source) -> Information:
+        """Clock that a private source brings, at its own batch size."""
+        size = choose_batch_size(self.problem, self._possible[0], source.noise, source.rows)
+        return measure_information(source.noise, source.rows, replace(self.problem, batch_size=size))
+
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
-        """Expected excess; private rows that are not expected to help are left out, as a fit leaves them out."""
-        without = self.excess([one for one in sources if not one.noise.private])
-        excess = self.excess(sources)
-        return (excess if is_worth_using(excess, without) else without), ()
+        """Expected excess; a private source that is not expected to help is left out, as a fit leaves it out."""
+        everything = self.excess(sources)
+
+        def is_used(source: Source) -> bool:
+            others = [one for one in sources if one is not source]
+            return self.use_all or not source.noise.private or is_worth_using(everything, self.excess(others))
+
+        return self.excess(list(filter(is_used, sources))), ()
 
     def precision(self, source: Source) -> float:
         """What one row takes from the expected excess, beside what is owned: by a step of 1%."""
         now = self.excess(self.owned)
         if not source.noise.private:
             more = STEP * self._public
-            return (now - self.excess(self.owned, more=more)) / more * public_worth(source.noise, self.problem)
+            return (now - self.excess(self.owned, more=more)) / more * weigh_public_row(source.noise, self.problem)
         rows = max(1, round(STEP * self._public))
         while (gain := now - self.excess([*self.owned, replace(source, rows=rows)])) <= 0 and rows < 10**12:
             rows *= 4  # a release so noisy that few rows change no digit

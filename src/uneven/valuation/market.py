@@ -40,28 +40,37 @@ class Market:
 
     def bound_with(self, rows: Sequence[tuple[Offer, int]]) -> tuple[float, tuple[str, ...]]:
         """Bound, or expected excess, with what is owned and this many rows of some offers; and its caveats."""
-        held = [offer.source for offer in self.owned]
-        held += [replace(offer.source, rows=count) for offer, count in rows]
-        return self.currency.total(held)
+        held: dict[str, Source] = {offer.name: offer.source for offer in self.owned}
+        for offer, count in rows:
+            before = held[offer.name].rows if offer.name in held else 0
+            held[offer.name] = replace(offer.source, rows=before + count)
+        return self.currency.total(list(held.values()))
 
     def choose(self, money: float) -> Basket:
         """What to buy: the most precision for the money, unless the bound is lower with less.
 
         The cleanest rows limit the step sizes of all (Theorem C), so that few of them can raise the bound. Rows no
         cleaner than those owned do not. Rows with privacy and without are two goods (Theorem D): the more there is of
-        one, the less more of it is worth. Nothing is bought that leaves the bound higher than it was, or as it was.
+        one, the less more of it is worth. Steps c/t do not weigh rows by their noise (Theorem 3), so that one source
+        alone may be best. Nothing is bought that leaves the bound higher than it was, or as it was.
         """
         most = buy(self.steps, money)
         cleanest = max((offer.precision for offer in self.owned), default=0.0)
         no_cleaner = buy([step for step in self.steps if step.offer.precision <= cleanest], money)
-        baskets = (most, no_cleaner, *self._splits(money), Basket())
+        baskets = (most, no_cleaner, *self._splits(money), *self._singles(money), Basket())
         bounds = [(self.bound_with(basket.rows)[0], basket.spent) for basket in baskets]
         least = min(bound for bound, _ in bounds)
         near = [k for k, (bound, _) in enumerate(bounds) if bound <= least * (1.0 + 1e-12)]
-        best = baskets[min(near, key=lambda k: bounds[k][1] if isinstance(self.currency, Expected) else k)]
+        best = baskets[min(near, key=lambda k: k if self.currency.additive else bounds[k][1])]
         declined = set(most.origins) - set(best.origins)
         first = [step.offer for step in self.steps if step.before is None]
         return replace(best, declined=tuple(offer.name for offer in first if offer.origin in declined))
+
+    def _singles(self, money: float) -> Iterator[Basket]:
+        """All the money for one source, where worths do not add up."""
+        if not self.currency.additive:
+            for origin in dict.fromkeys(step.offer.origin for step in self.steps):
+                yield buy([step for step in self.steps if step.offer.origin == origin], money)
 
     def _splits(self, money: float) -> Iterator[Basket]:
         """The money split between rows with privacy and without, where their worths do not simply add up."""
@@ -94,8 +103,7 @@ def find_worths(market: Market, basket: Basket, bound: float, more: int) -> Iter
     cleanest = max(offer.precision for offer in offers)
     precision, margin = market.precision + basket.precision, _find_margin(market.steps, basket)
     for offer in offers:
-        next_rows = replace(offer, source=replace(offer.source, name=f"more of {offer.name}"))
-        next_bound, _ = market.bound_with([*basket.rows, (next_rows, more)])
+        next_bound, _ = market.bound_with([*basket.rows, (offer, more)])
         yield Worth(
             name=offer.name,
             noise=offer.source.noise,
@@ -146,6 +154,8 @@ def _note_rise(market: Market, declined: Sequence[tuple[float, tuple[str, ...]]]
     why = (
         "the cleanest rows limit the step sizes of all (Theorem C), and there the money buys too few of them to make "
         "up for it."
+        if market.currency.additive
+        else "step sizes c/t do not weigh rows by their noise (Theorem 3)."
     )
     if declined:
         names = ", ".join(repr(name) for name in dict.fromkeys(name for _, names in declined for name in names))

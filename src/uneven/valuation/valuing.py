@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.anchor import Anchor, ClassAnchor, fit_anchor
-from uneven.planner import THEOREM_D, Plan, Source, checked_sources, make_plan
+from uneven.planner import Plan, Source, checked_sources, make_plan
 from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
@@ -23,12 +23,7 @@ from uneven.valuation.worths import Purchase, Worth
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOMENTS = ("auto", "upper", "variance")
-
-PREDICTION = "prediction for typical objectives"
-"""What stands in the place of a theorem, for sites whose batch sizes are chosen."""
-
-PREDICTED = "Figures are a predicted excess, by which batch sizes of sites are chosen: a prediction, not a promise."
+PREDICTED = "Figures are a predicted excess for typical objectives: a prediction, not a promise."
 
 EXPECTATION = (
     "The expected excess, and the worth of one row more of each source, come from the owned rows without privacy. They "
@@ -43,8 +38,10 @@ class Valuation:
     Attributes
     ----------
     problem : Problem
-    moments, theorem : str
+    strategy, moments, theorem : str
         What the bound rests on, as in `Plan`.
+    anchored : bool
+        Whether rows are worth what they take from the expected excess, instead of a bound.
     budget : float or None
     purchases : tuple of Purchase
         What to buy, the best deal first. They never leave a higher bound than there is without them.
@@ -54,7 +51,7 @@ class Valuation:
         Sources that are owned, then those to buy from, the best deal first, then the others.
     owned : tuple of Source
     bound_before, bound : float
-        Bound on E‖w - w*‖² with what is owned, and with what is bought too: that of the plan ``"precision"``, or
+        Bound on E‖w - w*‖² with what is owned, and with what is bought too: that of the plan for them, or
         R² if that is smaller, which holds without any step. With owned rows without privacy at hand (`anchored`), the
         expected excess objective f(w) - f(w*) of an anchored fit instead.
     precision_before, precision : float
@@ -70,8 +67,10 @@ class Valuation:
     """
 
     problem: Problem
+    strategy: str
     moments: str
     theorem: str
+    anchored: bool
     budget: float | None
     purchases: tuple[Purchase, ...]
     declined: tuple[str, ...]
@@ -86,11 +85,6 @@ class Valuation:
     bounds: tuple[float, ...]
     going_to: tuple[str, ...]
     caveats: tuple[str, ...]
-
-    @property
-    def anchored(self) -> bool:
-        """Whether rows are worth what they take from the expected excess, instead of a bound."""
-        return self.theorem in (THEOREM_D.name, PREDICTION)
 
     @property
     def spent(self) -> float:
@@ -108,11 +102,11 @@ class Valuation:
         return np.array(self.spends), np.array(self.bounds)
 
     def plan(self) -> Plan:
-        """Plan ``"precision"`` for what is owned and what is to be bought."""
+        """Plan of this strategy for what is owned and what is to be bought."""
         if not self.owned and not self.purchases:
             raise ValueError("a plan needs rows: nothing is owned, and nothing is bought")
         bought = [Source(item.source, item.rows, item.noise, item.price) for item in self.purchases]
-        return make_plan([*self.owned, *bought], self.problem, moments=self.moments)
+        return make_plan([*self.owned, *bought], self.problem, self.strategy, self.moments)
 
     def summary(self) -> str:
         """What to buy and why, in words and tables, for a terminal."""
@@ -129,6 +123,7 @@ class Valuation:
         """Everything, as plain values that JSON can hold."""
         return {
             "problem": self.problem.to_dict(),
+            "strategy": self.strategy,
             "moments": self.moments,
             "theorem": self.theorem,
             "budget": self.budget,
@@ -152,12 +147,15 @@ def value_sources(
     sources: Iterable[Source],
     problem: Problem,
     moments: str = "auto",
+    strategy: str = "precision",
     *,
     budget: float | None = None,
     prices: Mapping[str, Prices] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     more: int = 1_000,
     anchor: Anchor | ClassAnchor | None = None,
+    use_all: bool = False,
+    notes: Sequence[str] = (),
 ) -> Valuation:
     """What data is worth for a problem; `value` with keywords is the same.
 
@@ -165,39 +163,39 @@ def value_sources(
     ----------
     sources : list of Source
     problem : Problem
-    moments, budget, prices, epsilons, more
+    moments, strategy, budget, prices, epsilons, more
         As in `uneven.value`.
     anchor : Anchor or None
         What the owned rows without privacy say: then rows are worth what they take from the expected excess.
+    use_all : bool
+        Whether a fit uses private sources too that are not expected to help.
+    notes : list of str
+        More caveats, the first ones.
 
     Returns
     -------
     Valuation
     """
     described = checked_sources(sources)
-    checks.one_of("moments", moments, MOMENTS)
     money = 0.0 if budget is None else checks.not_negative("budget", budget, 1e15)
     checks.whole("more", more)
-    planned = make_plan(described, problem, moments=moments)
+    planned = make_plan(described, problem, strategy, moments)
     offered = checked_prices(prices, described), checked_range(epsilons)
-    currency = _choose_currency(problem, planned, described, offered[0], anchor)
+    currency = _choose_currency(problem, planned, described, offered[0], anchor, use_all)
     market = open_market(described, currency, *offered)
     basket = market.choose(money) if budget is not None else Basket()
     before, _ = market.bound_with(())
-    after, notes = market.bound_with(basket.rows)
+    after, found = market.bound_with(basket.rows)
     worths = tuple(find_worths(market, basket, after, more))
-    (spends, bounds, going_to), note = trace_curve(market, None if budget is None else money)
-    caveats = [
-        *([note] if note else []),
-        *notes,
-        *([EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)),
-        *([PREDICTED] if isinstance(currency, Predicted) else []),
-    ]
-    theorems = {Expected: THEOREM_D.name, Predicted: PREDICTION}
+    (spends, bounds, going_to), rise = trace_curve(market, None if budget is None else money)
+    own = [EXPECTATION] if anchor is not None else _note_exact_rows(problem, worths)
+    predicted = [PREDICTED] if isinstance(currency, Predicted) else []
     return Valuation(
         problem=problem,
+        strategy=strategy,
         moments=planned.moments,
-        theorem=theorems.get(type(currency), planned.theorem),
+        theorem=currency.theorem or planned.theorem,
+        anchored=currency.theorem is not None,
         budget=None if budget is None else money,
         purchases=tuple(Purchase(o.name, o.source.noise, count, o.price) for o, count in basket.rows),
         declined=basket.declined,
@@ -211,7 +209,7 @@ def value_sources(
         spends=spends,
         bounds=bounds,
         going_to=going_to,
-        caveats=tuple(caveats),
+        caveats=(*notes, *filter(None, [rise]), *found, *own, *predicted),
     )
 
 
@@ -221,17 +219,18 @@ def _choose_currency(
     described: Sequence[Source],
     offered: Collection[str],
     anchor: Anchor | ClassAnchor | None,
+    use_all: bool,
 ) -> Currency:
     """What rows are worth: what they take from the excess expected or predicted, or from the bound."""
     if anchor is not None:
         owned = tuple(one for one in described if one.price is None and one.name not in offered)
         if all(one.noise.private for one in owned):
             raise ValueError("sources must own rows without privacy where their rows are given, got none")
-        return Expected(problem, anchor, owned)
+        return Expected(problem, anchor, owned, use_all)
     once = problem.own_batches and any(one.noise.once_a_batch for one in described)
-    if once and planned.predicted_excess is not None:
+    if (once or planned.void) and planned.predicted_excess is not None:
         return Predicted(problem, planned.moments, planned.batch_sizes)
-    return Bound(problem, planned.moments)
+    return Bound(problem, planned.moments, planned.strategy)
 
 
 def _note_exact_rows(problem: Problem, worths: Sequence[Worth]) -> Iterator[str]:
@@ -257,6 +256,7 @@ def value(
     prices: Mapping[str, Prices] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     more: int = 1_000,
+    strategy: str = "precision",
     public: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Valuation:
     """What data is worth: maximise Σ n_k/v_k, v_k the variance of a row of source k, under a budget Σ n_k·price_k.
@@ -271,7 +271,7 @@ def value(
         at that price each. Where supply is unlimited, give any large number. If some rows of a kind are owned and
         others for sale, describe them as two sources.
     n_features, alpha, batch_size, loss, moments, radius, clip
-        As in `uneven.plan`; moments are "auto", "upper" or "variance".
+        As in `uneven.plan`.
     budget : float or None
         Money to spend; None to buy nothing.
     prices : dict or None
@@ -282,6 +282,8 @@ def value(
         Range of ε in which a function is tried, at 200 values.
     more : int
         Number of additional rows that the marginal worth is about.
+    strategy : str
+        Whose bound is to be small, as in `uneven.plan`.
     public : (X, y) or None
         Rows of the owned sources without privacy, in the unit ball, and their labels -1 and 1. With them, rows are
         worth what they take from the expected excess objective of an anchored fit, which is the fit that would be run:
@@ -308,7 +310,7 @@ def value(
         X, y = _checked_public(*public, n_features)
         anchor, problem = fit_anchor(X, y, alpha), replace(problem, clip=PRIVATE_CLIP)
     bought = {"budget": budget, "prices": prices, "epsilons": epsilons}
-    return value_sources(sources, problem, moments, **bought, more=more, anchor=anchor)  # type: ignore[arg-type]
+    return value_sources(sources, problem, moments, strategy, **bought, more=more, anchor=anchor)  # type: ignore[arg-type]
 
 
 def _checked_public(X: ArrayLike, y: ArrayLike, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

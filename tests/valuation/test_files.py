@@ -1,0 +1,103 @@
+"""What data is worth is said of the very fit that `uneven fit` would run."""
+
+import numpy as np
+import pytest
+from tests.training.test_ahead import draw_file
+from tests.training.test_doors import LABELS, draw_case, write_files
+
+import uneven
+from uneven.io import read_sources
+from uneven.planner import make_plan
+from uneven.training import stated_scale
+from uneven.training.files import train_files
+from uneven.valuation import value_file
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*were shrunk")
+
+
+@pytest.mark.parametrize("seed", [*range(40), 57, 59, 73, 87])
+def test_random_files_are_valued_for_the_fit_that_is_run(tmp_path, seed):
+    """Problem, strategy and moments are those of the fit's plan; so is the bound, or else it is said why not."""
+    file = draw_file(tmp_path, seed)
+    found, ran = value_file(file, more=1), train_files(file, seed=seed).plan
+    assert found.problem == ran.problem
+    if ran.anchored is not None:
+        assert found.theorem == "Theorem D"
+        assert found.bound == pytest.approx(ran.anchored.excess, rel=1e-9)
+        return
+    assert (found.strategy, found.moments) == (ran.strategy, ran.moments)
+    once = make_plan(found.owned, found.problem, ran.strategy, ran.moments)
+    assert ran.bound == once.bound or any(ran.void in caveat for caveat in found.caveats)
+    if found.anchored:  # a prediction, where no theorem covers the plan or it chose the batch sizes
+        assert once.void or any(source.noise.once_a_batch for source in found.owned)
+        assert found.bound == once.predicted_excess
+    else:
+        assert (found.theorem, found.bound) == (once.theorem, min(once.bound, once.problem.ball**2))
+    assert any("learns these rows to convergence" in caveat for caveat in found.caveats) == bool(ran.converged)
+
+
+@pytest.mark.parametrize("setting", ["alpha", "loss", "strategy", "class_weight", "clip", "passes", "moments"])
+def test_each_setting_of_a_fit_changes_its_valuation(tmp_path, setting):
+    X, y, _, _, _ = draw_case(1)
+    y = np.where(X[:, 0] > 0, "ill", "well")
+    noise = {"b": uneven.LocalPrivacy(2.0), "a": uneven.FlippedLabels(0.2)}
+    usual = {"row_norm": 9.0, "strategy": "precision", "classes": ["ill", "well"], "alpha": 0.01}
+    other = {"alpha": 0.02, "loss": "linear", "strategy": "two-rates", "class_weight": {"ill": 2.0}, "clip": 0.2}
+    other |= {"passes": 2, "moments": "upper"}
+    source = np.where(np.arange(len(y)) < len(y) // 2, "b", "a")
+    found = []
+    for k, settings in enumerate((usual, {**usual, setting: other[setting]})):
+        (tmp_path / str(k)).mkdir()
+        found.append(value_file(write_files(tmp_path / str(k), X, y, source, noise, settings)))
+    if setting == "passes":
+        assert "each row is used 2 times" in found[1].caveats[0]
+    else:
+        assert found[0].bound != found[1].bound
+
+
+OFFERS = (
+    '[[source]]\nname = "crowd"\nrows = 10_000\nprice = 0.01\nnoise = { kind = "flipped-labels", rate = 0.3 }\n'
+    '[[source]]\nname = "survey"\nrows = 10_000\nprice = 0.01\nnoise = { kind = "local-privacy", epsilon = 4.0 }\n'
+)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "precision", "arbitrary", "clean-only"])
+def test_rows_on_offer_are_not_read(tmp_path, strategy):
+    """The problem is that of the owned rows; alpha is chosen on them alone, beside sources that only have a price."""
+    X, y, _, _, _ = draw_case(1)
+    y = np.where(X[:, 0] + np.random.default_rng(0).normal(size=len(y)) > 0, "ill", "well")
+    settings = {"row_norm": 9.0, "strategy": strategy, "classes": ["ill", "well"]}
+    write_files(tmp_path, X, y, np.full(len(y), "mine"), {"mine": uneven.Exact()}, settings)
+    path = tmp_path / "sources.toml"
+    path.write_text(path.read_text() + OFFERS)
+    found = value_file(read_sources(path), budget=100.0)
+    assert found.anchored == (strategy == "auto")
+    assert found.problem.n_features == X.shape[1] + 1
+    assert (found.problem.alpha == stated_scale(9.0, True, True).alpha(0.001)) == (strategy != "auto")
+    assert found.bound <= found.bound_before
+    if strategy in (
+        "arbitrary",
+        "clean-only",
+    ):  # noisier rows than those owned: to mix them in costs, or brings nothing
+        assert found.purchases == ()
+
+
+def test_private_labels_are_valued_without_being_read(tmp_path):
+    X, y, _, _, _ = draw_case(1)
+    noise, source = {"b": LABELS[0], "a": uneven.Exact()}, np.where(np.arange(len(y)) < 90, "b", "a")
+    settings = {"row_norm": 9.0, "classes": np.unique(y).tolist()}
+    before = value_file(write_files(tmp_path, X, y, source, noise, settings))
+    others = np.where(source == "b", y[0], y)
+    assert value_file(write_files(tmp_path, X, others, source, noise, settings)) == before
+
+
+def test_flip_rates_are_estimated_from_owned_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    truth = np.where(X[:, 0] > 0, 1, 0)
+    crowd = np.arange(3000) >= 1500
+    y = np.where(crowd & (rng.random(3000) < 0.2), 1 - truth, truth)
+    noise = {"expert": uneven.Exact(), "crowd": uneven.FlippedLabels("estimate")}
+    found = value_file(write_files(tmp_path, X, y, np.where(crowd, "crowd", "expert"), noise, {}))
+    (rate,) = [worth.noise.rate for worth in found.worths if worth.name == "crowd"]
+    assert rate == pytest.approx(0.2, abs=4 * (0.2 * 0.8 / 1500) ** 0.5)
