@@ -17,6 +17,7 @@ summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
 """
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
@@ -27,7 +28,7 @@ from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_
 from uneven.anchor.solver import newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, leave_out, search_strength
+from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, search_strength
 from uneven.anchor.verdicts import (
     Information,
     Verdict,

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from uneven.anchor.belief import ROWS_PER_FEATURE, Anchor
 from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
+from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, STRONGEST
 from uneven.draws import public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values

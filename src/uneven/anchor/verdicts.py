@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import ClassAnchor, class_accuracy, list_frames
 from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
@@ -16,7 +17,6 @@ from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
 
