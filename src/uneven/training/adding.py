@@ -161,7 +161,7 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
 
 
 def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:
-    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
+    """The chunk's rows in the coordinates; a longer row does no harm there: its gradient is capped by its true norm."""
     Z = turn_rows(chunk.X, transform.astype(chunk.X.dtype))
     longest = float(np.finfo(np.float64).max)
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)

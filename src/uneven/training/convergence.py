@@ -66,7 +66,7 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
     """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
 
-    `here` names the sources whose rows can be read; None is all. Rows that the solver cannot take
+    `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take
     leave alpha at its default.
     """
     noises, settings = job.groups.noises, job.settings
