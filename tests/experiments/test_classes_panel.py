@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from uneven.datasets import Dataset
+from uneven.datasets import Dataset, count_rows
 from uneven.experiments.panels import CLASS_EPSILONS, NO_NOISE, ONE_VS_REST, SITE, build_classes
 from uneven.experiments.results import read_results
 from uneven.experiments.running import run_panel

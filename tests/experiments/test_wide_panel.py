@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.datasets import Dataset
+from uneven.datasets import Dataset, count_rows
 from uneven.engine import accuracy
 from uneven.experiments.claims import FAILS, HOLDS
 from uneven.experiments.outputs import tabulate

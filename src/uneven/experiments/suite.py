@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uneven import checks, datasets
-from uneven.datasets import Dataset
+from uneven.datasets import Dataset, count_rows
 from uneven.experiments import outputs
 from uneven.experiments import panels as build
 from uneven.experiments.claims import Claim, judge
