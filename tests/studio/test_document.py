@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uneven.io import read_sources
-from uneven.io.sources_text import columns_text, toml_value
+from uneven.io.sources_text import format_columns, toml_value
 from uneven.studio.document import Document, read_document
 from uneven.training.ahead import plan_ahead
 
@@ -56,7 +56,7 @@ def files(draw):
     top = {key: value for key, value in TOP.items() if draw(st.booleans())}
     text = "# first\n" + "".join(f"{key} = {toml_value(value)}  # why {key}\n" for key, value in top.items())
     described = draw(st.booleans())
-    text += columns_text(COLUMNS, "# public\n") if described else f"features = {toml_value(list(COLUMNS))}\n"
+    text += format_columns(COLUMNS, "# public\n") if described else f"features = {toml_value(list(COLUMNS))}\n"
     for number in range(draw(st.integers(1, 3))):
         own = {key: value for key, value in OWN.items() if key == "rows" or draw(st.booleans())}
         own |= {"data": f"{number}.csv"} if "data" in own else {}

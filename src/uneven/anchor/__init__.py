@@ -17,14 +17,14 @@ summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
 """
 
-from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, possible_frames
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
+from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
-from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, source_weight
+from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, react
-from uneven.anchor.solver import newton, one_thread, solve
+from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, measure_shift, react
+from uneven.anchor.solver import newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, leave_out, search_strength
@@ -32,11 +32,11 @@ from uneven.anchor.verdicts import (
     Information,
     Verdict,
     choose_batch_size,
-    information_of,
     is_worth_using,
     judge_sources,
-    public_worth,
+    measure_information,
     release_energy,
+    weigh_public_row,
 )
 
 __all__ = [
@@ -59,28 +59,29 @@ __all__ = [
     "choose_alpha",
     "choose_batch_size",
     "choose_coordinates",
+    "compute_error_covariance",
     "congruence",
     "diagonal",
     "doubt_curvature",
-    "error_covariance",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
-    "information_of",
     "is_worth_using",
     "join_sandwich",
     "join_sources",
     "judge_sources",
     "leave_out",
+    "list_frames",
+    "measure_information",
+    "measure_shift",
     "newton",
-    "one_thread",
-    "possible_frames",
-    "public_worth",
     "react",
     "release_energy",
     "search_strength",
     "solve",
-    "source_weight",
     "summarize",
     "turn_rows",
+    "use_one_thread",
+    "weigh_public_row",
+    "weigh_source",
 ]

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.clock import Coordinates, error_covariance
+from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.shape import CLIP, QUANTILES, possible_coordinates
+from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
 from uneven.draws import public_generator
@@ -216,9 +216,9 @@ class _Rows:
         )
 
 
-def possible_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
+def list_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
     """Coordinates that private gradients may be released in, those of rows as they are first."""
-    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else possible_coordinates(anchor)
+    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else list_coordinates(anchor)
 
 
 def class_coordinates(anchor: ClassAnchor) -> tuple[Coordinates, ...]:
@@ -268,7 +268,7 @@ def class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) 
     As for two classes (`verdicts.expected_accuracy`), w* and the answer drawn instead of integrated over.
     """
     T = coordinates.transform
-    left = T.T @ error_covariance(coordinates, clock) @ T
+    left = T.T @ compute_error_covariance(coordinates, clock) @ T
     gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance) if clock else 0.0
     return float((anchor.scores.argmax(axis=1) == anchor.labels).mean()), gain
 

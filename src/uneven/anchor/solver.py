@@ -119,7 +119,7 @@ def solve(
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
+    with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
         found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w)
         f = replace(f, width=_widths(f)[-1])
         curvature = f.at(found.point.weights, _kind(len(w))).hessian if hessian else None
@@ -153,7 +153,7 @@ _limited = ContextVar("_limited", default=False)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Keep linear algebra on one thread: on a busy machine OpenBLAS's threads wait for each other, 50 times as long."""
     if _limited.get():  # to ask the libraries takes longer than a small solve
         yield

@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import one_thread, solve
+from uneven.anchor.solver import solve, use_one_thread
 from uneven.matrices import is_sparse
 from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.softmax import loss_values
@@ -94,7 +94,7 @@ def choose_alpha(
     used = sum(source.count for source in sample)
     if used < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
+    with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
     carried = alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), losses.mean(axis=1).tolist(), strict=True)

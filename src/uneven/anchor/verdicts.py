@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
-from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
+from uneven.anchor.classes import ClassAnchor, class_accuracy, list_frames
+from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
-from uneven.anchor.objective import source_weight
+from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.solver import solve
@@ -66,7 +66,7 @@ class Verdict:
         return is_worth_using(self.excess, self.excess_without)
 
 
-def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
+def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
     """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
 
     What is added once per batch is shared by its rows.
@@ -81,8 +81,10 @@ def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, 
         return problem.batch_size
 
     def excess(steps: int) -> float:
-        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
-        return capped_excess(coordinates, precision / steps, steps)
+        precision = measure_information(noise, rows, replace(problem, batch_size=-(-rows // steps)))(
+            coordinates.activity
+        )
+        return compute_capped_excess(coordinates, precision / steps, steps)
 
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
@@ -97,9 +99,9 @@ def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     return noise.row_energy(problem)
 
 
-def public_worth(noise: Noise, problem: Problem) -> float:
+def weigh_public_row(noise: Noise, problem: Problem) -> float:
     """What a row without privacy counts, in exact rows."""
-    return source_weight(noise, replace(problem, clip=None))
+    return weigh_source(noise, replace(problem, clip=None))
 
 
 def judge_sources(
@@ -113,13 +115,13 @@ def judge_sources(
     sources : mapping of names to callables
         Clock τ that a source brings at a given activity: rows·d/energy(activity).
     possible : tuple of Coordinates or None
-        To choose from; None for `possible_frames` of the anchor.
+        To choose from; None for `list_frames` of the anchor.
 
     Returns
     -------
     dict of names to Verdict
     """
-    possible = possible or possible_frames(anchor)
+    possible = possible or list_frames(anchor)
     everything, together = expect(anchor, list(sources.values()), possible)
     verdicts = {}
     for name in sources:
@@ -152,7 +154,7 @@ def expect(
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    possible = possible or possible_frames(anchor)
+    possible = possible or list_frames(anchor)
     coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
     clock = information(coordinates.activity)
     return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
@@ -170,7 +172,7 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
         correct, gain = class_accuracy(anchor, coordinates, clock)
     else:
         correct = float(np.mean(anchor.margins > 0.0))
-        left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
+        left = congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))
         gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))

@@ -16,9 +16,9 @@ from uneven.columns import (
     EncodedRows,
     Encoder,
     attach_cells,
+    columns_to_dict,
     complete_columns,
     describe_columns,
-    plain_columns,
 )
 from uneven.training import load_model
 
@@ -87,7 +87,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         if not all(column.complete for column in described):
             mask = _checked_public(public, rows, described)
             described = complete_columns(described, [({name: one[mask] for name, one in cells.items()}, "X")])
-        self.columns_ = plain_columns(described)
+        self.columns_ = columns_to_dict(described)
         return self
 
     def transform(self, X: Any) -> EncodedRows:
@@ -142,7 +142,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         model = load_model(path)
         if model.columns is None:
             raise ValueError(f"{os.fspath(path)} must be a model with described columns, got one without")
-        made = cls(plain_columns(model.columns))
+        made = cls(columns_to_dict(model.columns))
         made.columns_ = made.columns
         return made
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from uneven import checks
-from uneven.anchor import Summary, one_thread
+from uneven.anchor import Summary, use_one_thread
 from uneven.engine import State, Task
 from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
 from uneven.federation.messages import (
@@ -169,7 +169,7 @@ class Site:
     def _run_source(
         self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
     ) -> dict[str, Any]:
-        with one_thread():
+        with use_one_thread():
             tick = self._ticker(asked.release, done)
             moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}

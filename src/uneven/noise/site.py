@@ -138,10 +138,10 @@ class SitePrivacy(Noise):
         return 8.0 * (bound / self._calibrated_epsilon(n_features)) ** 2
 
 
-def other_promise(noise: Noise) -> Noise | None:
+def swap_promise(noise: Noise) -> Noise | None:
     """The other promise of privacy at the same ε, to compare with; None without privacy.
 
-    >>> other_promise(LocalPrivacy(2.0)), other_promise(SitePrivacy(2.0)).kind
+    >>> swap_promise(LocalPrivacy(2.0)), swap_promise(SitePrivacy(2.0)).kind
     (SitePrivacy(epsilon=2.0), 'local-privacy')
     """
     now = noise.protection

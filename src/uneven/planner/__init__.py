@@ -26,7 +26,7 @@ from uneven.planner.planning import Plan, make_anchored_plan, make_plan
 from uneven.planner.prediction import FLATTER, SPREAD, choose_kept, count_kept, predict_excess
 from uneven.planner.promises import OtherPromise, describe_promises, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
-from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
+from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import Change, tabulate_changes
 from uneven.planner.source import Source, checked_sources
@@ -42,9 +42,9 @@ from uneven.planner.text import (
     describe_sizes,
     describe_steps,
     describe_use,
+    list_step_spans,
     name_moments,
     source_rows,
-    step_spans,
     strategy_rows,
 )
 
@@ -66,7 +66,7 @@ __all__ = [
     "Strategy",
     "Theorem",
     "Verdict",
-    "at_rates",
+    "change_rates",
     "checked_sources",
     "choose_kept",
     "count_kept",
@@ -85,6 +85,7 @@ __all__ = [
     "find_rate_intervals",
     "get_strategy",
     "list_promises",
+    "list_step_spans",
     "make_anchored_plan",
     "make_plan",
     "mark_converged",
@@ -94,7 +95,6 @@ __all__ = [
     "predict_excess",
     "rate_interval",
     "source_rows",
-    "step_spans",
     "strategy_rows",
     "tabulate_changes",
     "thin_steps",

@@ -56,7 +56,7 @@ def describe_problem(problem: Problem) -> str:
 def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name, worth, order = {source.name: source for source in plan.sources}, plan.exchange, plan.order
-    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in step_spans(plan) for name in segment.sources}
+    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in list_step_spans(plan) for name in segment.sources}
     rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
     for name in [*order, *(name for name in by_name if name not in order)]:
         source = by_name[name]
@@ -67,7 +67,7 @@ def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     return rows
 
 
-def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
+def list_step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
     """Each segment with its first and last step size, not counting a short last batch."""
     sizes = compute_step_sizes(plan.segments)
     pairs = zip(plan.segments, sizes, strict=True)

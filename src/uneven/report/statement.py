@@ -58,7 +58,7 @@ def list_spending(trained: FileFit) -> list[Spending]:
     ]
 
 
-def strictest_budget(budget: float | None, ledger: Ledger | None) -> float | None:
+def find_strictest_budget(budget: float | None, ledger: Ledger | None) -> float | None:
     """The smaller of a run's budget and its ledger's; None without one."""
     both = (budget, None if ledger is None else ledger.stored_budget)
     return min((one for one in both if one is not None), default=None)
@@ -121,7 +121,7 @@ def _escape(text: str) -> str:
 
 
 def _recorded(ledger: Ledger | None, budget: float | None) -> str:
-    budget = strictest_budget(budget, ledger)
+    budget = find_strictest_budget(budget, ledger)
     limit = "no budget was set" if budget is None else f"the budget was {budget:g}"
     if ledger is None:
         return f"counted for this run alone: no ledger was charged; {limit}"
