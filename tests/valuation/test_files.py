@@ -6,9 +6,10 @@ from tests.training.test_ahead import draw_file
 from tests.training.test_doors import LABELS, draw_case, write_files
 
 import uneven
+from uneven.anchor import choose_alpha
 from uneven.io import read_sources
 from uneven.planner import make_plan
-from uneven.training import stated_scale
+from uneven.training import convergence, stated_scale
 from uneven.training.files import train_files
 from uneven.valuation import value_file
 
@@ -62,7 +63,7 @@ OFFERS = (
 
 
 @pytest.mark.parametrize("strategy", ["auto", "precision", "arbitrary", "clean-only"])
-def test_rows_on_offer_are_not_read(tmp_path, strategy):
+def test_rows_on_offer_are_not_read(tmp_path, monkeypatch, strategy):
     """The problem is that of the owned rows; alpha is chosen on them alone, beside sources that only have a price."""
     X, y, _, _, _ = draw_case(1)
     y = np.where(X[:, 0] + np.random.default_rng(0).normal(size=len(y)) > 0, "ill", "well")
@@ -70,7 +71,11 @@ def test_rows_on_offer_are_not_read(tmp_path, strategy):
     write_files(tmp_path, X, y, np.full(len(y), "mine"), {"mine": uneven.Exact()}, settings)
     path = tmp_path / "sources.toml"
     path.write_text(path.read_text() + OFFERS)
+    seen = []
+    choose = lambda problem, rows, *rest: (seen.extend(rows), choose_alpha(problem, rows, *rest))[1]  # noqa: E731
+    monkeypatch.setattr(convergence, "choose_alpha", choose)
     found = value_file(read_sources(path), budget=100.0)
+    assert [rows.count for rows in seen] == ([len(y)] if strategy == "auto" else [])
     assert found.anchored == (strategy == "auto")
     assert found.problem.n_features == X.shape[1] + 1
     assert (found.problem.alpha == stated_scale(9.0, True, True).alpha(0.001)) == (strategy != "auto")

@@ -75,7 +75,7 @@ def measure_information(noise: Noise, rows: int, problem: Problem) -> Informatio
     What is added once per batch is shared by its rows.
     """
     once = noise.batch_energy(problem) / problem.batch_size
-    return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)
+    return lambda activity: rows * problem.n_features / (compute_release_energy(noise, problem, activity) + once)
 
 
 def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
@@ -92,7 +92,7 @@ def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, 
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
-def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
+def compute_release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     """Energy of one row's release where gradients are `activity` times the clip long on average."""
     share, square = noise.corrected_activity(min(max(activity, 0.0), 1.0)), noise.bound(problem) ** 2
     if noise.once_a_batch:

@@ -25,10 +25,10 @@ class Column:
     name : str
     kind : {"number", "category"}
     range : (float, float) or None
-        Values of a number beyond it are moved to its ends; None is to be taken from rows without privacy. Of a number
-        with a mean and a standard deviation, three of these to each side.
+        Values of a number beyond it are moved to its ends; None means to be taken from rows without privacy. Of a
+        number with a mean and a standard deviation, three of these to each side.
     values : tuple of str or None
-        Of a category; None is to be taken from rows without privacy. All other values are one more category.
+        Of a category; None means to be taken from rows without privacy. All other values are one more category.
     missing : tuple of str or None
         What stands for a missing value, beside an empty cell; None where no value is missing.
     spread : (float, float) or None

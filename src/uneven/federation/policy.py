@@ -68,7 +68,7 @@ class Policy:
     noises : tuple of str
         Kinds of noise that count as protection.
     id : str or None
-        Column by which the ledger knows the rows; None is by their content.
+        Column by which the ledger knows the rows; None means by their content.
     kept : str or None
         File with rows that are never learned from, for `uneven evaluate`; None where there are none.
     ledger, releases : str

@@ -127,7 +127,7 @@ def open_npz(path: Path) -> MatrixFile | RecordsFile:
 
 def _archive(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):  # NumPy would try it as a pickle, and advise to allow that
-        raise ValueError("it is no zip archive with a table of contents")
+        raise ValueError("it is not a zip archive with a table of contents")
     # Opened here: NumPy would leave the file open where it finds the archive broken.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}

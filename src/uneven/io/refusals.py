@@ -50,7 +50,7 @@ def refuse_no_rows(path: Path) -> NoReturn:
 
 
 def refuse_text(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
-    """Refuse a feature that is no number."""
+    """Refuse a feature that is not a number."""
     which = owner_only(f" ({checks.shown(value)} in row {row})")
     raise ValueError(f"{path}: column {column!r} must hold numbers to be a feature, got {kind}{which}")
 

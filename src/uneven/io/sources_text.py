@@ -60,7 +60,7 @@ LEFT_OUT = {
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """What the file says, or in which line it is no TOML."""
+    """What the file says, or in which line it is not TOML."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
@@ -69,7 +69,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 def parsed_content(content: bytes, name: str) -> dict[str, Any]:
-    """What a file of that name with this content says, or in which line it is no TOML."""
+    """What a file of that name with this content says, or in which line it is not TOML."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

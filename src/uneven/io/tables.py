@@ -119,10 +119,10 @@ class Table:
         Parameters
         ----------
         label : str, int or None
-            The label's column; a number only where columns have no names. None is the label of a format that has its
+            The label's column; a number only where columns have no names. None means the label of a format that has its
             own (libsvm, X and y in .npz), and no label in any other.
         features : sequence of str or None
-            Columns of X, in this order; None is all but the label's.
+            Columns of X, in this order; None means all but the label's.
         encoder : Encoder or None
             What makes features of these columns, if they are described publicly: then they may hold anything.
 

@@ -1,4 +1,4 @@
-"""What stands between a row and the learner.
+"""Noise or protection between a row and the learner.
 
 exact      nothing
 privacy    local differential privacy: protected from everyone

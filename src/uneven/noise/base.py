@@ -286,7 +286,7 @@ class Noise(ABC):
         Given it, that noise is N(0, variance·I): then variances of different noises add, and a mini-batch needs d
         normals instead of m·d.
         """
-        raise NotImplementedError(f"{type(self).__name__} is no Gaussian mixture")
+        raise NotImplementedError(f"{type(self).__name__} is not a Gaussian mixture")
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out.

@@ -16,12 +16,12 @@ from uneven.anchor import (
     Summary,
     choose_coordinates,
     compute_error_covariance,
+    compute_release_energy,
     congruence,
     doubt_curvature,
     expected_excess,
     measure_information,
     react,
-    release_energy,
     turn_rows,
 )
 from uneven.engine import (
@@ -145,7 +145,7 @@ class PrivateSource:
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.problem, clip=coordinates.clip)
-        energy = release_energy(self.noise, problem, coordinates.activity)
+        energy = compute_release_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
@@ -161,7 +161,7 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
 
 
 def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:
-    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
+    """The chunk's rows in the coordinates; a longer row does no harm there: its gradient is capped by its true norm."""
     Z = turn_rows(chunk.X, transform.astype(chunk.X.dtype))
     longest = float(np.finfo(np.float64).max)
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)

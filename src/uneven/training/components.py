@@ -42,7 +42,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
 
     A stated width needs as many components. Where private rows are added to an anchor, "auto" takes the width with the
     least expected loss, or a larger one that cannot be told from it. `here` names the sources whose rows can be read;
-    None is all.
+    None means all.
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]

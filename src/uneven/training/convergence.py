@@ -66,7 +66,7 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
     """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
 
-    `here` names the sources whose rows can be read; None is all. Rows that the solver cannot take leave alpha at its
+    `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
     default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
     """
     noises, settings = job.groups.noises, job.settings

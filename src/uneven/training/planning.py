@@ -37,8 +37,8 @@ def scaled_problem(
 ) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
 
-    `classes` is how many there are; None is as many as are stated. Class weights are divided by the largest, and alpha
-    with them: the same answer, and no row's gradient is longer.
+    `classes` is how many there are; None means as many as are stated. Class weights are divided by the largest, and
+    alpha with them: the same answer, and no row's gradient is longer.
     """
     joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
     most = max(class_weights, default=1.0)

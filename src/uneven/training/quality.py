@@ -27,7 +27,7 @@ BINS = 1 << 16
 """Bins that scores are counted in for AUC, so that memory does not grow with the rows."""
 
 PROBABILITY_BINS = 10
-"""Bins of equal width that predicted probabilities are compared in with what came."""
+"""Bins of equal width that predicted probabilities are compared in with the labels."""
 
 SHARPEST = 1e-15
 """Least probability that log-loss counts with, as scikit-learn did."""

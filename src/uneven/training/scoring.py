@@ -66,7 +66,7 @@ def predict_table(
     keep : sequence of str
         Columns of the table to put before them, as they are written.
     threshold : float or None
-        Probability of the second of two classes from which it is predicted; None is the model's own, or one half.
+        Probability of the second of two classes from which it is predicted; None means the model's own, or one half.
     unknown : dict or None
         Gets the values of each category that the model does not know, and how many rows have them.
     """
