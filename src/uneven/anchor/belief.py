@@ -15,6 +15,9 @@ from uneven.losses import LOGISTIC, Loss
 
 Array = NDArray[np.float64]
 
+FEWEST = 2
+"""Rows of each class from which something is known of what sets them apart."""
+
 ROWS_PER_FEATURE = 1.5
 """Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
 
@@ -108,21 +111,6 @@ class Anchor:
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
         return add_diagonal(self.curvature(), self.ridge)
-
-
-def doubt(anchor: Anchor) -> Anchor:
-    """Anchor of few rows, or one that knows nothing where that is expected to be no worse: excess ½tr HV.
-
-    Correlations between directions rest on few rows too: a step in one would seem to do harm in others. Only the
-    variances are kept, in the eigenbasis of H.
-    """
-    d = len(anchor.weights)
-    nothing = know_nothing(anchor.X, anchor.alpha, anchor.factors * np.ones(d), (1.0, 1.0), anchor.loss)
-    if np.sum(nothing.hessian * nothing.covariance) <= np.sum(anchor.hessian * anchor.covariance):
-        return nothing
-    _, Q = np.linalg.eigh(anchor.hessian)
-    variances = np.einsum("ji,jk,ki->i", Q, anchor.covariance, Q)
-    return anchor.moved(anchor.weights, (Q * variances) @ Q.T)
 
 
 def know_nothing(

@@ -12,7 +12,8 @@ large side. λ₀ minimises the leave-one-out estimate of the objective itself.
 However well the rows are classified, half a row more is counted that is not (Krichevsky and Trofimov 1981): a few rows
 that a plane separates would otherwise be sure of anything. Its loss is that of the mean size of the margins, on the
 wrong side; its slope is 1 and its direction that of the rows, E xxᵀ ≥ 4·curvature, so it adds 2/n of that to S.
-Rows of one class tell nothing of what sets it apart from the other: then w₀ is 0 (`belief.know_nothing`).
+Rows of one class tell nothing of what sets it apart from the other, and of a class with a single row leaving it out
+leaves nothing: then w₀ is 0 (`belief.know_nothing`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from uneven.anchor.belief import Anchor, doubt, know_nothing
+from uneven.anchor.belief import FEWEST, Anchor, know_nothing
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
@@ -44,9 +45,6 @@ PSEUDO_ROWS = 5.0
 
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
-
-PATIENCE = 4
-"""Values in a row that are no better before the search ends, where labels are flipped: their estimate is not smooth."""
 
 
 def fit_anchor(
@@ -94,7 +92,7 @@ def fit_anchor(
     none, used = np.zeros(len(labels)), get_loss(loss)
     flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
-    if len(np.unique(labels)) < 2:
+    if min(np.sum(labels > 0), np.sum(labels < 0)) < FEWEST:
         return know_nothing(rows, alpha, factors, class_weights, used, diagonal)
     sources = flips.sources(rows, labels)
 
@@ -103,19 +101,14 @@ def fit_anchor(
         margins = leave_one_out_margins(rows, labels, weights, strength * factors, flips, diagonal)
         return weights, flips.mean_loss(margins), margins
 
-    strength, weights, margins, size = search_strength(
-        alpha, factors, chosen, look, PATIENCE if flips.rates.any() else 1
-    )
+    strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    found = Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
-    return found if found.knows_curvature or diagonal else doubt(found)
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
 
 
-def search_strength(
-    alpha: float, factors: Array, chosen: float | None, look: Look[T], patience: int = 1
-) -> tuple[float, Array, T, float]:
+def search_strength(alpha: float, factors: Array, chosen: float | None, look: Look[T]) -> tuple[float, Array, T, float]:
     """λ₀ of the least leave-one-out estimate, the weights there, what `look` found beside them, and s².
 
     Parameters
@@ -124,10 +117,7 @@ def search_strength(
         As in `fit_anchor`.
     look : callable
         Given a strength and weights to start at, or None: the answer, its leave-one-out loss, and anything else.
-    patience : int
-        Strengths in a row that are no better before it ends.
     """
-    worse = 0
     best: tuple[float, float, Array, T] | None = None
     plain: Array | None = None
     weights: Array | None = None
@@ -136,10 +126,9 @@ def search_strength(
         weights, loss, found = look(strength, weights)
         plain = weights if plain is None else plain
         score = loss + counted / 2.0 * float(factors @ weights**2)
-        if best is None or score < best[0]:
-            best, worse = (score, strength, weights, found), 0
-        elif (worse := worse + 1) >= patience:
+        if best is not None and score >= best[0]:
             break
+        best = score, strength, weights, found
     assert best is not None
     assert plain is not None
     return *best[1:], float(factors @ plain**2 / factors.sum())
