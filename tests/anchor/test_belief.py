@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
+from uneven.anchor import strength
 from uneven.anchor.belief import know_nothing
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.strength import choose_alpha
@@ -125,3 +126,24 @@ def test_beside_private_rows_alpha_is_no_stronger_than_theirs():
         warnings.simplefilter("ignore")
         model.fit(X, y, source=source)
     assert model.alpha_ <= DEFAULT_ALPHA
+
+
+def test_copies_tell_as_much_as_one_row():
+    X, y = draw(40, 0)
+    signs = np.where(y == 1, 1.0, -1.0)
+    once, copied = fit_anchor(X, signs, 1e-2), fit_anchor(np.repeat(X, 9, axis=0), np.repeat(signs, 9), 1e-2)
+    np.testing.assert_allclose(copied.margins[::9], once.margins, rtol=1e-6)
+    ratio = np.diag(copied.covariance) / np.diag(once.covariance)
+    assert ratio.min() > 0.5  # it was a ninth; half a row and five pseudo-rows are counted among nine times as many
+    assert ratio.max() < 1.05
+
+
+def test_copies_are_held_out_together():
+    X, y = draw(30, 0)
+    signs = np.where(y == 1, 1.0, -1.0)
+    problem = Problem(8, 1.0, 1)
+    rows = PublicRows.from_arrays(np.repeat(X, 10, axis=0), np.repeat(signs, 10))
+    (numbers,) = strength._fold_numbers([rows], 0)
+    assert (numbers.reshape(30, 10) == numbers[::10, None]).all()
+    held = dict(choose_alpha(problem, [rows]).path)
+    assert min(held.values()) > 0.2  # copies of held-out rows would tell their labels

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from uneven import checks
@@ -19,6 +19,19 @@ EXACT = Exact()
 
 WRONG_ROWS = 0.5
 """Rows that are counted as classified wrongly beside those seen, however well those are classified."""
+
+
+def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each row the number of the first that agrees with it in everything, and how many do.
+
+    >>> first, count = find_copies(np.array([[1.0], [2.0], [1.0], [1.0]]), np.array([1.0, 1.0, 1.0, -1.0]))
+    >>> first.tolist(), count.tolist()
+    ([0, 1, 0, 3], [2, 1, 2, 1])
+    """
+    rng = public_generator("copies")
+    products = np.asarray(X @ rng.standard_normal(X.shape[1])) + np.asarray(y) * rng.standard_normal()
+    _, first, place, counts = np.unique(products, return_index=True, return_inverse=True, return_counts=True)
+    return first[place], counts[place]
 
 
 def correct(

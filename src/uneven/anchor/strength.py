@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
-from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.solver import solve, use_one_thread
 from uneven.matrices import is_sparse
 from uneven.problem import DEFAULT_ALPHA, Problem
@@ -169,15 +169,24 @@ def _fold_count(rows: int) -> int:
 
 
 def _fold_numbers(sample: Sequence[PublicRows], seed: int) -> list[NDArray[np.int64]]:
-    """Number of each row's fold, for each source; every fold has its share of each source and class."""
+    """Number of each row's fold, for each source; every fold has its share of each source and class.
+
+    Copies of a row are in one fold, or they would be held out from themselves; unless there are more folds than rows
+    that differ.
+    """
     rng, dealt, numbers = np.random.default_rng(seed), 0, []
     count = _fold_count(sum(source.count for source in sample))
-    for source in sample:
-        _, y = next(iter(source.pieces()))
-        order = np.argsort(y + rng.random(len(y)), kind="stable")  # -1 before 1, each in random order
-        numbers.append(np.empty(len(y), dtype=np.int64))
-        numbers[-1][order] = (dealt + np.arange(len(y))) % count
-        dealt += len(y)
+    pairs = [next(iter(source.pieces())) for source in sample]
+    firsts = [find_copies(X, y)[0] for X, y in pairs]
+    if sum(len(np.unique(first)) for first in firsts) < count:
+        firsts = [np.arange(len(y)) for _, y in pairs]
+    for (_, y), first in zip(pairs, firsts, strict=True):
+        different = np.unique(first)
+        order = different[np.argsort(y[different] + rng.random(len(different)), kind="stable")]  # -1 before 1
+        own = np.empty(len(y), dtype=np.int64)
+        own[order] = (dealt + np.arange(len(order))) % count
+        numbers.append(own[first])
+        dealt += len(order)
     return numbers
 
 

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.anchor.belief import FEWEST, Anchor, know_nothing
-from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct
+from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.draws import public_generator
@@ -90,7 +90,14 @@ def fit_anchor(
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     none, used = np.zeros(len(labels)), get_loss(loss)
-    flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
+    flips = Flips(
+        none if rates is None else rates,
+        none if skews is None else skews,
+        labels,
+        class_weights,
+        loss=used,
+        copies=find_copies(rows, labels)[1].astype(np.float64),
+    )
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     if min(np.sum(labels > 0), np.sum(labels < 0)) < FEWEST:
         return know_nothing(rows, alpha, factors, class_weights, used, diagonal)
@@ -148,6 +155,8 @@ class Flips:
     share: float = 1.0
     """What a row counts on average: other than 1 where these are not all the rows."""
     loss: Loss = LOGISTIC
+    copies: Array | float = 1.0
+    """How many rows agree with each in everything, itself included: they are left out together, and tell as one."""
 
     @classmethod
     def none(cls, y: Array) -> Flips:
@@ -234,6 +243,7 @@ def leave_one_out_margins(
 
 def leave_out(margins: Array, reach: Array, flips: Flips) -> Array:
     """Margins without each row's own part in them; `reach` is g."""
+    reach = flips.copies * reach
     taken = flips.weights * flips.slopes(margins) * reach / (1.0 - flips.bends(margins) * reach)
     return np.asarray(margins - taken)
 
@@ -262,7 +272,7 @@ def sandwich(
     """
     n, d = X.shape
     flips = Flips.none(np.ones(n)) if flips is None else flips
-    slopes = flips.weights * flips.slopes(margins)
+    slopes = flips.weights * flips.slopes(margins) * np.sqrt(flips.copies)
     if wide:
         bends = flips.bends(margins)
         squares = n / (n + PSEUDO_ROWS) * slopes**2 + WRONG_ROWS * 4.0 * bends / n
