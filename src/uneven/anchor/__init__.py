@@ -17,6 +17,7 @@ summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
 """
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
@@ -24,18 +25,18 @@ from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weig
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, measure_shift, react
-from uneven.anchor.solver import newton, solve, use_one_thread
+from uneven.anchor.solver import run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, leave_out, search_strength
+from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, search_strength
 from uneven.anchor.verdicts import (
     Information,
     Verdict,
     choose_batch_size,
+    compute_release_energy,
     is_worth_using,
     judge_sources,
     measure_information,
-    release_energy,
     weigh_public_row,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "choose_batch_size",
     "choose_coordinates",
     "compute_error_covariance",
+    "compute_release_energy",
     "congruence",
     "diagonal",
     "doubt_curvature",
@@ -74,9 +76,8 @@ __all__ = [
     "list_frames",
     "measure_information",
     "measure_shift",
-    "newton",
     "react",
-    "release_energy",
+    "run_newton",
     "search_strength",
     "solve",
     "summarize",

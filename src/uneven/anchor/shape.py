@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
-from uneven.anchor.uncertainty import Anchor
 from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]

@@ -193,9 +193,9 @@ def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
         first = _newton_from_sample(sample, w, False)
         w, model, readings, before = first.point.weights, first.model, 1, []
     for width in before:
-        part = newton(replace(f, width=width), w, None)
+        part = run_newton(replace(f, width=width), w, None)
         w, readings = part.point.weights, readings + part.readings
-    found = newton(replace(f, width=last), w, model)
+    found = run_newton(replace(f, width=last), w, model)
     return replace(found, readings=readings + found.readings)
 
 
@@ -203,7 +203,7 @@ def _widths(f: Objective) -> tuple[float, ...]:
     return (0.0,) if f.loss.smooth else WIDTHS
 
 
-def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
+def run_newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
     bounded = False

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import ClassAnchor, list_frames
 from uneven.anchor.clock import Coordinates
-from uneven.anchor.uncertainty import Anchor
 
 Array = NDArray[np.float64]
 

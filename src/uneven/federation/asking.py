@@ -15,7 +15,7 @@ from uneven.anchor import (
     Curvature,
     Point,
     join_sandwich,
-    newton,
+    run_newton,
     search_strength,
     use_one_thread,
     weigh_source,
@@ -130,7 +130,7 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, tuple[Array, Array]]:
         f = replace(objective, ridge=strength * own)
-        weights = newton(f, np.zeros(len(own)) if start is None else start).point.weights
+        weights = run_newton(f, np.zeros(len(own)) if start is None else start).point.weights
         loss, S, H = f.left_out(weights)
         return weights, loss, (S, H)
 

@@ -44,8 +44,8 @@ from uneven.planner.text import (
     describe_use,
     list_step_spans,
     name_moments,
-    source_rows,
-    strategy_rows,
+    tabulate_sources,
+    tabulate_strategies,
 )
 
 __all__ = [
@@ -94,9 +94,9 @@ __all__ = [
     "plan_by_rank",
     "predict_excess",
     "rate_interval",
-    "source_rows",
-    "strategy_rows",
     "tabulate_changes",
+    "tabulate_sources",
+    "tabulate_strategies",
     "thin_steps",
     "void_bound",
     "warn_unprotected",

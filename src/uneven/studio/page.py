@@ -19,7 +19,7 @@ import streamlit as st
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.io import check_sources_text
 from uneven.noise import MECHANISMS, NOISES
-from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, source_rows, strategy_rows
+from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, tabulate_sources, tabulate_strategies
 from uneven.report import plan_report, tell_worth
 from uneven.studio import pictures, table
 from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
@@ -245,7 +245,7 @@ def _show_plan(planned: Plan, note: str) -> None:
     st.header("The plan")
     st.caption(_literal(f"{note[:1].upper()}{note[1:]}."))
     st.markdown("\n".join(f"- {_literal(line)}" for line in describe_use(planned)))
-    _table(source_rows(planned), "The sources in order of use")
+    _table(tabulate_sources(planned), "The sources in order of use")
     st.markdown("\n".join(f"- {_literal(line)}" for line in describe_guarantee(planned)))
 
 
@@ -262,7 +262,7 @@ def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
     with left:
         st.subheader("Every strategy")
-        _table(strategy_rows(planned, others), "Bound of every strategy")
+        _table(tabulate_strategies(planned, others), "Bound of every strategy")
         st.caption(_literal(f"* this plan. {COMPARE}"))
     with right:
         st.subheader("Where to search for the rates c")

@@ -16,12 +16,12 @@ from uneven.anchor import (
     Summary,
     choose_coordinates,
     compute_error_covariance,
+    compute_release_energy,
     congruence,
     doubt_curvature,
     expected_excess,
     measure_information,
     react,
-    release_energy,
     turn_rows,
 )
 from uneven.engine import (
@@ -145,7 +145,7 @@ class PrivateSource:
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.problem, clip=coordinates.clip)
-        energy = release_energy(self.noise, problem, coordinates.activity)
+        energy = compute_release_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
