@@ -21,7 +21,7 @@ from timing import in_turn, row
 
 import uneven
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import one_thread, solve
+from uneven.anchor.solver import solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.datasets import load_covertype, load_covertype_sample
 
@@ -49,7 +49,7 @@ def bank() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit_on_one_thread(model: LogisticRegression, X: np.ndarray, y: np.ndarray) -> None:
-    with one_thread():
+    with use_one_thread():
         model.fit(X, y)
 
 

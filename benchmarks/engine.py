@@ -64,7 +64,7 @@ def fits() -> None:
     row("one fit without a seed (cryptographic generator)", f"{1e3 * private:.0f} ms")
     row("one fit with site privacy, batches as planned / one fit", f"{site / one:.2f} x", "at most 1")
     row("one fit / scikit-learn's SGDClassifier, one epoch", f"{one / sgd:.2f} x", "at most 0.35")
-    row("careful NumPy loop with noise a row / one fit", f"{loop / one:.1f} x", "at least 12")
+    row("careful NumPy loop with noise per row / one fit", f"{loop / one:.1f} x", "at least 12")
     row("sweep of 50 plans on one permutation / one fit", f"{many / one:.1f} x", "at most 15")
 
 

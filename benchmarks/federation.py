@@ -1,6 +1,6 @@
 """Sites that keep their rows, as processes on this machine with mutual TLS between them: what that costs.
 
-Relay over three sites with 500,000 rows against the local fit of the same files; steps a second of oracle mode; both
+Relay over three sites with 500,000 rows against the local fit of the same files; steps per second of oracle mode; both
 from 3 to 30 sites; and a model fitted to those figures for 10,000 sites with 100 ms between them and the server.
 """
 
@@ -127,7 +127,7 @@ def main() -> None:
     for sites, found in small.items():
         row(f"relay, {sites} sites of {rows:,} rows", f"{1e3 * found['relay'] / sites:.0f} ms/site")
         row(f"oracle, {sites} sites", f"{sites * steps / found['oracle']:.0f} steps/s", "at least 100")
-    # One round trip to describe a site, one to run it; or one to open it and one for each step. Seconds a site are
+    # One round trip to describe a site, one to run it; or one to open it and one for each step. Seconds per site are
     # fitted by least squares through the origin, over the numbers of sites that were measured.
     counts = np.array(list(small), dtype=float)
     relay, oracle = (counts @ [one[mode] for one in small.values()] / (counts @ counts) for mode in ("relay", "oracle"))

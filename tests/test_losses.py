@@ -267,3 +267,20 @@ def test_the_kink_is_rounded_off_smoothly():
     np.testing.assert_allclose(
         [(a[1] - b[1]).item() / (2 * h) for a, b in zip(up, down, strict=True)], bends, atol=1e-6
     )
+
+
+def test_the_page_on_adding_a_loss_names_every_text_that_lists_them():
+    """Lines with the names of all losses, in code and docs; refusals make theirs of `LOSSES`."""
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "add-a-loss.md").read_text(encoding="utf-8")
+    listing = set()
+    for path in [*(root / "src").rglob("*.py"), *(root / "docs").rglob("*.md"), root / "README.md"]:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if any(
+            all(re.search(rf"\b{name}\b", line) for name in LOSSES) and "must be one of" not in line for line in lines
+        ):
+            listing.add(path.relative_to(root).as_posix())
+    named = {"src/uneven/problem.py": "`Problem`", "src/uneven/planner/keywords.py": "`uneven.plan`"}
+    named["src/uneven/estimator/classifier.py"] = "`UnevenClassifier`"
+    assert len(listing) == 5
+    assert {path for path in listing if named.get(path, f"`{path}`") not in page} == set()

@@ -119,7 +119,7 @@ def evaluate(
     source : str
         Name that the ledger has for these rows.
     row_id : array of int, Fingerprints or None
-        How the ledger knows the rows, one each; None is by their content.
+        How the ledger knows the rows, one each; None means by their content.
     auc : bool
         Whether half of the rows answer for AUC; two classes only. Public rows always give it.
     thresholds : sequence of float

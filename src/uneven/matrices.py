@@ -24,7 +24,7 @@ def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
         return np.empty((batch.num_rows, 0))
     try:
         return np.asarray(batch.select(names).to_tensor(null_to_nan=True, row_major=True).to_numpy())
-    except (TypeError, NotImplementedError):  # a column that is no plain number, such as a boolean one
+    except (TypeError, NotImplementedError):  # a column that is not a plain number, such as a boolean one
         columns = [_column(batch.column(name), name) for name in names]
         return np.column_stack(columns)
 

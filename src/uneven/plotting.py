@@ -26,7 +26,7 @@ def make_panels() -> tuple[Figure, Axes, Axes]:
     return figure, left, right
 
 
-def line_style(place: int, points: int) -> dict[str, Any]:
+def choose_line_style(place: int, points: int) -> dict[str, Any]:
     """Style of the line of the source at this place: no two alike among the first 24; a dot for a single point."""
     colour, style = COLOURS[place % len(COLOURS)], STYLES[place // len(COLOURS) % len(STYLES)]
     return {"color": colour, "ls": style, "marker": "o" if points == 1 else None, "lw": 2.2}

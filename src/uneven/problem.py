@@ -23,7 +23,7 @@ PRIVATE_CLIP = 0.5
 """Norm that gradients of private rows are clipped to, in units of the rows' norm, where nothing else is asked for."""
 
 USUAL_BATCH = 50
-"""Batch size that "auto" stands for, where noise is not drawn once a batch."""
+"""Batch size that "auto" stands for, where noise is not drawn once per batch."""
 
 
 def batching(batch_size: int | str, own: bool) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Problem:
         What a row of each class counts in the mean, label -1 first; the largest is 1, so that all bounds hold. Ones if
         left out.
     own_batches : bool
-        Whether a plan chooses another batch size for a source whose noise is drawn once a batch.
+        Whether a plan chooses another batch size for a source whose noise is drawn once per batch.
     classes : int
         K; more than two need the logistic loss.
 

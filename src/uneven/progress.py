@@ -1,4 +1,4 @@
-"""A progress bar for long work; it vanishes when the output is no terminal."""
+"""A progress bar for long work; it vanishes when the output is not a terminal."""
 
 from __future__ import annotations
 

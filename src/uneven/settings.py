@@ -180,7 +180,7 @@ class Settings:
         return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
 
     def batching(self, own: bool) -> dict[str, Any]:
-        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once a batch."""
+        """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once per batch."""
         return batching(self.batch_size, own)
 
     @property

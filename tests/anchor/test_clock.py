@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from uneven import LocalPrivacy
-from uneven.anchor.clock import absorb, error_covariance, expected_excess
+from uneven.anchor.clock import absorb, compute_error_covariance, expected_excess
 from uneven.anchor.shape import Shape, make_coordinates, plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise import Exact
@@ -98,7 +98,7 @@ def test_without_shape_the_expected_excess_is_theorem_d_with_the_diagonal_of_the
     expected = theorem_d_excess(np.linalg.inv(diagonal), np.diag(c.curvature), 50.0)
     alone = replace(c, covariance=diagonal, hessian=np.diag(c.curvature), clip_shift=np.zeros(3))
     assert expected_excess(alone, 50.0) == pytest.approx(expected, rel=1e-10)
-    np.testing.assert_allclose(error_covariance(alone, 0.0), diagonal)
+    np.testing.assert_allclose(compute_error_covariance(alone, 0.0), diagonal)
 
 
 def test_margins_and_gradients_do_not_depend_on_the_coordinates(anchor, loop):
@@ -142,7 +142,7 @@ def test_no_step_is_longer_than_the_curvature_allows(anchor, loop):
 
 @dataclass(frozen=True)
 class Gaussian(Exact):
-    """Releases with isotropic Gaussian noise of variance 1 a coordinate."""
+    """Releases with isotropic Gaussian noise of variance 1 per coordinate."""
 
     kind: ClassVar[str] = "gaussian"
 

@@ -9,9 +9,9 @@ from uneven.anchor.shape import (
     Shape,
     _shapes,
     choose_coordinates,
+    list_coordinates,
     make_coordinates,
     plain_coordinates,
-    possible_coordinates,
     shaping_matrices,
 )
 from uneven.anchor.uncertainty import fit_anchor
@@ -52,13 +52,13 @@ def test_the_curvature_is_diagonal_in_the_coordinates(anchor):
 
 
 def test_columns_of_different_scale_are_shaped(anchor):
-    chosen = choose_coordinates(possible_coordinates(anchor), lambda _: 1e6)
+    chosen = choose_coordinates(list_coordinates(anchor), lambda _: 1e6)
     assert expected_excess(chosen, 1e6) < 0.8 * expected_excess(plain_coordinates(anchor), 1e6)
 
 
 def test_the_choice_is_never_worse_than_rows_as_they_are(anchor):
     for clock in (0.0, 1.0, 1e3, 1e8):
-        chosen = choose_coordinates(possible_coordinates(anchor), lambda _, clock=clock: clock)
+        chosen = choose_coordinates(list_coordinates(anchor), lambda _, clock=clock: clock)
         assert expected_excess(chosen, clock) <= expected_excess(plain_coordinates(anchor), clock)
 
 
@@ -70,7 +70,7 @@ def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
 
 def test_hardly_more_rows_than_features_shape_nothing(anchor):
     few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
-    chosen = choose_coordinates(possible_coordinates(few), lambda _: 1e6)
+    chosen = choose_coordinates(list_coordinates(few), lambda _: 1e6)
     np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)
 
 
@@ -88,9 +88,7 @@ def test_rows_are_as_long_as_fresh_ones_in_a_shape_made_from_few():
 
 def test_another_start_in_the_same_coordinates_is_as_if_they_were_made_for_it(anchor):
     weights, covariance = 2.0 * anchor.weights + 1.0, anchor.covariance + np.eye(6)
-    for old, new in zip(
-        possible_coordinates(anchor), possible_coordinates(anchor.moved(weights, covariance)), strict=True
-    ):
+    for old, new in zip(list_coordinates(anchor), list_coordinates(anchor.moved(weights, covariance)), strict=True):
         moved = old.moved(weights, covariance)
         np.testing.assert_allclose(moved.start, new.start, rtol=1e-9)
         np.testing.assert_allclose(moved.covariance, new.covariance, rtol=1e-9, atol=1e-12)

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from tests.test_losses import SMOOTHED
 
 from uneven.anchor import solver
-from uneven.anchor.objective import TOLERANCE, source_weight
+from uneven.anchor.objective import TOLERANCE, weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.datasets import load_covertype_sample
@@ -62,7 +62,7 @@ def test_additive_noise_weighs_a_row_by_its_precision():
     (X, y), (Z, v) = draw(50, 4, 0), draw(70, 4, 1)
     rows = [PublicRows.from_arrays(X, y), PublicRows.from_arrays(Z, v, AdditiveNoise(3.0))]
     quarter = [PublicRows.from_arrays(np.repeat(X, 4, axis=0), np.repeat(y, 4)), PublicRows.from_arrays(Z, v)]
-    assert source_weight(AdditiveNoise(3.0), problem(4, 1e-2)) == 0.25
+    assert weigh_source(AdditiveNoise(3.0), problem(4, 1e-2)) == 0.25
     for one, other in zip(*(solve(problem(4, 1e-2), r).weights for r in (rows, quarter)), strict=True):
         assert one == pytest.approx(other, abs=1e-9)
 

@@ -7,7 +7,7 @@ import pytest
 
 from uneven.anchor.clock import absorb, expected_excess
 from uneven.anchor.diagonals import diagonal
-from uneven.anchor.shape import plain_coordinates, possible_coordinates
+from uneven.anchor.shape import list_coordinates, plain_coordinates
 from uneven.anchor.shift import Disagreement, allow_shift, doubt_curvature, largest_shift
 from uneven.anchor.uncertainty import fit_anchor, leave_one_out_margins, sandwich
 from uneven.anchor.verdicts import judge_sources
@@ -94,6 +94,6 @@ def test_on_a_diagonal_problem_the_clock_is_that_of_full_matrices():
 
 def test_many_columns_are_released_as_they_are():
     X, y = rows(40, 30)
-    (only,) = possible_coordinates(fit_anchor(X, y, 1e-2, diagonal=True))
+    (only,) = list_coordinates(fit_anchor(X, y, 1e-2, diagonal=True))
     assert only.transform.shape == only.hessian.shape == only.penalty.shape == (30,)
     np.testing.assert_array_equal(diagonal(only.covariance), only.variance)

@@ -90,7 +90,7 @@ CASES = {
     "init, a file twice": (
         None,
         ("init", "crowd.csv", "./crowd.csv", "--force"),
-        "files must differ, one a source; got crowd.csv and crowd.csv, which are one file",
+        "files must differ, one per source; got crowd.csv and crowd.csv, which are one file",
     ),
     "init, there": (None, ("init", "crowd.csv"), "sources.toml is there already; --force writes over it"),
     "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),

@@ -48,7 +48,7 @@ def test_a_model_from_answers(crowd, good):
 @pytest.mark.usefixtures("crowd")
 def test_in_words(good):
     text = good(*CROWD)
-    assert "1,500 answers of 5 workers to 300 tasks, 5.0 a task. No gold labels were used." in text
+    assert "1,500 answers of 5 workers to 300 tasks, 5.0 per task. No gold labels were used." in text
     for words in ("ann", "error if cat", "worth", "The model is in model.json."):
         assert words in text
 

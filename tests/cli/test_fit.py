@@ -361,7 +361,7 @@ def test_shrunk_rows_are_told_to_their_owner_only(folder, private, uneven_in):
 def test_a_privacy_statement_is_written(folder, private, good):
     good("fit", private(), "--ledger", "ledger.db", "--statement", "statement.md")
     text = (folder / "statement.md").read_text()
-    assert "| clinic | 400 | features and label | quiet, ε = 4 a release | 0 | 4 |" in text
+    assert "| clinic | 400 | features and label | quiet, ε = 4 per release | 0 | 4 |" in text
     assert "Digest of the ledger after the run" in text
 
 

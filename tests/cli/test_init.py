@@ -9,6 +9,7 @@ import pytest
 
 from uneven.columns import Encoder, describe_columns
 from uneven.io import open_table, propose_sources, read_sources
+from uneven.training import plan_ahead
 from uneven.training.files import train_files
 
 
@@ -35,7 +36,7 @@ def test_every_comment_can_be_uncommented(folder):
         text = "\n".join(line.removeprefix("# ") if line == option else line for line in kept)
         assert tomllib.loads(text)["source"][0]["name"] == "clinic"
         (folder / "changed.toml").write_text(text)
-        read_sources(folder / "changed.toml").plan()
+        plan_ahead(read_sources(folder / "changed.toml"))
 
 
 def test_what_is_there_is_kept(folder, good):
@@ -98,7 +99,7 @@ def test_only_shared_columns_are_learned_from(tmp_path, frame):
     frame(50, 2).to_csv(tmp_path / "b.csv", index=False)
     guessed = propose_sources([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "sources.toml")
     assert guessed.left_out == ("extra",)
-    assert read_sources(tmp_path / "sources.toml").problem.n_features == 3
+    assert read_sources(tmp_path / "sources.toml").n_features == 3
 
 
 # Raw files.

@@ -188,7 +188,7 @@ def test_a_changed_model_is_refused(folder, described, good, uneven_in):
 
 
 def test_messages_of_a_redacted_model_tell_nothing_of_single_rows(folder, described, uneven_in):
-    """A cell that is no number: its row and value are for the owner of a model without `redact`."""
+    """A cell that is not a number: its row and value are for the owner of a model without `redact`."""
     rows = pd.read_parquet(folder / "rows.parquet").astype({"dose": object})
     rows.loc[17, "dose"] = "secret"
     rows.to_csv(folder / "spoiled.csv", index=False)

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import uneven
-from uneven.columns import guess_columns, plain_columns
+from uneven.columns import columns_to_dict, guess_columns
 from uneven.io import read_sources
 
 DATA = Path(os.environ.get("UNEVEN_DATA", "nowhere"))
@@ -134,7 +134,7 @@ def test_exact_rows_come_to_scikit_learns_pipeline(folder, read, runs):
     """Accuracy within 0.2 points, on average over splits, and two standard errors of that."""
     gains = []
     for _, X, y, _, test, truth in runs_of(folder, read, runs):
-        guessed = plain_columns(guess_columns({name: X[name].to_numpy() for name in X}))
+        guessed = columns_to_dict(guess_columns({name: X[name].to_numpy() for name in X}))
         ours = make_pipeline(uneven.PublicColumns(guessed).fit(X, public=True), uneven.UnevenClassifier())
         theirs = make_pipeline(encoder(X), LogisticRegression(max_iter=1000))
         ours[-1].fit(ours[0].transform(X), y)
@@ -154,7 +154,7 @@ def test_private_sites_come_to_a_pipeline_made_by_hand(folder, good, read, runs)
     levels = [word for name, e in EPSILON.items() for word in ("--epsilon", f"{name}={e}")]
     good("init", *(f"{name}{ending}" for name in EPSILON), *levels)
     confirm(folder / "sources.toml")
-    described = plain_columns(read_sources(folder / "sources.toml").columns)
+    described = columns_to_dict(read_sources(folder / "sources.toml").columns)
     noise = {name: uneven.LocalPrivacy(epsilon) for name, epsilon in EPSILON.items()}
     leads = []
     for seed, X, y, source, test, truth in runs_of(folder, read, runs):
@@ -192,7 +192,7 @@ def test_means_and_deviations_are_worth_something(folder):
     gains = []
     for seed, X, y, source, test, truth in runs_of(folder, heart, 40):
         if seed == 0:
-            guessed = plain_columns(guess_columns({name: X[name].to_numpy() for name in X}))
+            guessed = columns_to_dict(guess_columns({name: X[name].to_numpy() for name in X}))
             ranges = uneven.PublicColumns(guessed).fit(X, public=True)
             said = {
                 f"x{j}": {"mean": m, "sd": s, "missing": []}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
 import uneven
-from uneven.columns import Encoder, complete_columns, describe_columns, guess_columns, plain_columns
+from uneven.columns import Encoder, columns_to_dict, complete_columns, describe_columns, guess_columns
 
 DESCRIBED = {
     "age": {"range": [20, 80]},
@@ -76,9 +76,9 @@ def test_one_hot_is_scikit_learns():
 
 
 def test_descriptions_come_back():
-    assert describe_columns(plain_columns(COLUMNS)) == COLUMNS
+    assert describe_columns(columns_to_dict(COLUMNS)) == COLUMNS
     unstated = describe_columns({"a": {"kind": "number", "missing": ["?"]}, "b": {"kind": "category"}})
-    assert describe_columns(plain_columns(unstated)) == unstated
+    assert describe_columns(columns_to_dict(unstated)) == unstated
 
 
 SLIPS = {
@@ -210,7 +210,7 @@ def test_numbers_by_their_mean_and_deviation():
     """(x - mean)/sd, at most 3 deviations, over √p; longer rows are divided by their norm."""
     said = {"a": {"mean": 50, "sd": 10, "missing": []}, "b": {"mean": 0, "sd": 2.0}, "c": {"values": ["u"]}}
     columns = describe_columns(said)
-    assert describe_columns(plain_columns(columns)) == columns
+    assert describe_columns(columns_to_dict(columns)) == columns
     cells = {"a": [55, 90, None], "b": [1, -20, 0], "c": ["u", "u", "v"]}
     got = Encoder(columns).features(cells, 3) * np.sqrt(3)
     long = np.array([3, -3, 0, 1]) / np.sqrt(19 / 3)

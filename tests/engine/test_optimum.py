@@ -26,7 +26,7 @@ def value(problem, w, data):
 @pytest.mark.parametrize("clip", [None, 0.3])
 @pytest.mark.parametrize("loss", ["logistic", "linear"])
 def test_optimum_has_no_gradient(tiny, loss, clip):
-    """Strong convexity: ‖w - w*‖ ≤ ‖∇f(w)‖/λ; the solver stops at a gradient of 1e-9 a coordinate."""
+    """Strong convexity: ‖w - w*‖ ≤ ‖∇f(w)‖/λ; the solver stops at a gradient of 1e-9 per coordinate."""
     problem = uneven.Problem(4, 1e-2, 50, loss, clip=clip)
     w = optimum(problem, tiny.X, tiny.y)
     gradient = problem.alpha * w + uneven.Exact().row_gradients(problem, w, tiny.X.astype(float), tiny.y).mean(axis=0)

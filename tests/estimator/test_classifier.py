@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import uneven
 from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
-from uneven.planner import at_rates
+from uneven.planner import change_rates
 from uneven.problem import DEFAULT_ALPHA
 from uneven.training import flips
 from uneven.training.line_search import best, candidates, comparable
@@ -395,7 +395,7 @@ def test_a_search_is_refused_with_its_passes_counted():
     X, y = blobs(400)
     noise = {"a": LocalPrivacy(2.0), "b": LocalPrivacy(1.0)}
     clf = UnevenClassifier(noise, strategy="two-rates", line_search=3, passes=2, budget=10.0, row_norm=5.0)
-    with pytest.raises(ValueError, match=r"private row 6 times, for ε = 12 a row; budget must allow that, got 10\.0"):
+    with pytest.raises(ValueError, match=r"private row 6 times, for ε = 12 per row; budget must allow that, got 10\.0"):
         clf.fit(X, y, source=np.where(np.arange(400) < 100, "a", "b"), validation=(X + 1e-3, y))
 
 
@@ -512,8 +512,10 @@ def test_line_search_within_the_budget():
     low, high = uneven.rate_interval(clf.plan_.sources, **clf.plan_.problem.to_dict())[second]
     assert low <= clf.plan_.rates[second] <= high
     assert clf.plan_.rates[first] == pytest.approx(1 / clf.plan_.problem.alpha)
-    assert clf.plan_ == at_rates(clf.plan_, list(clf.plan_.rates.values()))  # its bound is that of the rate that ran
-    with pytest.raises(ValueError, match="line_search=4 would release every private row 4 times, for ε = 40 a row"):
+    assert clf.plan_ == change_rates(
+        clf.plan_, list(clf.plan_.rates.values())
+    )  # its bound is that of the rate that ran
+    with pytest.raises(ValueError, match="line_search=4 would release every private row 4 times, for ε = 40 per row"):
         UnevenClassifier(noise, **options).fit(X, y, source=source, validation=(X[:500] + 1e-3, y[:500]))
     with pytest.raises(ValueError, match="line_search needs rows without privacy to compare runs on"):
         UnevenClassifier(noise, budget=40.0, **options).fit(X, y, source=source)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.datasets import Dataset, load_covertype_sample
-from uneven.datasets import counts as counts_of
+from uneven.datasets import Dataset, count_rows, load_covertype_sample
 from uneven.experiments import claims, panels, running, targets
 from uneven.experiments.claims import FAILS, HOLDS
 from uneven.experiments.outputs import tabulate
@@ -109,7 +108,7 @@ def test_the_optimum_is_one(tiny):
 
 
 def test_cases_averaged_differently_share_their_random_numbers(tmp_path, tiny):
-    panel = panels.build_ablation("tiny", lambda shares: counts_of(len(tiny.y), shares), 54)
+    panel = panels.build_ablation("tiny", lambda shares: count_rows(len(tiny.y), shares), 54)
     few = panels.Panel(panel.name, "tiny", "ε_N", tuple(case for case in panel.cases if case.x == 1.0))
     running.run_panel(few, tiny, tmp_path, runs=2, seed=3)
     measured = read_results(tmp_path, panel.name)
@@ -189,7 +188,7 @@ def test_every_panel_can_be_built():
 
 
 def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
-    panel = panels.build_ablation("mnist", lambda shares: counts_of(len(tiny.y), shares), 54)
+    panel = panels.build_ablation("mnist", lambda shares: count_rows(len(tiny.y), shares), 54)
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=0)
     results = read_results(tmp_path, "ablation-mnist")
     head, rows = tabulate(results)

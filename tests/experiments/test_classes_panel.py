@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from uneven.datasets import Dataset, counts
+from uneven.datasets import Dataset, count_rows
 from uneven.experiments.panels import CLASS_EPSILONS, NO_NOISE, ONE_VS_REST, SITE, build_classes
 from uneven.experiments.results import read_results
 from uneven.experiments.running import run_panel
@@ -17,7 +17,7 @@ def test_the_panel_runs_and_is_judged(tmp_path):
     X = np.eye(25)[y.astype(int)] + 0.3 * rng.normal(size=(n, 25))
     X = (X / np.linalg.norm(X, axis=1).max()).astype(np.float32)
     data = Dataset("mnist-digits", X[:3_000], y[:3_000], X[3_000:], y[3_000:])
-    panel = build_classes("mnist-digits", partial(counts, 3_000), 25)
+    panel = build_classes("mnist-digits", partial(count_rows, 3_000), 25)
     assert panel.name == "classes-mnist"
     epsilons = {case.x: case.plan.sources[0].noise.epsilon for case in panel.cases if case.one_vs_rest}
     assert epsilons == {x: x / 10 for x in CLASS_EPSILONS}

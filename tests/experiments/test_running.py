@@ -12,7 +12,7 @@ from uneven.datasets import Dataset, load_covertype_sample
 from uneven.experiments import panels, reproduce, running
 from uneven.experiments.panels import SHARES, Case, Panel, plan_as_published
 from uneven.experiments.results import read_results, write_part
-from uneven.planner import at_rates
+from uneven.planner import change_rates
 
 ROWS = {"clean": 6_000, "noisy": 54_000}
 
@@ -85,7 +85,7 @@ def tiny():
 @pytest.fixture(scope="module")
 def panel():
     plan = plan_as_published({"clean": 200, "noisy": 1_800}, 54, "same-rate-noisy-first", 3.0)
-    cases = tuple(Case("NoisyFirst", c, at_rates(plan, [c, c])) for c in (500.0, 1_000.0))
+    cases = tuple(Case("NoisyFirst", c, change_rates(plan, [c, c])) for c in (500.0, 1_000.0))
     return Panel("order-tiny", "tiny", "c", cases, twin=True, marks={"1/λ": 1_000.0})
 
 
@@ -149,7 +149,7 @@ def test_results_of_other_settings_are_refused(tmp_path, tiny, panel, change):
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=1)
     seed, data = (2, tiny) if change == "seed" else (1, tiny)
     if change == "cases":
-        slower = tuple(Case(case.method, case.x, at_rates(case.plan, [1.0, 1.0])) for case in panel.cases)
+        slower = tuple(Case(case.method, case.x, change_rates(case.plan, [1.0, 1.0])) for case in panel.cases)
         panel = Panel("order-tiny", "tiny", "c", slower, twin=True, marks=panel.marks)
     if change == "rows":
         data = Dataset("tiny", tiny.X[:1_999], tiny.y[:1_999], tiny.X_test, tiny.y_test)

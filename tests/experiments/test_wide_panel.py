@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import uneven
-from uneven.datasets import Dataset, counts
+from uneven.datasets import Dataset, count_rows
 from uneven.engine import accuracy
 from uneven.experiments.claims import FAILS, HOLDS
 from uneven.experiments.outputs import tabulate
@@ -29,7 +29,7 @@ def make_rows(n=900, d=200):
 def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
     """The same rows and noise, projected and shrunk as a fit does it; the weights are for the rows as given."""
     data = make_rows()
-    panel = build_wide("mnist-784", partial(counts, 600), 200)
+    panel = build_wide("mnist-784", partial(count_rows, 600), 200)
     sketched = {case.method: case for case in panel.cases if case.sketch}
     assert set(sketched) == set(SKETCHES)
     run_panel(panel, data, tmp_path, runs=2, seed=0)

@@ -31,7 +31,7 @@ def write_rows(path, X, y):
 
 
 def make_folders(root, seed=7, rows=ROWS, top=None, public=(), **more):
-    """A folder a site, with its rows and its policy; and sources.toml with and without the data."""
+    """A folder per site, with its rows and its policy; and sources.toml with and without the data."""
     open_policy = {"private": False, "epsilon": None, "budget": None}
     for name, count in rows.items():
         folder = root / name

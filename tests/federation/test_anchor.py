@@ -69,7 +69,7 @@ def test_a_site_that_is_not_expected_to_help_is_not_asked(tmp_path, network):
 
 
 def test_the_anchor_sends_no_row(tmp_path, network):
-    """Vectors of one number a column, and square matrices of the columns: none is a row, and none holds one."""
+    """Vectors of one number per column, and square matrices of the columns: none is a row, and none holds one."""
     sites = network(**ALL)
     both(tmp_path, sites)
     reply = next(json.loads(reply) for _, text, reply in sites.messages if '"kind":"anchor"' in text)
@@ -139,7 +139,7 @@ def test_wild_numbers_are_refused(tmp_path, network, place, value):
 
 @pytest.mark.parametrize("size", [1, 20])
 def test_steps_that_would_grow_without_end_stay_finite(tmp_path, network, size):
-    """A ridge of 1e9 with steps of 1e9 multiplies weights by 1e18 a step: NaN for some rows would be no ε's release."""
+    """A ridge of 1e9 with steps of 1e9 multiplies weights by 1e18 per step: NaN for some rows would not be private."""
     sites = network(seed=None, budget=100.0, **ALL)
     federate(read_sources(tmp_path / "sources.toml"), Ask(sites.call, 1.0), tmp_path / "job")
     message = json.loads(next(text for site, text, _ in sites.messages if site == "east" and '"add"' in text))

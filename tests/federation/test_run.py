@@ -55,7 +55,7 @@ def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
     np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5)
     assert federated.state.step == local.plan.steps == sum(-(-rows // 20) for rows in ROWS.values())
     assert federated.state.silent == local.trained.states[0].silent
-    assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message a step
+    assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message per step
 
 
 def test_described_columns_are_encoded_at_the_sites(tmp_path, network):

@@ -66,7 +66,7 @@ def test_an_empty_file(form, tmp_path):
 def test_no_rows(form, tmp_path):
     X, y = rows(5)
     path, _ = write(tmp_path, form, X[:0], y[:0])
-    if not path.stat().st_size:  # libsvm writes no header: no rows is no text, but for comments
+    if not path.stat().st_size:  # libsvm writes no header: a file without rows is empty, but for comments
         path.write_text("# nothing\n")
     assert refused(path) == f"{path} must have at least one row, got none"
 

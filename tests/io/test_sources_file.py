@@ -15,6 +15,8 @@ import uneven
 from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
 from uneven.io.sources_file import TOP_KEYS
 from uneven.io.sources_text import MEANING, toml_value
+from uneven.settings import Settings
+from uneven.training import plan_ahead
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
@@ -71,9 +73,9 @@ def test_the_file_of_the_contract(folder):
     assert clinic.source == uneven.Source("clinic", 40, uneven.LocalPrivacy(10))
     assert crowd.source == uneven.Source("crowd", 30, uneven.FlippedLabels(0.2), price=0.05)
     assert (clinic.data, crowd.data) == (folder / "clinic.parquet", folder / "crowd.csv")
-    assert file.problem == uneven.Problem(3, 1e-3, 50)
+    assert (file.n_features, file.settings) == (3, Settings(alpha=1e-3, batch_size=50))
     assert (file.label, file.features, file.feature_names) == ("y", None, ("x0", "x1", "x2"))
-    assert file.plan() == uneven.plan([clinic.source, crowd.source], 3)
+    assert file.described() == [clinic.source, crowd.source]
     X, _ = crowd.table.arrays(file.label, file.feature_names)
     np.testing.assert_array_equal(X, rows(40)[0][:30])
 
@@ -82,7 +84,7 @@ def test_what_is_left_out_is_as_in_plan(tmp_path):
     file = read_sources(
         described(tmp_path, 'n_features = 4\n[[source]]\nname = "a"\nrows = 100\nnoise = { kind = "exact" }\n')
     )
-    assert file.plan() == uneven.plan([uneven.Source("a", 100)], 4)
+    assert plan_ahead(file)[0] == uneven.plan([uneven.Source("a", 100)], 4)
     assert file.feature_names is None
 
 
@@ -102,7 +104,7 @@ def test_every_setting_reaches_the_plan(tmp_path):
     noise = { kind = "exact" }
     """
     expected = uneven.plan([uneven.Source("a", 100)], 2, 1, 7, "hinge", "two-rates", "upper", "paper", 0.5)
-    assert read_sources(described(tmp_path, text)).plan() == expected
+    assert plan_ahead(read_sources(described(tmp_path, text)))[0] == expected
 
 
 def test_columns_are_matched_by_name(folder):
@@ -118,7 +120,7 @@ def test_features_leave_other_columns_out(folder):
     X, y = rows(40)
     write_csv(folder / "crowd.csv", np.column_stack([X, X]), y)
     file = read_sources(described(folder, 'features = ["x2", "x0"]' + CONTRACT))
-    assert file.problem.n_features == 2
+    assert file.n_features == 2
     assert file.feature_names == file.features == ("x2", "x0")
 
 
@@ -135,7 +137,7 @@ def test_libsvm_files_of_unequal_width(tmp_path):
         f'[[source]]\nname = "{name}"\ndata = "{name}.svm"\nnoise = {{ kind = "exact" }}\n' for name in "ab"
     )
     file = read_sources(described(tmp_path, "n_features = 4\n" + sources))
-    assert file.problem.n_features == 4
+    assert file.n_features == 4
     assert [entry.table.arrays()[0].shape for entry in file.sources] == [(1, 4), (1, 4)]
     assert "n_features says how many a libsvm file has" in refused(tmp_path, sources)
     (tmp_path / "b.svm").write_text("-1 0:0.5 2:0.5\n")
@@ -154,8 +156,7 @@ def test_a_written_file_is_read_back(folder):
     write_sources(path, first.sources, label=first.label, alpha=0.5, clip=np.float32(0.25), strategy="averaged")
     again = read_sources(path)
     assert again.sources == first.sources
-    assert again.problem == uneven.Problem(3, 0.5, 50, clip=0.25)
-    assert again.settings.strategy == "averaged"
+    assert again.settings == Settings(alpha=0.5, clip=0.25, strategy="averaged")
     text = path.read_text()
     assert 'data = "deep/er/crowd.csv"' in text  # from the file's folder, which may move
     assert "alpha = 0.5  # L2 strength" in text
@@ -207,7 +208,7 @@ def test_any_sources_come_back(tmp_path, sources, alpha, clip, loss):
     write_sources(path, sources, n_features=3, alpha=alpha, clip=clip, loss=loss)
     file = read_sources(path)
     assert [entry.source for entry in file.sources] == sources
-    assert file.problem == uneven.Problem(3, alpha, 50, loss, clip=clip)
+    assert (file.n_features, file.settings) == (3, Settings(alpha=alpha, loss=loss, clip=clip))
 
 
 @given(
@@ -403,7 +404,7 @@ def test_stated_rows_are_those_of_the_file(folder):
     """Rows are counted when a plan asks for them, not before: a fit counts them on its way."""
     file = read_sources(described(folder, "label = 'y'\n" + source("data = 'crowd.csv'\nrows = 31")))
     with pytest.raises(ValueError, match=r"sources.toml: source 'crowd': rows must be 30 as in .*crowd.csv, or left"):
-        file.plan()
+        plan_ahead(file)
 
 
 @pytest.mark.parametrize(("text", "message"), SLIPS.values(), ids=SLIPS)
@@ -449,7 +450,7 @@ def test_no_file_a_folder_and_other_bytes(tmp_path):
 def test_what_cannot_be_planned_names_the_file(tmp_path):
     file = read_sources(described(tmp_path, "loss = 'hinge'\nmoments = 'variance'\n" + ROWS))
     with pytest.raises(ValueError, match=r"sources.toml: moments must be 'auto', 'upper' or 'lower' with the loss"):
-        file.plan()
+        plan_ahead(file)
 
 
 def test_a_table_of_every_format_is_read(tmp_path):
@@ -459,7 +460,7 @@ def test_a_table_of_every_format_is_read(tmp_path):
         text = f"label = {label!r}\n[[source]]\nname = 'a'\ndata = '{path.name}'\nnoise = {{ kind = 'exact' }}\n"
         file = read_sources(described(tmp_path, text))
         assert file.sources[0].source.rows == open_table(path).rows == 20
-        assert file.problem.n_features == 3
+        assert file.n_features == 3
 
 
 def test_prices_at_each_epsilon_come_back(tmp_path):
@@ -477,7 +478,7 @@ def test_text_from_elsewhere_is_what_a_file_says(tmp_path):
     text = (tmp_path / "sources.toml").read_text(encoding="utf-8")
     assert sources_to_text(sources, n_features=3, strategy="two-rates") == text
     file = sources_from_text(text.encode())
-    assert file.plan() == read_sources(tmp_path / "sources.toml").plan()
+    assert plan_ahead(file) == plan_ahead(read_sources(tmp_path / "sources.toml"))
 
 
 def test_text_from_elsewhere_opens_no_file(folder, monkeypatch):

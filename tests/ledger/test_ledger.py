@@ -343,7 +343,7 @@ def test_bad_files_are_named_and_left_alone(tmp_path, make, message):
 
 
 def test_paths_that_cannot_hold_a_ledger(tmp_path):
-    with pytest.raises(ValueError, match=f"path must be a ledger or a new file, got '{tmp_path}', which is no file"):
+    with pytest.raises(ValueError, match=f"path must be a ledger or a new file, got '{tmp_path}', which is not a file"):
         Ledger(str(tmp_path))
     with pytest.raises(ValueError, match="path must be a file name or None, got 3"):
         Ledger(3)

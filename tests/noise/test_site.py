@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from uneven import LocalPrivacy, Problem, SitePrivacy
-from uneven.noise import grid, other_promise
+from uneven.noise import grid, swap_promise
 from uneven.noise.privacy import REACH
 from uneven.theory import laplace_energy
 
@@ -119,8 +119,8 @@ def test_cells_are_wide_enough_for_the_errors_of_the_noise(epsilon, rows):
 
 def test_each_promise_names_the_other_and_neither_takes_its_name():
     local, site = LocalPrivacy(3.0), SitePrivacy(3.0)
-    assert other_promise(local) == site
-    assert other_promise(site) == local
+    assert swap_promise(local) == site
+    assert swap_promise(site) == local
     assert "from everyone, also" in local.promise
     assert "site" not in local.promise.lower() + local.describe()
     assert "from everyone outside its site" in site.promise

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import theory
-from uneven.planner import STRATEGIES, at_rates
+from uneven.planner import STRATEGIES, change_rates
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
 SURVEY = uneven.Source("survey", 54_000, uneven.LocalPrivacy(1, "l2-laplace"))
@@ -437,9 +437,9 @@ def test_other_rates_have_a_bound_of_their_own():
     """Theorem 3 at the rates that run, or the recursion if it is larger; at the planned ones, the plan itself."""
     best = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", radius="paper")
     rates = list(best.rates.values())
-    assert at_rates(best, rates) == best
+    assert change_rates(best, rates) == best
     for factor in (0.6, 1.5, 4.0):
-        other = at_rates(best, [rates[0], factor * rates[1]])
+        other = change_rates(best, [rates[0], factor * rates[1]])
         moments, steps = [s.step_moment for s in best.segments], [s.steps for s in best.segments]
         closed = theory.theorem3_bound(moments, steps, [rates[0], factor * rates[1]], best.problem.alpha)
         assert other.bound == pytest.approx(max(closed, other.evaluated_bound()), rel=1e-9)
@@ -450,15 +450,15 @@ def test_other_rates_have_a_bound_of_their_own():
 
 def test_rates_too_slow_for_theorem_3_have_the_recursions_bound():
     best = uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates", radius="paper")
-    slow = at_rates(best, [0.4 / best.problem.alpha] * 2)
+    slow = change_rates(best, [0.4 / best.problem.alpha] * 2)
     assert slow.bound == slow.evaluated_bound()
 
 
 def test_other_rates_are_for_rates():
     with pytest.raises(ValueError, match="planned must have step sizes c/t, got strategy 'precision'"):
-        at_rates(uneven.plan(THREE, 25), [1.0, 1.0, 1.0])
+        change_rates(uneven.plan(THREE, 25), [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="rates must be 2, one per segment, got 1"):
-        at_rates(uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates"), [1.0])
+        change_rates(uneven.plan([CLINIC, SURVEY], 25, strategy="two-rates"), [1.0])
 
 
 @pytest.mark.parametrize("columns", [80, 60])

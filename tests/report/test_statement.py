@@ -46,7 +46,7 @@ def state(file, folder, ledger, seed=None, budget=9.0):
 def test_it_has_sources_rows_epsilon_before_and_after_mechanism_and_digests(described, tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     first = state(described, tmp_path, ledger)
-    assert cells(first, "clinic")[2:7] == ["200", "features and label", "quiet, ε = 4 a release", "0", "4"]
+    assert cells(first, "clinic")[2:7] == ["200", "features and label", "quiet, ε = 4 per release", "0", "4"]
     assert cells(first, "labels")[2:4] == ["200", "label only: FEATURES NOT PROTECTED"]
     assert cells(first, "labels")[5:7] == ["0", "1.5"]
     assert cells(first, "open")[3:7] == ["none", "exact", "", ""]

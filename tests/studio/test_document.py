@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uneven.io import read_sources
-from uneven.io.sources_text import columns_text, toml_value
+from uneven.io.sources_text import format_columns, toml_value
 from uneven.studio.document import Document, read_document
 from uneven.training.ahead import plan_ahead
 
@@ -56,7 +56,7 @@ def files(draw):
     top = {key: value for key, value in TOP.items() if draw(st.booleans())}
     text = "# first\n" + "".join(f"{key} = {toml_value(value)}  # why {key}\n" for key, value in top.items())
     described = draw(st.booleans())
-    text += columns_text(COLUMNS, "# public\n") if described else f"features = {toml_value(list(COLUMNS))}\n"
+    text += format_columns(COLUMNS, "# public\n") if described else f"features = {toml_value(list(COLUMNS))}\n"
     for number in range(draw(st.integers(1, 3))):
         own = {key: value for key, value in OWN.items() if key == "rows" or draw(st.booleans())}
         own |= {"data": f"{number}.csv"} if "data" in own else {}
@@ -136,6 +136,9 @@ def test_files_are_planned_as_a_fit_runs_them(tmp_path):
     edited, refusals = document.edit([shown[0], shown[1] | {"level": "50"}], document.settings)
     assert refusals == []
     assert edited.plan()[0] == plan_ahead(read_sources(write_files(tmp_path, 50)))[0] != planned
+    found = edited.value(1_000)
+    assert found.bound == pytest.approx(edited.plan()[0].anchored.excess, rel=1e-9)
+    assert all(worth.next_bound < found.bound for worth in found.worths)
     _, refusals = document.edit([shown[0], shown[1] | {"rows": 501.0}], document.settings)
     assert refusals == ["Row 2: rows of 'private' are counted in its data, so they cannot be changed here"]
 

@@ -13,6 +13,7 @@ import uneven
 from uneven.io import sources_to_text
 from uneven.planner import text
 from uneven.studio import page, table
+from uneven.studio.document import begin
 from uneven.studio.simulation import Simulation
 from uneven.words import format_number
 
@@ -147,12 +148,10 @@ def test_names_are_no_markup(app):
 
 
 def test_what_if_follows_the_rows_asked_for(app):
-    plan = uneven.plan(table.HOSPITALS, **USUAL)
     app.get_by_key("more").set_value(123_456).run()
-    for source in plan.sources:
-        asked = table.what_if(plan, source.name, 123_456)
-        row = f"{source.name},.*{format_number(asked.after)},{re.escape(f'{asked.percent:+.3g}')}%,no price"
-        assert re.search(row, shown(app))
+    for worth in begin().value(123_456).worths:
+        change = re.escape(f"{100 * worth.next_change:+.3g}")
+        assert re.search(f"{worth.name},.*{format_number(worth.next_bound)},{change}%,no price", shown(app))
 
 
 def test_a_price_makes_a_cost(app):

@@ -86,24 +86,29 @@ def test_what_does_not_belong_to_the_kind_is_ignored():
     assert refusals == []
 
 
-def test_what_if_is_a_plan_with_more_rows():
-    planned = uneven.plan(table.HOSPITALS, **SETTINGS)
+def test_more_rows_are_a_plan_with_more_rows():
     clinic, region = table.HOSPITALS
     more = uneven.Source(region.name, region.rows + 7_000, region.noise)
-    asked = table.what_if(planned, "region", 7_000)
-    assert asked.before == planned.bound
-    assert asked.after == uneven.plan([clinic, more], **SETTINGS).bound < asked.before
-    assert asked.after == pytest.approx(asked.before * (1 + asked.percent / 100))
-    assert asked.cost is None
+    found = begin().value(7_000)
+    assert found.bound == uneven.plan(table.HOSPITALS, **SETTINGS).bound
+    (worth,) = [one for one in found.worths if one.name == "region"]
+    assert worth.next_bound == uneven.plan([clinic, more], **SETTINGS).bound < found.bound
+    assert worth.next_bound == pytest.approx(found.bound * (1 + worth.next_change))
 
 
 @pytest.mark.parametrize("strategy", ["two-rates", "averaged", "precision"])
-def test_what_if_keeps_every_setting(strategy):
+def test_more_rows_keep_every_setting(strategy):
     settings = {**SETTINGS, "strategy": strategy, "moments": "lower", "radius": "paper", "loss": "hinge"}
-    sources = [uneven.Source("a", 1_000, uneven.LocalPrivacy(1), price=0.5)]
-    asked = table.what_if(uneven.plan(sources, **settings), "a", 1_000)
-    assert asked.after == uneven.plan([uneven.Source("a", 2_000, uneven.LocalPrivacy(1))], **settings).bound
-    assert asked.cost == 500.0
+    sources = [uneven.Source("a", 1_000, uneven.LocalPrivacy(1), price=0.5)]  # planned as if it was bought
+    found = Document(sources_to_text(sources, **settings)).value(1_000)
+    plans = [uneven.plan([uneven.Source("a", n, uneven.LocalPrivacy(1))], **settings) for n in (1_000, 2_000)]
+    expected = [min(plan.bound, plan.problem.ball**2) for plan in plans]
+    assert [found.bound, found.worths[0].next_bound] == expected
+
+
+def test_more_rows_than_a_page_can_show_are_refused():
+    with pytest.raises(ValueError, match="numbers must be at most 1,000,000,000,000,000 to be shown here"):
+        begin().value(table.LARGEST)
 
 
 def test_plans_too_long_to_show_are_refused():

@@ -108,3 +108,11 @@ def test_private_labels_are_planned_by_the_steps_that_a_fit_runs(tmp_path):
     planned, note = plan_ahead(file)
     assert planned == train_files(file, seed=0).plan
     assert note.startswith("planned as 'uneven fit' runs it")
+
+
+def test_class_weights_count_where_no_rows_are_read(tmp_path):
+    """They are divided by the largest, and alpha with them, as in a fit (`scaled_problem`)."""
+    path = tmp_path / "sources.toml"
+    path.write_text("n_features = 2\nalpha = 0.01\nclass_weight = { 0 = 1.0, 1 = 4.0 }\n" + PUBLIC + "rows = 100\n")
+    problem = plan_ahead(read_sources(path))[0].problem
+    assert (problem.class_weights, problem.alpha) == ((0.25, 1.0), 0.0025)

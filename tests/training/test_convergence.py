@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from test_doors import write_files
 
 import uneven
-from uneven.anchor.solver import one_thread
+from uneven.anchor.solver import use_one_thread
 from uneven.datasets import load_covertype
 from uneven.io import read_sources
 from uneven.training import scan
@@ -74,7 +74,7 @@ def logistic(y, alpha):
 def test_the_objective_is_that_of_scikit_learn(load, alpha):
     X, y = load()
     ours = uneven.UnevenClassifier(alpha=alpha).fit(X, y)
-    with one_thread():  # on a busy machine its threads wait for each other
+    with use_one_thread():  # on a busy machine its threads wait for each other
         theirs = logistic(y, alpha).fit(X.astype(float), y)
     assert objective(ours, X, y, alpha) == pytest.approx(objective(theirs, X, y, alpha), rel=1e-4)
 

@@ -7,7 +7,7 @@ import pytest
 
 import uneven
 from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
-from uneven.anchor.clock import capped_excess, expected_excess
+from uneven.anchor.clock import compute_capped_excess, expected_excess
 from uneven.anchor.shape import plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.cli.fit import _protection
@@ -74,7 +74,7 @@ def test_statement_and_report_tell_the_promises_apart(tmp_path):
     trained = train_files(write_files(tmp_path, "site-privacy"))
     save_model(trained.model, tmp_path / "model.json")
     text = write_statement(trained, tmp_path / "model.json", None)
-    assert "| features and label, outside the site | l2-laplace once a batch, ε = 2 a release |" in text
+    assert "| features and label, outside the site | l2-laplace once per batch, ε = 2 per release |" in text
     assert "Site privacy protects a row from everyone outside its site" in text
     assert "With local privacy for 'b' instead, at the same ε" in text
     assert "This machine read the rows of 'a', 'b'" in text
@@ -196,11 +196,13 @@ def test_capped_excess_is_theorem_d_where_no_step_is_too_long():
     diagonal = np.diag(coordinates.covariance)
     free = replace(coordinates, longest_step=np.inf, covariance=np.diag(diagonal), clip_shift=0.0 * diagonal)
     for steps in (1, 10, 200):
-        assert capped_excess(free, clock / steps, steps) == pytest.approx(expected_excess(free, clock), rel=1e-9)
+        assert compute_capped_excess(free, clock / steps, steps) == pytest.approx(
+            expected_excess(free, clock), rel=1e-9
+        )
     tight = replace(free, longest_step=1e-3)
-    assert capped_excess(tight, clock / 10, 10) > 1.01 * expected_excess(free, clock)
+    assert compute_capped_excess(tight, clock / 10, 10) > 1.01 * expected_excess(free, clock)
     error, h = diagonal, tight.curvature
     for step in range(1, 11):  # σ² = 10/clock, step after step
         eta = np.minimum(clock / 10 / (1 / (diagonal * h) + h * step * clock / 10), 1e-3)
         error = (1 - eta * h) ** 2 * error + eta**2 * 10 / clock
-    assert capped_excess(tight, clock / 10, 10) == pytest.approx(np.diag(tight.hessian) @ error / 2, rel=1e-9)
+    assert compute_capped_excess(tight, clock / 10, 10) == pytest.approx(np.diag(tight.hessian) @ error / 2, rel=1e-9)

@@ -6,9 +6,10 @@ from tests.training.test_ahead import draw_file
 from tests.training.test_doors import LABELS, draw_case, write_files
 
 import uneven
+from uneven.anchor import choose_alpha
 from uneven.io import read_sources
 from uneven.planner import make_plan
-from uneven.training import stated_scale
+from uneven.training import convergence, stated_scale
 from uneven.training.files import train_files
 from uneven.valuation import value_file
 
@@ -62,7 +63,7 @@ OFFERS = (
 
 
 @pytest.mark.parametrize("strategy", ["auto", "precision", "arbitrary", "clean-only"])
-def test_rows_on_offer_are_not_read(tmp_path, strategy):
+def test_rows_on_offer_are_not_read(tmp_path, monkeypatch, strategy):
     """The problem is that of the owned rows; alpha is chosen on them alone, beside sources that only have a price."""
     X, y, _, _, _ = draw_case(1)
     y = np.where(X[:, 0] + np.random.default_rng(0).normal(size=len(y)) > 0, "ill", "well")
@@ -70,10 +71,15 @@ def test_rows_on_offer_are_not_read(tmp_path, strategy):
     write_files(tmp_path, X, y, np.full(len(y), "mine"), {"mine": uneven.Exact()}, settings)
     path = tmp_path / "sources.toml"
     path.write_text(path.read_text() + OFFERS)
+    seen = []
+    choose = lambda problem, rows, *rest: (seen.extend(rows), choose_alpha(problem, rows, *rest))[1]  # noqa: E731
+    monkeypatch.setattr(convergence, "choose_alpha", choose)
     found = value_file(read_sources(path), budget=100.0)
+    assert [rows.count for rows in seen] == ([len(y)] if strategy == "auto" else [])
     assert found.anchored == (strategy == "auto")
     assert found.problem.n_features == X.shape[1] + 1
-    assert (found.problem.alpha == stated_scale(9.0, True, True).alpha(0.001)) == (strategy != "auto")
+    usual = stated_scale(9.0, True, True).alpha(0.001)
+    assert found.problem.alpha == usual or (strategy == "auto" and found.problem.alpha < usual)
     assert found.bound <= found.bound_before
     if strategy in (
         "arbitrary",
@@ -101,3 +107,15 @@ def test_flip_rates_are_estimated_from_owned_rows(tmp_path):
     found = value_file(write_files(tmp_path, X, y, np.where(crowd, "crowd", "expert"), noise, {}))
     (rate,) = [worth.noise.rate for worth in found.worths if worth.name == "crowd"]
     assert rate == pytest.approx(0.2, abs=4 * (0.2 * 0.8 / 1500) ** 0.5)
+
+
+def test_sites_are_valued_at_the_batch_sizes_of_the_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (3000, 3))
+    y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [5.0, -4.0, 0.0])), 1, 0)
+    noise = {"site": uneven.SitePrivacy(1.0), "mine": uneven.Exact()}
+    source = np.where(np.arange(3000) < 2900, "site", "mine")
+    file = write_files(tmp_path, X, y, source, noise, {"row_norm": 1.0, "use": "all"})
+    ran = train_files(file, seed=0).plan
+    assert ran.batch_sizes["site"] != 50
+    assert value_file(file).bound == pytest.approx(ran.anchored.excess, rel=1e-9)

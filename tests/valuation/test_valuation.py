@@ -159,7 +159,7 @@ def test_a_valuation_is_what_its_plan_says(described, budget, alpha):
 @settings(max_examples=40)
 @given(described=described_sources, budget=st.floats(1, 5_000), alpha=st.floats(1e-3, 1))
 def test_with_second_moments_the_bound_never_rises_with_spend(described, budget, alpha):
-    """Theorem A's bound is 1/(λ²P). At one row a step, precision is the sum of the rows'."""
+    """Theorem A's bound is 1/(λ²P). At one row per step, precision is the sum of the rows'."""
     found = uneven.value(sources_of(described), 7, alpha, batch_size=1, moments="upper", budget=budget)
     assert (np.diff(found.bounds) <= 1e-9 * np.array(found.bounds[:-1])).all()
     assert not any("rises" in caveat for caveat in found.caveats)
@@ -209,6 +209,19 @@ def test_what_would_raise_the_bound_is_not_bought():
     enough = uneven.value([owned, clean], 25, budget=5_000)
     assert enough.bound < found.bound_before
     assert [purchase.source for purchase in enough.purchases] == ["clinic"]
+
+
+def test_a_strategy_that_uses_the_cleanest_source_alone_is_given_nothing_else():
+    """Noisy rows have the most precision for money, and a plan of "clean-only" would not use one of them."""
+    mine, cheap = Source("mine", 1_000, FlippedLabels(0.3)), Source("cheap", 10_000, FlippedLabels(0.3), price=0.01)
+    clean, options = Source("clean", 10_000, Exact(), price=1.0), {"n_features": 25, "alpha": 0.1, "batch_size": 1}
+    found = uneven.value([mine, cheap, clean], **options, budget=5_000, strategy="clean-only")
+    assert [(one.source, one.rows) for one in found.purchases] == [("clean", 5_000)]
+    expected = uneven.plan([mine, Source("clean", 5_000)], **options, strategy="clean-only").bound
+    assert found.bound == expected < found.bound_before
+    assert found.plan().order == ["clean"]
+    usual = uneven.value([mine, cheap, clean], **options, budget=5_000)
+    assert [(one.source, one.rows) for one in usual.purchases] == [("cheap", 10_000), ("clean", 4_900)]
 
 
 def test_the_money_goes_to_rows_that_do_help():
@@ -349,7 +362,7 @@ def test_summary_says_why_none_is_bought():
     assert "Buy none of 'twin': it is as good a deal as where the money ends" in more.summary()
     without = words([dear, cheap], None)
     assert "Without a budget nothing is bought. 'cheap' would be first" in without
-    assert "At 9.00 a row or less it would be worth buying" in without
+    assert "At 9.00 per row or less it would be worth buying" in without
 
 
 @pytest.mark.parametrize(

@@ -17,26 +17,27 @@ summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
 """
 
-from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, possible_frames
-from uneven.anchor.clock import Coordinates, error_covariance, expected_excess
+from uneven.anchor.belief import Anchor
+from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
+from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
-from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, source_weight
+from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, react
-from uneven.anchor.solver import newton, one_thread, solve
+from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, measure_shift, react
+from uneven.anchor.solver import run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Anchor, Flips, fit_anchor, join_sandwich, leave_out, search_strength
+from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, search_strength
 from uneven.anchor.verdicts import (
     Information,
     Verdict,
     choose_batch_size,
-    information_of,
+    compute_release_energy,
     is_worth_using,
     judge_sources,
-    public_worth,
-    release_energy,
+    measure_information,
+    weigh_public_row,
 )
 
 __all__ = [
@@ -59,28 +60,29 @@ __all__ = [
     "choose_alpha",
     "choose_batch_size",
     "choose_coordinates",
+    "compute_error_covariance",
+    "compute_release_energy",
     "congruence",
     "diagonal",
     "doubt_curvature",
-    "error_covariance",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
-    "information_of",
     "is_worth_using",
     "join_sandwich",
     "join_sources",
     "judge_sources",
     "leave_out",
-    "newton",
-    "one_thread",
-    "possible_frames",
-    "public_worth",
+    "list_frames",
+    "measure_information",
+    "measure_shift",
     "react",
-    "release_energy",
+    "run_newton",
     "search_strength",
     "solve",
-    "source_weight",
     "summarize",
     "turn_rows",
+    "use_one_thread",
+    "weigh_public_row",
+    "weigh_source",
 ]

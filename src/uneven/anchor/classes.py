@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.clock import Coordinates, error_covariance
+from uneven.anchor.belief import ROWS_PER_FEATURE, Anchor
+from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import softmax_hessian
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.shape import CLIP, QUANTILES, possible_coordinates
+from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import PSEUDO_ROWS, ROWS_PER_FEATURE, STEP, STRONGEST, Anchor
+from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, STRONGEST
 from uneven.draws import public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -171,7 +172,9 @@ class _Rows:
         """Minus the mean log-likelihood of the labels as observed, by weight; of exact ones, by their class too."""
         scores, units = (self._as_they_are(scores), 1.0) if self.flipped else (scores, self.units)
         p = scores - logsumexp(scores, axis=1, keepdims=True)
-        return float(np.mean(-self.weights * units * logsumexp(p, axis=1, b=self.likelihoods)))
+        seen = float(np.sum(-self.weights * units * logsumexp(p, axis=1, b=self.likelihoods)))
+        wrong = float(np.mean(-np.partition(p, -2, axis=1)[:, -2]))  # of the second likeliest class
+        return (seen + WRONG_ROWS * wrong) / (len(scores) + WRONG_ROWS)
 
     def _as_they_are(self, scores: Array) -> Array:
         """Scores without what class weights add to them."""
@@ -203,8 +206,9 @@ class _Rows:
         slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
         S = gradients.T @ gradients / n
-        S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS)
-        inverse = np.linalg.inv(self.curvature(scores) + np.diag(strength))
+        H = self.curvature(scores)
+        S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
+        inverse = np.linalg.inv(H + np.diag(strength))
         return np.asarray(inverse @ (S / n + np.diag((strength - alpha) ** 2 * size)) @ inverse)
 
     def draw_labels(self, scores: Array) -> NDArray[np.int64]:
@@ -216,9 +220,9 @@ class _Rows:
         )
 
 
-def possible_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
+def list_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
     """Coordinates that private gradients may be released in, those of rows as they are first."""
-    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else possible_coordinates(anchor)
+    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else list_coordinates(anchor)
 
 
 def class_coordinates(anchor: ClassAnchor) -> tuple[Coordinates, ...]:
@@ -268,7 +272,7 @@ def class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) 
     As for two classes (`verdicts.expected_accuracy`), w* and the answer drawn instead of integrated over.
     """
     T = coordinates.transform
-    left = T.T @ error_covariance(coordinates, clock) @ T
+    left = T.T @ compute_error_covariance(coordinates, clock) @ T
     gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance) if clock else 0.0
     return float((anchor.scores.argmax(axis=1) == anchor.labels).mean()), gain
 

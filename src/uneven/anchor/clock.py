@@ -1,4 +1,4 @@
-"""Coordinates in which the matrix clock is one step size a coordinate, and what Theorem D expects there.
+"""Coordinates in which the matrix clock is one step size per coordinate, and what Theorem D expects there.
 
 Rows are seen as z = Tx, weights as u with w = Tᵀu, so margins are the same: uᵀz = wᵀx. T is public. A release of a
 row's gradient is isotropic there; T is chosen so that the curvature is diagonal.
@@ -98,7 +98,7 @@ class Coordinates:
         return replace(self, start=times(back.T, weights), covariance=congruence(back.T, covariance))
 
 
-def error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
+def compute_error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
     """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     noise = k * (1.0 - k) * coordinates.variance  # k²/(h²τ), without a division by τ = 0
@@ -111,13 +111,13 @@ def expected_excess(coordinates: Coordinates, clock: float) -> float:
     """½tr(H·covariance) + ½βᵀHβ, β = k·(clip shift)/h: Theorem D's excess and what clipping does to the optimum."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     bias, left = k * coordinates.clip_shift / coordinates.curvature, 1.0 - k
-    noise = k * left * coordinates.variance  # as in `error_covariance`, of which only the sum with H is needed
+    noise = k * left * coordinates.variance  # as in `compute_error_covariance`, of which only the sum with H is needed
     H = coordinates.hessian
     own = H if H.ndim == 1 else H.diagonal()
     return float((left @ times(coordinates.weighted, left) + own @ noise + bias @ times(H, bias)) / 2.0)
 
 
-def capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:
+def compute_capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:
     """Expected excess after so many steps of that precision 1/σ², none longer than the longest: step by step.
 
     Without the limit it is `expected_excess` at the clock steps·precision, but for what clipping does.
@@ -136,4 +136,4 @@ def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> C
     """
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     moved = coordinates.start - k / coordinates.curvature * gradient
-    return replace(coordinates, start=moved, covariance=error_covariance(coordinates, clock))
+    return replace(coordinates, start=moved, covariance=compute_error_covariance(coordinates, clock))

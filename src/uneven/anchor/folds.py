@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from uneven.anchor.multinomial import softmax_hessian
-from uneven.anchor.objective import TOLERANCE, source_weight
+from uneven.anchor.objective import TOLERANCE, weigh_source
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
 from uneven.losses import LOGISTIC, Loss
@@ -62,7 +62,7 @@ class FoldRows:
         if not loss.smooth or any(is_sparse(X) for X, _ in arrays):
             return None
         fold = np.concatenate(list(numbers))
-        counted = np.repeat([source_weight(one.noise, problem) for one in sample], [one.count for one in sample])
+        counted = np.repeat([weigh_source(one.noise, problem) for one in sample], [one.count for one in sample])
         share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
         share /= share.sum(axis=0)
         X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])

@@ -35,11 +35,11 @@ BLOCK_BYTES = 1 << 21
 """Size of the blocks that dense rows are read in: they fit the cache."""
 
 
-def source_weight(noise: Noise, problem: Problem) -> float:
+def weigh_source(noise: Noise, problem: Problem) -> float:
     """c, what a row of this noise counts beside an exact one: C² over the energy of its gradient.
 
     >>> from uneven.noise import FlippedLabels
-    >>> round(source_weight(FlippedLabels(0.3), Problem(25, 1e-3, 50)), 4)  # (1-2σ)²
+    >>> round(weigh_source(FlippedLabels(0.3), Problem(25, 1e-3, 50)), 4)  # (1-2σ)²
     0.16
     """
     return EXACT.row_energy(problem) / noise.row_energy(problem)
@@ -92,7 +92,7 @@ class Objective:
         if flips or not loss.bounded:
             factors = np.maximum(factors, 1.0)
         _refuse_uneven(rows, problem)
-        weighted = tuple((source, source_weight(source.noise, problem)) for source in rows)
+        weighted = tuple((source, weigh_source(source.noise, problem)) for source in rows)
         weights = problem.class_weights
         parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
         return cls(loss, problem.alpha * factors, weighted, parts, problem.classes, class_weights=weights)

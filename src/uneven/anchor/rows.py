@@ -17,6 +17,9 @@ from uneven.noise import Exact, Noise
 
 EXACT = Exact()
 
+WRONG_ROWS = 0.5
+"""Rows that are counted as classified wrongly beside those seen, however well those are classified."""
+
 
 def correct(
     rate: Any, skew: Any, y: Any, class_weights: tuple[float, ...], odd_slope: float | None = 1.0

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from uneven.anchor.belief import Anchor
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
-from uneven.anchor.uncertainty import Anchor
 from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
@@ -119,7 +119,7 @@ def plain_coordinates(anchor: Anchor) -> Coordinates:
     return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
 
 
-def possible_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:
+def list_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:
     """Rows as they are, and a few shapes."""
     return (plain_coordinates(anchor), *_shaped(anchor))
 
@@ -130,7 +130,7 @@ def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[f
     Parameters
     ----------
     possible : iterable of Coordinates
-        As `possible_coordinates` lists them.
+        As `list_coordinates` lists them.
     information : callable
         Clock τ that all private rows bring at a given activity: Σ_k n_k·d/energy_k(activity).
     """

@@ -187,7 +187,7 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         disagrees out of recognition.
     gradient : array of shape (d,)
         Mean of the clipped gradients. What clipping takes from them is known from the public rows, at the start, where
-        they are measured: it is no disagreement.
+        they are measured: it is not a disagreement.
     clock : float
         Precision of the releases' mean.
     step : bool

@@ -128,7 +128,7 @@ def solve(
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
+    with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
         found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w)
         f = replace(f, width=_widths(f)[-1])
         length = choose_length(f, found.point.weights) if shorten else 1.0
@@ -192,7 +192,7 @@ _limited = ContextVar("_limited", default=False)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Keep linear algebra on one thread: on a busy machine OpenBLAS's threads wait for each other, 50 times as long."""
     if _limited.get():  # to ask the libraries takes longer than a small solve
         yield
@@ -232,9 +232,9 @@ def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
         first = _newton_from_sample(sample, w, False)
         w, model, readings, before = first.point.weights, first.model, 1, []
     for width in before:
-        part = newton(replace(f, width=width), w, None)
+        part = run_newton(replace(f, width=width), w, None)
         w, readings = part.point.weights, readings + part.readings
-    found = newton(replace(f, width=last), w, model)
+    found = run_newton(replace(f, width=last), w, model)
     return replace(found, readings=readings + found.readings)
 
 
@@ -242,7 +242,7 @@ def _widths(f: Objective) -> tuple[float, ...]:
     return (0.0,) if f.loss.smooth else WIDTHS
 
 
-def newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
+def run_newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
     bounded = False

@@ -13,8 +13,8 @@ from scipy.special import expit, softmax
 
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import one_thread, solve
+from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.solver import solve, use_one_thread
 from uneven.matrices import is_sparse
 from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.softmax import loss_values
@@ -92,12 +92,13 @@ def choose_alpha(
     drawn = [source.sample(min(1.0, MOST_ROWS / max(told, 1.0)), seed) for source in rows]
     sample = [source for source in drawn if source is not None]
     used = sum(source.count for source in sample)
-    if used < 2 or not problem.loss_function.bounded:
+    seen = np.unique(np.concatenate([y for source in sample for _, y in source.pieces()]))
+    if len(seen) < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
+    with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
     carried = alphas * (used - used / _fold_count(used)) / count
-    path = zip(carried.tolist(), losses.mean(axis=1).tolist(), strict=True)
+    path = zip(carried.tolist(), losses[:, :-1].mean(axis=1).tolist(), strict=True)
     return Strength(float(carried[_best(losses)]), tuple(path), used)
 
 
@@ -127,7 +128,11 @@ def _narrowed(
 
 
 def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array]:
-    """Values of alpha, strongest first, and held-out losses, shape (values, rows)."""
+    """Values of alpha, strongest first, and held-out losses, shape (values, rows + 1).
+
+    The last is half that of a row on the wrong side, which is counted however well the others are classified
+    (Krichevsky and Trofimov 1981): a few rows that a plane separates would else ask for weights without end.
+    """
     numbers = _fold_numbers(sample, seed)
     folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
     W = before = np.zeros((problem.n_features, len(folds)))
@@ -141,7 +146,9 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
             W[:, k] = solve(at, folds[k], penalty, last[:, k]).weights
         before = last
         alphas.append(float(alpha))
-        losses.append(np.concatenate([_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]))
+        held = [_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]
+        wrong = np.concatenate([second for _, second in held]).mean()
+        losses.append(np.append(np.concatenate([first for first, _ in held]), WRONG_ROWS * wrong))
         if _given_up(np.array(losses)):
             break
     return np.array(alphas), np.array(losses)
@@ -182,8 +189,10 @@ def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -
         yield [PublicRows.from_arrays(X[keep], y[keep], one.noise) for one, (X, y), keep in chosen if len(keep)]
 
 
-def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> Array:
+def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> tuple[Array, Array]:
     """Loss of each row under the weights of its fold; under flips, minus the log-likelihood of the label as observed.
+
+    And what it would be on the wrong side: of the class that is the second likeliest.
 
     A loss without probabilities is that of the labels as observed.
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
@@ -193,10 +202,11 @@ def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: 
     if problem.outputs > 1:
         return _held_out_classes(problem, source, X @ _by_class(W, problem), y.astype(np.int64), fold)
     margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
+    wrong = np.asarray(problem.loss_function.value(-np.abs(margins)))
     if not (rate and problem.loss_function.probabilistic):
-        return np.asarray(problem.weigh(y) * problem.loss_function.value(margins))
+        return np.asarray(problem.weigh(y) * problem.loss_function.value(margins)), wrong
     margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
-    return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins)))
+    return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins))), wrong
 
 
 def _by_class(W: Array, problem: Problem) -> Array:
@@ -206,21 +216,24 @@ def _by_class(W: Array, problem: Problem) -> Array:
     )
 
 
-def _held_out_classes(problem: Problem, source: PublicRows, scores: Any, y: Any, fold: NDArray[np.int64]) -> Array:
-    """Minus the log-likelihood of the class as observed, Σ_i p_i·T_iy."""
+def _held_out_classes(
+    problem: Problem, source: PublicRows, scores: Any, y: Any, fold: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Minus the log-likelihood of the class as observed, Σ_i p_i·T_iy, and of the second likeliest class."""
     own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
-    noise = source.noise
+    noise, wrong = source.noise, loss_values(own, np.argsort(own, axis=1)[:, -2])
     if noise.known_rate == 0.0:
-        return np.asarray(problem.weigh(y) * loss_values(own, y))
+        return np.asarray(problem.weigh(y) * loss_values(own, y)), wrong
     own = own - np.log(problem.class_weights)  # as classes really are
-    return np.asarray(-np.log((softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)))
+    seen = (softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)
+    return np.asarray(-np.log(seen)), wrong
 
 
 def _differences(losses: Array) -> tuple[Array, Array, int]:
     """Mean loss of each value above the least, its standard error row by row, and the place of the least."""
     best = int(np.argmin(losses.mean(axis=1)))
     apart = losses - losses[best]
-    return apart.mean(axis=1), apart.std(axis=1) / losses.shape[1] ** 0.5, best
+    return apart.mean(axis=1), apart[:, :-1].std(axis=1) / losses.shape[1] ** 0.5, best
 
 
 def _given_up(losses: Array) -> bool:

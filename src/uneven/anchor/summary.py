@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.classes import ClassAnchor, possible_frames
+from uneven.anchor.belief import Anchor
+from uneven.anchor.classes import ClassAnchor, list_frames
 from uneven.anchor.clock import Coordinates
-from uneven.anchor.uncertainty import Anchor
 
 Array = NDArray[np.float64]
 
@@ -56,6 +56,6 @@ class Summary:
 
 
 def summarize(anchor: Anchor | ClassAnchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
-    """Summary of an anchor; `frames` are its `possible_frames`, where they are known."""
-    frames = possible_frames(anchor) if frames is None else frames
+    """Summary of an anchor; `frames` are its `list_frames`, where they are known."""
+    frames = list_frames(anchor) if frames is None else frames
     return Summary(anchor.weights, anchor.covariance, anchor.alpha, anchor.knows_curvature, frames)

@@ -8,21 +8,27 @@ so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. R
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows of equal
 energy in every direction, so that a column not yet seen is not believed to be known; s² is ‖w(α)‖²/d, which errs on the
 large side. λ₀ minimises the leave-one-out estimate of the objective itself.
+
+However well the rows are classified, half a row more is counted that is not (Krichevsky and Trofimov 1981): a few rows
+that a plane separates would otherwise be sure of anything. Its loss is that of the mean size of the margins, on the
+wrong side; its slope is 1 and its direction that of the rows, E xxᵀ ≥ 4·curvature, so it adds 2/n of that to S.
+Rows of one class tell nothing of what sets it apart from the other, and of a class with a single row leaving it out
+leaves nothing: then w₀ is 0 (`belief.know_nothing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from uneven.anchor.diagonals import add_diagonal
-from uneven.anchor.rows import PublicRows, correct
+from uneven.anchor.belief import FEWEST, Anchor, know_nothing
+from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
 from uneven.draws import public_generator
@@ -37,94 +43,8 @@ Look = Callable[[float, Array | None], tuple[Array, float, T]]
 PSEUDO_ROWS = 5.0
 """Rows of equal energy in every direction that are added to those seen."""
 
-ROWS_PER_FEATURE = 1.5
-"""Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
-
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """What rows without privacy say: where to start, how sure that is, and how the objective curves.
-
-    Attributes
-    ----------
-    X, y : the rows, shape (n, d), and their labels -1 and 1
-    alpha : float
-        L2 strength of the objective.
-    strength : float
-        L2 strength λ₀ ≥ alpha that gave the start.
-    weights : array of shape (d,)
-        w₀.
-    covariance : array of shape (d, d), or (d,) for its diagonal alone
-        V₀.
-    margins : array of shape (n,)
-        Leave-one-out margins of the rows.
-    factors : array of shape (d,) or float
-        Factors p of alpha, one a weight.
-    counts : array of shape (n,) or float
-        What each row counts, where classes count differently.
-    loss : Loss
-        Smooth.
-    """
-
-    X: Array
-    y: Array
-    alpha: float
-    strength: float
-    weights: Array
-    covariance: Array
-    margins: Array
-    factors: Array | float = 1.0
-    counts: Array | float = 1.0
-    loss: Loss = LOGISTIC
-
-    @property
-    def ridge(self) -> Array:
-        """α·p, the L2 strength of each weight."""
-        return self.alpha * self.factors * np.ones(len(self.weights))
-
-    @property
-    def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step."""
-        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights)
-
-    @property
-    def diagonal(self) -> bool:
-        """Whether of all d×d matrices only the diagonals are kept."""
-        return self.covariance.ndim == 1
-
-    @property
-    def losses(self) -> Array:
-        """Leave-one-out loss of each row."""
-        return np.asarray(self.counts * np.logaddexp(0.0, -self.margins))
-
-    @cached_property
-    def slopes(self) -> Array:
-        """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
-        return np.asarray(self.counts * -self.loss.slope(self.margins))
-
-    @cached_property
-    def bends(self) -> Array:
-        """ℓ'' at the leave-one-out margins."""
-        return np.asarray(self.counts * self.loss.curvature_at(self.margins))
-
-    def curvature(self, kept: Any = slice(None)) -> Array:
-        """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term."""
-        rows, bends = self.X[kept], self.bends[kept]
-        if self.diagonal:
-            return np.asarray((rows**2).T @ bends / len(self.y))
-        return np.asarray((rows.T * bends) @ rows / len(self.y))
-
-    def moved(self, weights: Array, covariance: Array) -> Anchor:
-        """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance)
-
-    @cached_property
-    def hessian(self) -> Array:
-        """H = curvature + α·diag(p)."""
-        return add_diagonal(self.curvature(), self.ridge)
 
 
 def fit_anchor(
@@ -172,6 +92,8 @@ def fit_anchor(
     none, used = np.zeros(len(labels)), get_loss(loss)
     flips = Flips(none if rates is None else rates, none if skews is None else skews, labels, class_weights, loss=used)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
+    if min(np.sum(labels > 0), np.sum(labels < 0)) < FEWEST:
+        return know_nothing(rows, alpha, factors, class_weights, used, diagonal)
     sources = flips.sources(rows, labels)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
@@ -214,7 +136,7 @@ def search_strength(alpha: float, factors: Array, chosen: float | None, look: Lo
 
 @dataclass(frozen=True)
 class Flips:
-    """Rates σ + y·k at which labels y are flipped, one a row; 0 for exact rows; and what the classes count.
+    """Rates σ + y·k at which labels y are flipped, one per row; 0 for exact rows; and what the classes count.
 
     A row counts c = ((1-2σ)/(1+2|k|))², and its surrogate is u·ℓ(m) - t·m (`rows.correct`).
     """
@@ -253,12 +175,19 @@ class Flips:
         return np.asarray(self.weights * self.surrogate[0] * self.loss.curvature_at(margins))
 
     def mean_loss(self, margins: Array) -> float:
-        """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight."""
+        """Mean loss of exact rows; under flips, minus the mean log likelihood of the labels as observed, by weight.
+
+        With half a row more on the wrong side.
+        """
+        wrong = float(self.loss.value(np.array([-np.abs(margins).mean()]))[0])
+        return (self._sum_losses(margins) + WRONG_ROWS * wrong) / (len(margins) + WRONG_ROWS)
+
+    def _sum_losses(self, margins: Array) -> float:
         if not self.rates.any():
-            return float(np.mean(self.weights * self.surrogate[0] * self.loss.value(margins)))
+            return float(np.sum(self.weights * self.surrogate[0] * self.loss.value(margins)))
         seen = self.rates - self.y * self.skews + (1.0 - 2.0 * self.rates) * expit(self._as_they_are(margins))
         least = np.finfo(np.float64).tiny  # of a row that is never flipped it may round to 0
-        return float(np.mean(self.weights * -np.log(np.maximum(seen, least))))
+        return float(np.sum(self.weights * -np.log(np.maximum(seen, least))))
 
     def _as_they_are(self, margins: Array) -> Array:
         """Margins without what class weights add to them."""
@@ -335,10 +264,11 @@ def sandwich(
     flips = Flips.none(np.ones(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins)
     if wide:
-        bends, seen = flips.bends(margins), (n / (n + PSEUDO_ROWS)) ** 0.5
+        bends = flips.bends(margins)
+        squares = n / (n + PSEUDO_ROWS) * slopes**2 + WRONG_ROWS * 4.0 * bends / n
         pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
         added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
-        return sandwich_diagonal(X, bends, seen * slopes, strength * every, added, alpha * every)
+        return sandwich_diagonal(X, bends, squares**0.5, strength * every, added, alpha * every)
     S, H = (X.T * slopes**2) @ X / n, (X.T * flips.bends(margins)) @ X / n
     return join_sandwich(S, H, n, strength, alpha, size)
 
@@ -346,7 +276,7 @@ def sandwich(
 def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float) -> Array:
     """V₀ of the rows' mean squared gradients S and mean curvature H."""
     d = len(S)
-    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS)
+    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
     inverse = np.linalg.inv(H + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 

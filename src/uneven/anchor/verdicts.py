@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from uneven.anchor.classes import ClassAnchor, class_accuracy, possible_frames
-from uneven.anchor.clock import Coordinates, capped_excess, error_covariance, expected_excess
+from uneven.anchor.belief import Anchor
+from uneven.anchor.classes import ClassAnchor, class_accuracy, list_frames
+from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
-from uneven.anchor.objective import source_weight
+from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import Anchor
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
 
@@ -27,9 +27,12 @@ WORTH, LITTLE = 0.8, 0.97
 """Ratio of the excess with a source to that without it, up to which it is worth it, and up to which it is little."""
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
-"""How many steps a source may be split into, where its noise is drawn once a batch."""
+"""How many steps a source may be split into, where its noise is drawn once per batch."""
 
 DRAWS, SEED, NORMAL = 200, 0, 1.96
+
+NOTHING = float(np.log(2.0))
+"""Excess that weights of zero have at most, and so anybody: expectations above it are not believed."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +69,30 @@ class Verdict:
         return is_worth_using(self.excess, self.excess_without)
 
 
-def information_of(noise: Noise, rows: int, problem: Problem) -> Information:
+def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
     """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
 
-    What is added once a batch is shared by its rows.
+    What is added once per batch is shared by its rows.
     """
     once = noise.batch_energy(problem) / problem.batch_size
-    return lambda activity: rows * problem.n_features / (release_energy(noise, problem, activity) + once)
+    return lambda activity: rows * problem.n_features / (compute_release_energy(noise, problem, activity) + once)
 
 
 def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
-    """Batch size of one private source: where its noise is drawn once a batch, that of the least expected excess."""
+    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
     if not (noise.once_a_batch and problem.own_batches):
         return problem.batch_size
 
     def excess(steps: int) -> float:
-        precision = information_of(noise, rows, replace(problem, batch_size=-(-rows // steps)))(coordinates.activity)
-        return capped_excess(coordinates, precision / steps, steps)
+        precision = measure_information(noise, rows, replace(problem, batch_size=-(-rows // steps)))(
+            coordinates.activity
+        )
+        return compute_capped_excess(coordinates, precision / steps, steps)
 
     return -(-rows // min((steps for steps in STEPS if steps <= rows), key=excess))
 
 
-def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
+def compute_release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     """Energy of one row's release where gradients are `activity` times the clip long on average."""
     share, square = noise.corrected_activity(min(max(activity, 0.0), 1.0)), noise.bound(problem) ** 2
     if noise.once_a_batch:
@@ -97,9 +102,9 @@ def release_energy(noise: Noise, problem: Problem, activity: float) -> float:
     return noise.row_energy(problem)
 
 
-def public_worth(noise: Noise, problem: Problem) -> float:
+def weigh_public_row(noise: Noise, problem: Problem) -> float:
     """What a row without privacy counts, in exact rows."""
-    return source_weight(noise, replace(problem, clip=None))
+    return weigh_source(noise, replace(problem, clip=None))
 
 
 def judge_sources(
@@ -113,13 +118,13 @@ def judge_sources(
     sources : mapping of names to callables
         Clock τ that a source brings at a given activity: rows·d/energy(activity).
     possible : tuple of Coordinates or None
-        To choose from; None for `possible_frames` of the anchor.
+        To choose from; None for `list_frames` of the anchor.
 
     Returns
     -------
     dict of names to Verdict
     """
-    possible = possible or possible_frames(anchor)
+    possible = possible or list_frames(anchor)
     everything, together = expect(anchor, list(sources.values()), possible)
     verdicts = {}
     for name in sources:
@@ -152,10 +157,11 @@ def expect(
     def information(activity: float) -> float:
         return float(sum(source(activity) for source in sources))
 
-    possible = possible or possible_frames(anchor)
+    possible = possible or list_frames(anchor)
     coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
     clock = information(coordinates.activity)
-    return expected_excess(coordinates, clock), expected_accuracy(anchor, coordinates, clock)
+    excess = min(expected_excess(coordinates, clock), NOTHING)
+    return excess, expected_accuracy(anchor, coordinates, clock)
 
 
 def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
@@ -169,9 +175,11 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     if isinstance(anchor, ClassAnchor):
         correct, gain = class_accuracy(anchor, coordinates, clock)
     else:
-        correct = float(np.mean(anchor.margins > 0.0))
-        left = congruence(coordinates.transform.T, error_covariance(coordinates, clock))
-        gain = _modelled(anchor, left, DRAWS) - _modelled(anchor, anchor.covariance, 0) if clock else 0.0
+        correct = float(np.mean(np.sign(anchor.margins) + 1.0) / 2.0)  # a margin of 0 is a guess
+        left = congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))
+        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, NOTHING / expected_excess(coordinates, 0.0)))
+        left = left * min(1.0, NOTHING / expected_excess(coordinates, clock))
+        gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
     low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)

@@ -117,7 +117,7 @@ def audit(
         The bound exceeds the true ε with probability 1 - confidence at most.
     drawn_by : {"release", "engine", "measure"}
         Audit the noise's own `release`, the compiled step that `uneven.fit` takes, or the compiled measurement that an
-        anchor and a site's answers are made with. Noise that is drawn once a batch is audited by the sums of batches,
+        anchor and a site's answers are made with. Noise that is drawn once per batch is audited by the sums of batches,
         of data sets that differ in one row.
     splits : sequence of callable
         For such noise: how rows are split into batches, given their labels; the engine's own ways.
@@ -171,7 +171,7 @@ def _checked_epsilon(noise: Releases) -> float:
 
 
 def _list_ways(noise: Releases, problem: Problem, drawn_by: str, once: bool) -> dict[str, Draw]:
-    """How releases are drawn: of rows, or of batches for noise that is drawn once a batch; each way with its words."""
+    """How releases are drawn: of rows, or of batches where noise is drawn once per batch; each way with its words."""
     if checks.one_of("drawn_by", drawn_by, DRAWN_BY) == "release":
         return {"": by_batches(noise, problem) if once else by_release(noise, problem)}  # type: ignore[arg-type]
     ways: dict[str, Draw] | None = None

@@ -127,10 +127,10 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
 
 
 def _print(crowd: Crowd, measured: Scores | None, output: Path) -> None:
-    from uneven.crowd import summarise, tabulate
+    from uneven.crowd import describe_crowd, tabulate_workers
 
-    typer.echo("\n".join(summarise(crowd)))
-    head, rows = tabulate(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
+    typer.echo("\n".join(describe_crowd(crowd)))
+    head, rows = tabulate_workers(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
     title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
     terminal.console().print(terminal.table(title, head, rows[:SHOWN]))
     if measured is not None:

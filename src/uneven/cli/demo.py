@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INTRODUCTION = """\
 Two sites share 50,000 rows of Covertype: does lodgepole pine grow on a patch of forest?
-'station' has a tenth of the rows and allows a privacy loss of ε = 10 a row; 'survey' has the rest and allows ε = 1.
+'station' has a tenth of the rows and allows a privacy loss of ε = 10 per row; 'survey' has the rest and allows ε = 1.
 Which rows first, how far to step, what is a row of each worth?
 """
 

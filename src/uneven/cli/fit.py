@@ -119,11 +119,11 @@ def _fit(
 
 
 def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, budget: float | None) -> str:
-    from uneven.report import fit_report, strictest_budget
+    from uneven.report import find_strictest_budget, fit_report
 
     text = file.path.read_text(encoding="utf-8-sig")
     typed = terminal.command_line(hide_seed=trained.model.simulated)
-    return fit_report(trained, shlex.join(typed), text, strictest_budget(budget, ledger))
+    return fit_report(trained, shlex.join(typed), text, find_strictest_budget(budget, ledger))
 
 
 def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget: float | None) -> str:

@@ -11,7 +11,7 @@ From such a description alone a row becomes bounded features, so that nothing is
 
 from uneven.columns.cells import as_text
 from uneven.columns.content import EncodedRows, attach_cells, digest_cells
-from uneven.columns.description import Column, describe_columns, plain_columns
+from uneven.columns.description import Column, columns_to_dict, describe_columns
 from uneven.columns.discovery import complete_columns, guess_columns
 from uneven.columns.encoding import Encoder
 
@@ -21,9 +21,9 @@ __all__ = [
     "Encoder",
     "as_text",
     "attach_cells",
+    "columns_to_dict",
     "complete_columns",
     "describe_columns",
     "digest_cells",
     "guess_columns",
-    "plain_columns",
 ]

@@ -25,10 +25,10 @@ class Column:
     name : str
     kind : {"number", "category"}
     range : (float, float) or None
-        Values of a number beyond it are moved to its ends; None is to be taken from rows without privacy. Of a number
-        with a mean and a standard deviation, three of these to each side.
+        Values of a number beyond it are moved to its ends; None means to be taken from rows without privacy. Of a
+        number with a mean and a standard deviation, three of these to each side.
     values : tuple of str or None
-        Of a category; None is to be taken from rows without privacy. All other values are one more category.
+        Of a category; None means to be taken from rows without privacy. All other values are one more category.
     missing : tuple of str or None
         What stands for a missing value, beside an empty cell; None where no value is missing.
     spread : (float, float) or None
@@ -76,7 +76,7 @@ def describe_columns(columns: Any) -> tuple[Column, ...]:
     return tuple(_column(checks.text("name of a column", name), values) for name, values in columns.items())
 
 
-def plain_columns(columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
+def columns_to_dict(columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
     """Columns as plain values, which `describe_columns` reads back."""
     return {column.name: _plain(column) for column in columns}
 

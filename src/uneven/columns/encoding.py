@@ -29,7 +29,7 @@ class Encoder:
     r"""Features of described columns.
 
     A number becomes 2·(x - low)/(high - low) - 1, moved to [-1, 1] where it is beyond, and 0 where it is missing; a
-    column with ``missing`` has one more feature that says so. A category becomes one feature a value, 1 where the row
+    column with ``missing`` has one more feature that says so. A category becomes one feature per value, 1 where the row
     has it and 0 elsewhere; a value that is not described has none of them, which makes it a category of its own. All
     are divided by √p for p columns.
 

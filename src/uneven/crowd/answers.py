@@ -57,7 +57,7 @@ def read_answers(columns: Any, tasks: ArrayLike | None) -> Answers:
     columns : data frame, or mapping of names to arrays
         Has `COLUMNS`.
     tasks : array or None
-        Tasks in the order wanted; None is those answered, in order.
+        Tasks in the order wanted; None means those answered, in order.
     """
     task, worker, label = (_column(columns, name) for name in COLUMNS)
     if not len(task) == len(worker) == len(label) or len(task) == 0:

@@ -63,9 +63,9 @@ def estimate(
     gold : array of shape (tasks,) or None
         True class of tasks where it is known, -1 elsewhere.
     evidence : array of shape (tasks, classes) or None
-        Log-probability of each class before any answer, such as a classifier's; None is the share of the class.
+        Log-probability of each class before any answer, such as a classifier's; None means the share of the class.
     start : array of shape (tasks, classes) or None
-        Posteriors to start from; None is the votes.
+        Posteriors to start from; None means the votes.
     kappa : float
     rounds : int
         At most.

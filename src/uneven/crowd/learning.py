@@ -100,11 +100,11 @@ def from_answers(
     Parameters
     ----------
     answers : data frame, or mapping of names to arrays
-        One answer a row: `task`, `worker` and `label`.
+        One answer per row: `task`, `worker` and `label`.
     features : array-like or sparse matrix of shape (n, d), or None
         Features of `tasks`.
     tasks : array of shape (n,) or None
-        Task of each row of `features`; None is the tasks answered, in order, where they are whole numbers. Every
+        Task of each row of `features`; None means the tasks answered, in order, where they are whole numbers. Every
         answer must be to one of them.
     gold : mapping of tasks to labels, or None
         True labels, where they are known: labels that some answer has.

@@ -7,19 +7,19 @@ from uneven.crowd.learning import Crowd
 UNSURE = 0.2
 
 
-def summarise(crowd: Crowd) -> list[str]:
+def describe_crowd(crowd: Crowd) -> list[str]:
     """Result of learning from the answers, a line each."""
     per_task, rates = crowd.answers / len(crowd.tasks), crowd.flip_rates
     gold = f"The true label of {crowd.gold:,} tasks was given." if crowd.gold else "No gold labels were used."
     return [
         f"{crowd.answers:,} answers of {len(crowd.workers):,} workers to {len(crowd.tasks):,} tasks, "
-        f"{per_task:.1f} a task. {gold}",
+        f"{per_task:.1f} per task. {gold}",
         f"The most likely labels are expected to be wrong for {rates.mean():.1%} of the tasks; those of "
         f"{(rates > UNSURE).mean():.1%} have a chance above {UNSURE:.0%} to be wrong, and count for less.",
     ]
 
 
-def tabulate(crowd: Crowd, by_class: bool = True) -> tuple[list[str], list[list[str]]]:
+def tabulate_workers(crowd: Crowd, by_class: bool = True) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of workers, those with most labels first."""
     classes = crowd.classes.tolist() if by_class else []
     head = ["worker", "labels", "error", *(f"error if {one}" for one in classes), "worth"]

@@ -8,7 +8,7 @@ folder      where files are: ``UNEVEN_DATA``, or scikit-learn's cache
 from collections.abc import Callable
 
 from uneven.datasets.covertype import AREAS, RANGES, SOILS, load_covertype, load_covertype_sample
-from uneven.datasets.dataset import Dataset, counts
+from uneven.datasets.dataset import Dataset, count_rows
 from uneven.datasets.mnist import load_mnist
 
 LOADERS: dict[str, Callable[..., Dataset]] = {"mnist": load_mnist, "covertype": load_covertype}
@@ -19,7 +19,7 @@ __all__ = [
     "RANGES",
     "SOILS",
     "Dataset",
-    "counts",
+    "count_rows",
     "load_covertype",
     "load_covertype_sample",
     "load_mnist",

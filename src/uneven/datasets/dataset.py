@@ -40,7 +40,7 @@ class Dataset:
         >>> {name: len(y) for name, (_, y) in data.split({"clean": 0.1, "noisy": 0.9}).items()}
         {'clean': 1, 'noisy': 9}
         """
-        ends = np.cumsum(list(counts(len(self.y), shares).values()))[:-1]
+        ends = np.cumsum(list(count_rows(len(self.y), shares).values()))[:-1]
         parts = np.split(np.random.default_rng(seed).permutation(len(self.y)), ends)
         return {
             name: (np.ascontiguousarray(self.X[part]), self.y[part]) for name, part in zip(shares, parts, strict=True)
@@ -52,10 +52,10 @@ class Dataset:
         return Dataset(self.name, self.X[keep], self.y[keep], self.X_test, self.y_test)
 
 
-def counts(rows: int, shares: Mapping[str, float]) -> dict[str, int]:
+def count_rows(rows: int, shares: Mapping[str, float]) -> dict[str, int]:
     """How many of these rows `Dataset.split` deals to each source.
 
-    >>> counts(10, {"clean": 0.1, "noisy": 0.9})
+    >>> count_rows(10, {"clean": 0.1, "noisy": 0.9})
     {'clean': 1, 'noisy': 9}
     """
     ends = [0, *np.rint(np.cumsum(list(shares.values()))[:-1] * rows).astype(int), rows]

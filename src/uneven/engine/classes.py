@@ -1,4 +1,4 @@
-"""Compiled gradients of the softmax loss, for more than two classes: K numbers a row, times the row.
+"""Compiled gradients of the softmax loss, for more than two classes: K numbers per row, times the row.
 
 The mathematics is in `uneven.softmax`, whose NumPy functions are the specification.
 """

@@ -56,7 +56,7 @@ class PlanLike(Protocol):
 
 
 def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> list[Task]:
-    """One task a segment of the plan, in order of use; its problem has the segment's own batch size."""
+    """One task per segment of the plan, in order of use; its problem has the segment's own batch size."""
     noise = {source.name: source.noise.observed_among(plan.problem.classes) for source in plan.sources}
     which = "upper" if estimate else plan.moments
     mixed = any(len(segment.sources) > 1 for segment in plan.segments)

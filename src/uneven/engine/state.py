@@ -54,7 +54,7 @@ class Task:
     estimate : bool
         Use the running mean of ‖G‖² as γ², starting from `moments`.
     penalty : array of shape (d, d), or (d,) for a diagonal, or None
-        Matrix of the L2 term in the coordinates of a `MatrixClock`; None is αI.
+        Matrix of the L2 term in the coordinates of a `MatrixClock`; None means αI.
     """
 
     problem: Problem

@@ -41,7 +41,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
     Parameters
     ----------
     noise : Noise, dict of str to Noise, or None
-        What stands between the rows and the learner: of each source by name, or of all rows. None is `Exact`.
+        Noise or protection of each source by name, or of all rows. None means `Exact`.
         Ties between sources are broken by their place in the dict.
     alpha : "auto" or float
         L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
@@ -84,8 +84,8 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         class. A dict of classes and weights is public. ``"balanced"`` weighs by one over a class's number of rows,
         counted on rows without privacy only, and is refused where there are none. The clip stays what it is.
     threshold : None or float
-        Probability of the second of two classes from which `predict` says it; None is one half. It must not be chosen
-        on private rows.
+        Probability of the second of two classes from which `predict` says it; None means one half. It must not be
+        chosen on private rows.
     multi_class : {"softmax", "one-vs-rest"}
         How more than two classes are learned: as one problem, each row's gradient for all classes released at once; or
         each class against the rest, which is refused where a source is private and is how other losses than the
@@ -225,7 +225,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         row_id: Any = None,
         validation: Any = None,
     ) -> UnevenClassifier:
-        """Fit to rows whose quality is told by `source`, or by one `epsilon` or `flip_rate` a row.
+        """Fit to rows whose quality is told by `source`, or by one `epsilon` or `flip_rate` per row.
 
         Parameters
         ----------
@@ -273,8 +273,8 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         The first call, or `fit`, learns the classes (from `classes`, or from y) and the scale of the rows; where no
         source is private, rows of a later call whose root-mean-square norm is more than twice as large are shrunk to
         that, with a warning. Rows of each call are taken to be new ones: pass `row_id` where they may not be. Each is
-        used `passes` times. No rows is no step. Only the precision strategy can go on without knowing how much is to
-        come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
+        used `passes` times. A call without rows takes no step. Only the precision strategy can go on without knowing
+        how much is to come, and settings that a run rests on must stay as they were: to start anew, call `fit`.
         """
         before = getattr(self, "_progress", None)
         if isinstance(before, str):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from uneven.estimator.guards import validated
 from uneven.losses import LOSSES
 from uneven.settings import Settings
-from uneven.training import choose_classes, class_probabilities, linear_scores, uses_softmax
+from uneven.training import choose_classes, compute_probabilities, compute_scores, uses_softmax
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class LinearPrediction:
         check_is_fitted(self, "coef_")
         X = validated(self, X, reset=False)
         scale = getattr(self, "scale_", None)
-        return linear_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
+        return compute_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row, or by the `threshold`."""
@@ -48,4 +48,4 @@ class LinearPrediction:
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class; for more than two by softmax, or one-vs-rest ones scaled to sum to 1."""
         settings = Settings(loss=self.loss, multi_class=self.multi_class)
-        return class_probabilities(self.decision_function(X), uses_softmax(settings, len(self.classes_)))
+        return compute_probabilities(self.decision_function(X), uses_softmax(settings, len(self.classes_)))

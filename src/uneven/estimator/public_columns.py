@@ -16,9 +16,9 @@ from uneven.columns import (
     EncodedRows,
     Encoder,
     attach_cells,
+    columns_to_dict,
     complete_columns,
     describe_columns,
-    plain_columns,
 )
 from uneven.training import load_model
 
@@ -26,9 +26,9 @@ from uneven.training import load_model
 class PublicColumns(TransformerMixin, BaseEstimator):
     """Make features of norm at most 1 from columns that are described publicly, and from nothing else.
 
-    A number becomes one feature in [-1, 1] by its range; a category one feature a value; a column with ``missing`` has
-    one more that says so. A value that is not described is a category of its own. All are divided by the root of the
-    number of columns, so that a row's norm is at most 1, whatever the row: ``row_norm`` need not be stated.
+    A number becomes one feature in [-1, 1] by its range; a category one feature per value; a column with ``missing``
+    has one more that says so. A value that is not described is a category of its own. All are divided by the root of
+    the number of columns, so that a row's norm is at most 1, whatever the row: ``row_norm`` need not be stated.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         if not all(column.complete for column in described):
             mask = _checked_public(public, rows, described)
             described = complete_columns(described, [({name: one[mask] for name, one in cells.items()}, "X")])
-        self.columns_ = plain_columns(described)
+        self.columns_ = columns_to_dict(described)
         return self
 
     def transform(self, X: Any) -> EncodedRows:
@@ -142,7 +142,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):
         model = load_model(path)
         if model.columns is None:
             raise ValueError(f"{os.fspath(path)} must be a model with described columns, got one without")
-        made = cls(plain_columns(model.columns))
+        made = cls(columns_to_dict(model.columns))
         made.columns_ = made.columns
         return made
 

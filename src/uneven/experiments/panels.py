@@ -13,7 +13,7 @@ ablation    what each idea does alone, and what is lost without it
 sources     more and more sources, each noisier than the one before
 harder      sources far noisier than in the paper: what rows that learn the length of the weights bring
 wide        MNIST without projection, and with a sketch
-site        noise once a batch, for sites that their people trust, beside local privacy at the same ε
+site        noise once per batch, for sites that their people trust, beside local privacy at the same ε
 classes     more than two classes: one release of the softmax gradient, beside one-vs-rest at a share of ε each
 """
 
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
-from uneven.planner import Plan, Source, at_rates, find_rate_intervals, get_strategy, plan
+from uneven.planner import Plan, Source, change_rates, find_rate_intervals, get_strategy, plan
 from uneven.settings import Settings
 from uneven.training import choose_width, keep_rows
 
@@ -195,7 +195,7 @@ def build_order(dataset: str, counts: Counts, n_features: int) -> Panel:
     methods = {f"{name}First": strategy for name, strategy in SAME_RATE.items()} | {"Arbitrary": "arbitrary"}
     for method, strategy in methods.items():
         planned = plan_as_published(rows, n_features, strategy, ORDER_EPSILON)
-        cases += [Case(method, c, at_rates(planned, [c] * len(planned.segments))) for c in RATES]
+        cases += [Case(method, c, change_rates(planned, [c] * len(planned.segments))) for c in RATES]
     return Panel(f"order-{dataset}", dataset, "c", tuple(cases), twin=True, marks={"1/λ": 1.0 / ALPHA})
 
 
@@ -219,7 +219,7 @@ def build_vary_c2(dataset: str, counts: Counts, n_features: int) -> Panel:
     rows, epsilon = counts(SHARES), VARY_C2_EPSILON[dataset]
     planned = plan_as_published(rows, n_features, "two-rates", epsilon)
     low, high = find_rate_intervals(planned.sources, planned.problem)[planned.order[-1]]
-    cases = [Case("TwoRates", c, at_rates(planned, [1.0 / ALPHA, c])) for c in spread_rates(low, high)]
+    cases = [Case("TwoRates", c, change_rates(planned, [1.0 / ALPHA, c])) for c in spread_rates(low, high)]
     cases.append(Case("CleanOnly", math.nan, plan_as_published(rows, n_features, "clean-only", epsilon)))
     upper = planned.segments[-1].schedule.rate  # type: ignore[union-attr]
     marks = {"c₂(L)": low if math.isclose(upper, high) else high, "c₂(U)": upper}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uneven import checks, datasets
-from uneven.datasets import Dataset, counts
+from uneven.datasets import Dataset, count_rows
 from uneven.experiments import outputs
 from uneven.experiments import panels as build
 from uneven.experiments.claims import Claim, judge
@@ -196,7 +196,7 @@ def _run_suite(
         for name in names:
             spec = specs[name]
             rows, features = (QUICK_ROWS if quick else FULL_ROWS)[spec.dataset], FEATURES[spec.dataset]
-            panel = spec.build(spec.dataset, partial(counts, rows), features)
+            panel = spec.build(spec.dataset, partial(count_rows, rows), features)
             done = find_finished_runs(folder, name, describe_settings(panel, rows, features, seed))
             if done.issuperset(range(wanted)):
                 tick(spec.cost)

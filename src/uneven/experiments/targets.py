@@ -200,7 +200,7 @@ def judge_more_sources(results: Results) -> Claim:
 
 
 def judge_site(results: Results) -> Claim:
-    """Noise once a batch, with the batch size that the plan chooses: the excess at each setting."""
+    """Noise once per batch, with the batch size that the plan chooses: the excess at each setting."""
     _, ours, error = results.excess(SITE)
     local, target = results.excess("uneven")[1], np.array(SITE_TARGETS[results.panel.rsplit("-", 1)[-1]])
     named = ", ".join(f"{clean:g} and {noisy:g}" for clean, noisy in SITE_EPSILONS)

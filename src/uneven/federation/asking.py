@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor import TOLERANCE, Curvature, Point, join_sandwich, newton, one_thread, search_strength, source_weight
+from uneven.anchor import (
+    TOLERANCE,
+    Curvature,
+    Point,
+    join_sandwich,
+    run_newton,
+    search_strength,
+    use_one_thread,
+    weigh_source,
+)
 from uneven.federation.calls import Ask, reading
 from uneven.federation.jobs import Job
 from uneven.federation.messages import matrix_to_text
@@ -18,7 +27,7 @@ from uneven.federation.policy import Refused
 from uneven.federation.sums import read_sums
 from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.problem import Problem
-from uneven.training import carried_share, group_pieces, weigh_penalty
+from uneven.training import find_carried_share, group_pieces, weigh_penalty
 
 Array = NDArray[np.float64]
 
@@ -53,7 +62,7 @@ class SitesObjective:
     @property
     def shares(self) -> dict[str, float]:
         """What a row of each site counts beside the mean of all."""
-        worth = {name: source_weight(noise, self.problem) for name, noise in self.noises.items()}
+        worth = {name: weigh_source(noise, self.problem) for name, noise in self.noises.items()}
         mean = sum(worth[name] * self.rows[name] for name in worth) / sum(self.rows.values())
         return {name: one / mean for name, one in worth.items()}
 
@@ -121,11 +130,11 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, tuple[Array, Array]]:
         f = replace(objective, ridge=strength * own)
-        weights = newton(f, np.zeros(len(own)) if start is None else start).point.weights
+        weights = run_newton(f, np.zeros(len(own)) if start is None else start).point.weights
         loss, S, H = f.left_out(weights)
         return weights, loss, (S, H)
 
-    with one_thread():
+    with use_one_thread():
         strength, weights, (S, H), size = search_strength(alpha, own, chosen, look)
         return weights, join_sandwich(S, H, count, strength * own, alpha * own, size)
 
@@ -158,7 +167,7 @@ def _learn_start(
     chosen = None
     if alpha is not None:
         problem = replace(problem, alpha=job.scale.alpha(alpha))
-        chosen = problem.alpha / carried_share(group_pieces(rows, job.noises), problem, public)
+        chosen = problem.alpha / find_carried_share(group_pieces(rows, job.noises), problem, public)
     factors = weigh_penalty(problem, job.scale.intercept)
     for name in public:
         ask.tell(name, "asked for sums over its rows", 0, 0)

@@ -61,7 +61,7 @@ class Ask:
             try:
                 answer = self.call(site, text)
             except UnicodeDecodeError:
-                raise Lost(f"{site!r} sent something that is no message") from None
+                raise Lost(f"{site!r} sent something that is not a message") from None
             except OSError:
                 begun = True  # it may have heard the request
                 if time.monotonic() - since > self.patience:
@@ -83,7 +83,7 @@ class _Work:
         self.site, self.limit, self.mark, self.of, self.since = site, limit, 0, 0, time.monotonic()
 
     def follow(self, working: Any) -> tuple[int, int]:
-        """Rows that are done, and of how many; refused where they are no counts or do not grow."""
+        """Rows that are done, and of how many; refused where they are not counts or do not grow."""
         with reading(self.site):
             of = checks.whole("of", working["of"], most=MOST_STEPS)
             rows = checks.whole("rows", working["rows"], least=0, most=of)
@@ -99,7 +99,7 @@ def _accepted(site: str, answer: str, begun: bool) -> dict[str, Any]:
     try:
         reply = read_message(answer)
     except ValueError:
-        raise Lost(f"{site!r} sent something that is no message") from None
+        raise Lost(f"{site!r} sent something that is not a message") from None
     if "failed" in reply:
         raise Lost(f"{site!r} failed: {_one_line(reply['failed'])}")
     if "refused" in reply:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uneven import checks
-from uneven.columns import plain_columns
+from uneven.columns import columns_to_dict
 from uneven.evaluation import Estimate, accuracy_from_answers
 from uneven.federation.calls import Ask, reading
 from uneven.federation.messages import MOST_STEPS, digest, write_message
@@ -54,7 +54,7 @@ def evaluate_sites(
     if len(model.classes) != 2 or model.feature_names is None or model.scale is None or model.scale.bound is None:
         raise ValueError("model must be of two classes, with named features and a row_norm; got another")
     rate = LabelPrivacy(epsilon).rate
-    columns = None if model.columns is None else plain_columns(model.columns)
+    columns = None if model.columns is None else columns_to_dict(model.columns)
     request = {
         "kind": "evaluate",
         "name": name,

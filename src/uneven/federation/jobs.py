@@ -14,8 +14,7 @@ from uneven.io import SourcesFile, write_text_atomically
 from uneven.planner import Anchored, Plan, make_anchored_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.planning import describe_sources, plan_steps, scaled_problem
-from uneven.training.scaling import Scale, stated_scale
+from uneven.training import Scale, describe_sources, plan_steps, scaled_problem, stated_scale
 
 
 @dataclass(frozen=True)

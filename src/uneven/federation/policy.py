@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.columns import Column, Encoder, describe_columns, plain_columns
-from uneven.io import columns_text, located, toml_value
+from uneven.columns import Column, Encoder, columns_to_dict, describe_columns
+from uneven.io import format_columns, located, toml_value
 from uneven.noise import Noise
 from uneven.problem import Problem
 
@@ -68,7 +68,7 @@ class Policy:
     noises : tuple of str
         Kinds of noise that count as protection.
     id : str or None
-        Column by which the ledger knows the rows; None is by their content.
+        Column by which the ledger knows the rows; None means by their content.
     kept : str or None
         File with rows that are never learned from, for `uneven evaluate`; None where there are none.
     ledger, releases : str
@@ -109,7 +109,7 @@ class Policy:
     @property
     def described_columns(self) -> dict[str, Any] | None:
         """Columns as plain values."""
-        return None if self.columns is None else plain_columns(self.columns)
+        return None if self.columns is None else columns_to_dict(self.columns)
 
     @property
     def n_features(self) -> int:
@@ -242,7 +242,7 @@ def policy_to_text(values: Mapping[str, Any]) -> str:
         if values.get(key) is not None:
             lines.append(f"{key} = {toml_value(values[key])}  # {meaning}")
     columns = values.get("columns")
-    return "\n".join(lines) + "\n" + ("" if columns is None else columns_text(columns))
+    return "\n".join(lines) + "\n" + ("" if columns is None else format_columns(columns))
 
 
 def refuse_job(policy: Policy, name: Any, mode: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from uneven.columns import plain_columns
+from uneven.columns import columns_to_dict
 from uneven.federation.kits import make_kits
 from uneven.federation.policy import Refused, policy_to_text
 from uneven.io import SourceEntry, SourcesFile
@@ -56,7 +56,7 @@ def _policy(file: SourcesFile, entry: SourceEntry) -> dict[str, object]:
 def describe_features(file: SourcesFile) -> dict[str, object]:
     """Columns to learn from as a policy has them: described, or by name."""
     if file.columns is not None:
-        return {"columns": plain_columns(file.columns)}
+        return {"columns": columns_to_dict(file.columns)}
     return {"features": None if file.feature_names is None else list(file.feature_names)}
 
 

@@ -1,4 +1,4 @@
-"""Accuracy on rows that a site keeps aside: one randomised bit a row, of which only the number is sent."""
+"""Accuracy on rows that a site keeps aside: one randomised bit per row, of which only the number is sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import generator
 from uneven.noise import LabelPrivacy
-from uneven.training import Rows, choose_classes, linear_scores
+from uneven.training import Rows, choose_classes, compute_scores
 
 Array = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ def count_said(
     """How many rows say that they are classified correctly, each bit flipped with probability 1/(1 + e^ε)."""
     rng, said = generator(seed, 0, "evaluation", "noise"), 0
     for piece in rows.pieces(checked=False):
-        scores = linear_scores(piece.X, coef[None], np.array([intercept]), bound)
+        scores = compute_scores(piece.X, coef[None], np.array([intercept]), bound)
         correct = choose_classes(scores, classes) == piece.y
         said += int((LabelPrivacy(epsilon).corrupt(np.where(correct, 1.0, -1.0), rng) > 0).sum())
     return said

@@ -13,7 +13,7 @@ import numpy as np
 
 from uneven import checks
 from uneven.anchor import Disagreement
-from uneven.columns import plain_columns
+from uneven.columns import columns_to_dict
 from uneven.engine import State, initial_state
 from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
 from uneven.federation.asking import SiteFailed, ask_anchor
@@ -152,7 +152,7 @@ def _find_unfit(file: SourcesFile, sites: Mapping[str, dict[str, Any]]) -> dict[
         raise ValueError(f"row_norm must be a number where rows stay at their sites, got {stated!r}")
     expected = {
         "features": _held_by_most("features", sites) if file.feature_names is None else list(file.feature_names),
-        "columns": None if file.columns is None else plain_columns(file.columns),
+        "columns": None if file.columns is None else columns_to_dict(file.columns),
         "classes": _held_by_most("classes", sites) if file.settings.classes is None else list(file.settings.classes),
         "row_norm": 1.0 if isinstance(stated, str) else float(stated),
     }

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from uneven import checks
-from uneven.anchor import Summary, one_thread
+from uneven.anchor import Summary, use_one_thread
 from uneven.engine import State, Task
 from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
 from uneven.federation.messages import (
@@ -59,8 +59,7 @@ from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
-from uneven.settings import Settings
-from uneven.training import Job, PrivateSource, group_pieces, stated_scale
+from uneven.training import PrivateSource, prepare_alone, stated_scale
 
 log = logging.getLogger("uneven.site")
 
@@ -140,7 +139,7 @@ class Site:
         refuse_job(self.policy, message.get("name"), str(message.get("mode")))
         return write_message({"rows": self.scan.rows, **self.policy.describe()})
 
-    # One message a site
+    # One message per site
 
     def _relay(self, message: dict[str, Any], text: str) -> Reply:
         asked, task = self._check_task(message, text, "relay", ("state",))
@@ -170,7 +169,7 @@ class Site:
     def _run_source(
         self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
     ) -> dict[str, Any]:
-        with one_thread():
+        with use_one_thread():
             tick = self._ticker(asked.release, done)
             moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
@@ -246,7 +245,7 @@ class Site:
             self._running.pop(release, None)
         return future.result()
 
-    # One message a step
+    # One message per step
 
     def _open(self, message: dict[str, Any], text: str) -> str:
         asked, task = self._check_task(message, text, "oracle")
@@ -291,7 +290,7 @@ class Site:
             self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
         return reply
 
-    # One bit a row
+    # One bit per row
 
     def _evaluate(self, message: dict[str, Any], text: str) -> str:
         """How many rows kept aside say that a model is right about them."""
@@ -384,6 +383,5 @@ class Site:
     def _data(self, asked: Asked) -> Any:
         scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
         assert scale is not None
-        groups = group_pieces({self.policy.name: self.scan.rows}, {self.policy.name: asked.noise})
-        job = Job(self._rows, Settings(), self.scan, groups, scale)
+        job = prepare_alone(self._rows, self.scan, scale, self.policy.name, asked.noise)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]

@@ -15,20 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor.objective import Objective
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.uncertainty import Flips, leave_out
+from uneven.anchor import Flips, Objective, PublicRows, leave_out
 from uneven.federation.messages import matrix_from_text, matrix_to_text, vector
 from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
 from uneven.problem import Problem
-from uneven.settings import Settings
-from uneven.training.convergence import public_rows
-from uneven.training.grouping import group_pieces
-from uneven.training.job import Job
-from uneven.training.rows import Rows
-from uneven.training.scaling import Scale
-from uneven.training.scan import Scan
+from uneven.training import Rows, Scale, Scan, prepare_alone, public_rows
 
 Array = NDArray[np.float64]
 
@@ -41,8 +33,7 @@ def answer_sums(message: Mapping[str, Any], rows: Rows, scan: Scan, scale: Scale
     if problem.classes != 2 or problem.n_features != scan.n_features + scale.intercept:
         raise ValueError("problem must be of two classes, with a weight for each column; got another")
     d = problem.n_features
-    job = Job(rows, Settings(), scan, group_pieces({name: scan.rows}, {name: noise}), scale)
-    (mine,) = public_rows(job, [name], scan.classes[1])
+    (mine,) = public_rows(prepare_alone(rows, scan, scale, name, noise), [name], scan.classes[1])
     weights = vector("weights", message["weights"], d)
     if message["reach"] is None:
         return sum_losses(mine, problem, weights, bool(message["curvature"]))

@@ -24,7 +24,7 @@ from uneven.io.files import (
     written_atomically,
 )
 from uneven.io.proposal import propose_sources
-from uneven.io.refusals import located, one_line, shortened
+from uneven.io.refusals import list_names, located, shorten_error
 from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_edit import Change, edit_sources
 from uneven.io.sources_file import (
@@ -35,7 +35,7 @@ from uneven.io.sources_file import (
     read_sources,
     sources_from_text,
 )
-from uneven.io.sources_text import columns_text, parsed_content, toml_value
+from uneven.io.sources_text import format_columns, parsed_content, toml_value
 from uneven.io.sources_writing import sources_to_text, write_sources
 from uneven.io.tables import Table, open_table
 
@@ -47,10 +47,10 @@ __all__ = [
     "Table",
     "check_sources_text",
     "checked_delimiter",
-    "columns_text",
     "edit_sources",
+    "format_columns",
+    "list_names",
     "located",
-    "one_line",
     "open_table",
     "opened_outputs",
     "parsed_content",
@@ -60,7 +60,7 @@ __all__ = [
     "refuse_folder",
     "refuse_target",
     "same_file",
-    "shortened",
+    "shorten_error",
     "sources_from_text",
     "sources_to_text",
     "toml_value",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from uneven.columns import Column, complete_columns
-from uneven.io.refusals import located, shortened
+from uneven.io.refusals import list_names, located
 from uneven.io.source_entry import SourceEntry
 from uneven.io.tables import Table
 
@@ -42,7 +42,7 @@ def _features(
     if features is None:
         names = tuple(column for column in names if column not in told)
     if name is None:
-        raise ValueError(f"label must be given: which column of {table.path}? There are {shortened(table.columns)}")
+        raise ValueError(f"label must be given: which column of {table.path}? There are {list_names(table.columns)}")
     return names
 
 

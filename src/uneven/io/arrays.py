@@ -103,7 +103,7 @@ def _slices(rows: int) -> Iterator[slice]:
 
 def _refuse_kind(path: Path, name: str, column: Any) -> None:
     if column.dtype.kind not in NUMBERS and column.size:
-        refusals.not_numeric(path, name, column.dtype, column.flat[0], 0)
+        refusals.refuse_text(path, name, column.dtype, column.flat[0], 0)
 
 
 def open_npy(path: Path) -> MatrixFile | RecordsFile:
@@ -127,7 +127,7 @@ def open_npz(path: Path) -> MatrixFile | RecordsFile:
 
 def _archive(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):  # NumPy would try it as a pickle, and advise to allow that
-        raise ValueError("it is no zip archive with a table of contents")
+        raise ValueError("it is not a zip archive with a table of contents")
     # Opened here: NumPy would leave the file open where it finds the archive broken.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}

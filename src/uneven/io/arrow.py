@@ -100,7 +100,7 @@ def _refuse_types(path: Path, batch: Any, features: Sequence[str]) -> None:
     for name in features:
         column = batch.column(name)
         if not any(is_type(column.type) for is_type in accepted):
-            refusals.not_numeric(path, name, column.type, column[0].as_py(), 0)
+            refusals.refuse_text(path, name, column.type, column[0].as_py(), 0)
 
 
 def _names(schema: Any) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from uneven.columns import Column, as_text, complete_columns, guess_columns, plain_columns
+from uneven.columns import Column, as_text, columns_to_dict, complete_columns, guess_columns
 from uneven.io.delimited import CsvFile
 from uneven.io.files import same_file
-from uneven.io.refusals import shortened
+from uneven.io.refusals import list_names
 from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_file import TOP_KEYS, checked_delimiter, read_sources
-from uneven.io.sources_text import columns_text, parsed, toml_value
+from uneven.io.sources_text import format_columns, parsed, toml_value
 from uneven.io.sources_writing import write_sources
 from uneven.io.tables import OPENERS, Table, open_table
 from uneven.noise import Exact, LocalPrivacy
@@ -173,7 +173,7 @@ def _any_hidden(entries: Iterable[SourceEntry]) -> bool:
 def _refuse_twice(tables: Sequence[Table]) -> None:
     for one, other in combinations(tables, 2):
         if same_file(one.path, other.path):
-            raise ValueError(f"files must differ, one a source; got {one.path} and {other.path}, which are one file")
+            raise ValueError(f"files must differ, one per source; got {one.path} and {other.path}, which are one file")
 
 
 def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:
@@ -201,7 +201,7 @@ def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:
 
 def _stated(option: str, column: str, shared: Sequence[str]) -> str:
     if column not in shared:
-        raise ValueError(f"{option} must be a column of all files, got {column!r}; there are {shortened(shared)}")
+        raise ValueError(f"{option} must be a column of all files, got {column!r}; there are {list_names(shared)}")
     return column
 
 
@@ -260,9 +260,9 @@ def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry], cla
     """
     if all(entry.hidden for entry in entries):
         said = CLASSES_PROPOSED.format(classes=toml_value(classes)) if classes else ""
-        return said + columns_text(plain_columns(columns), PROPOSED, "# ")
+        return said + format_columns(columns_to_dict(columns), PROPOSED, "# ")
     sources = " and ".join(repr(entry.name) for entry in _looked_at(entries))
-    return columns_text(plain_columns(columns), FOUND.format(sources=sources))
+    return format_columns(columns_to_dict(columns), FOUND.format(sources=sources))
 
 
 def _label(tables: Sequence[Table], shared: Sequence[str]) -> tuple[str | None, str]:
@@ -275,7 +275,7 @@ def _label(tables: Sequence[Table], shared: Sequence[str]) -> tuple[str | None, 
             if column.lower() == name:
                 return column, "by its name"
     if len(shared) < 2:
-        raise ValueError(f"{tables[0].path} must have a column besides the label, got {shortened(shared)}")
+        raise ValueError(f"{tables[0].path} must have a column besides the label, got {list_names(shared)}")
     different = {column: _different(tables[0], column) for column in shared}
     if 2 <= different[shared[-1]] <= CLASSES:
         return shared[-1], "the last column"

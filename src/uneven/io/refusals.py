@@ -13,10 +13,10 @@ from uneven.redaction import owner_only
 SHOWN_COLUMNS = 6
 
 
-def shortened(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Names on one line, the middle ones left out if there are many.
 
-    >>> shortened([f"x{j}" for j in range(100)])
+    >>> list_names([f"x{j}" for j in range(100)])
     "'x0', 'x1', 'x2', 'x3', 'x4', ..., 'x99' (100 columns)"
     """
     shown = [checks.shown(name) for name in names]
@@ -34,28 +34,28 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError):  # they say it themselves
         raise
     except Exception as error:  # libraries raise all kinds on files that are not what they claim to be
-        reason = owner_only(f": {one_line(error)}")  # it may show a whole row
+        reason = owner_only(f": {shorten_error(error)}")  # it may show a whole row
     raise ValueError(f"{path} cannot be read as {kind}, it may be damaged or cut short{reason}")
 
 
-def one_line(error: BaseException) -> str:
+def shorten_error(error: BaseException) -> str:
     """What an error says, on one line of bearable length."""
     words = " ".join(str(error).split()) or type(error).__name__
     return words if len(words) <= 200 else words[:197] + "..."
 
 
-def no_rows(path: Path) -> NoReturn:
+def refuse_no_rows(path: Path) -> NoReturn:
     """Refuse a file that has columns, perhaps, but nothing below them."""
     raise ValueError(f"{path} must have at least one row, got none")
 
 
-def not_numeric(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
-    """Refuse a feature that is no number."""
+def refuse_text(path: Path, column: str, kind: object, value: Any, row: int) -> NoReturn:
+    """Refuse a feature that is not a number."""
     which = owner_only(f" ({checks.shown(value)} in row {row})")
     raise ValueError(f"{path}: column {column!r} must hold numbers to be a feature, got {kind}{which}")
 
 
-def no_value(path: Path, column: str, row: int) -> NoReturn:
+def refuse_gap(path: Path, column: str, row: int) -> NoReturn:
     """Refuse a missing value."""
     where = owner_only(f"row {row}", "some row")
     raise ValueError(f"{path}: column {column!r} has no value in {where}; impute missing values or drop such rows")

@@ -19,8 +19,7 @@ from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, parse_entry
 from uneven.io.sources_text import parsed, parsed_content
 from uneven.io.tables import Table, open_table
-from uneven.planner import Plan, Source, make_plan
-from uneven.problem import Problem
+from uneven.planner import Source
 from uneven.redaction import redacted
 from uneven.settings import NAMES, Settings
 
@@ -86,16 +85,6 @@ class SourcesFile:
         """What makes features of the described columns; None where there are none, and columns are features."""
         return None if self.columns is None else Encoder(self.columns)
 
-    @property
-    def problem(self) -> Problem:
-        """Problem of rows in the unit ball, without an intercept."""
-        s = self.settings
-        clip = None if isinstance(s.clip, str) else s.clip
-        own = any(entry.noise is not None and entry.noise.once_a_batch for entry in self.sources)
-        how = {"loss": s.loss, "radius": s.radius, "clip": clip, **s.batching(own)}
-        classes = s.joint_classes(s.stated_classes)
-        return Problem(self.n_features * (classes if classes > 2 else 1), s.stated_alpha, **how, classes=classes)
-
     def described(self) -> list[Source]:
         """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""
         if self.shared is None or all(entry.stated_rows is not None for entry in self.sources):
@@ -108,12 +97,6 @@ class SourcesFile:
             if not counts[entry.name]:
                 raise ValueError(f"source {entry.name!r} must have rows in {self.shared.path}, got none")
         return [replace(entry, stated_rows=counts[entry.name]).source for entry in self.sources]
-
-    def plan(self) -> Plan:
-        """Plan for these sources and settings, rows in the unit ball."""
-        s = self.settings
-        with located(str(self.path)):
-            return make_plan(self.described(), self.problem, s.stepping, s.planned_moments)
 
 
 def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
@@ -136,8 +119,8 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     >>> clinic = Source("clinic", rows=6000)
     >>> write_sources(path, [clinic], n_features=25, alpha=0.01)
     >>> file = read_sources(path)
-    >>> file.sources[0].source == clinic, file.settings.alpha, file.plan().steps
-    (True, 0.01, 120)
+    >>> file.sources[0].source == clinic, file.settings.alpha, file.n_features
+    (True, 0.01, 25)
     """
     file = Path(path)
     resolve(file)  # a loop of links is refused

@@ -60,7 +60,7 @@ LEFT_OUT = {
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """What the file says, or in which line it is no TOML."""
+    """What the file says, or in which line it is not TOML."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
@@ -69,7 +69,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 def parsed_content(content: bytes, name: str) -> dict[str, Any]:
-    """What a file of that name with this content says, or in which line it is no TOML."""
+    """What a file of that name with this content says, or in which line it is not TOML."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -106,11 +106,11 @@ def toml_document(values: Mapping[str, Any]) -> str:
     """
     plain = {key: value for key, value in values.items() if key not in ("columns", "source")}
     head = "".join(f"{toml_key(key)} = {toml_value(value)}\n" for key, value in plain.items())
-    columns = columns_text(values["columns"]) if "columns" in values else ""
+    columns = format_columns(values["columns"]) if "columns" in values else ""
     return head + columns + "".join(map(source_text, values.get("source", [])))
 
 
-def columns_text(columns: Mapping[str, Any], note: str = "", start: str = "") -> str:
+def format_columns(columns: Mapping[str, Any], note: str = "", start: str = "") -> str:
     """The table ``[columns]``, with comments above it; each line of a column begins with `start`."""
     lines = [f"{start}{toml_key(name)} = {toml_value(values)}\n" for name, values in columns.items()]
     return f"\n{note}[columns]\n" + "".join(lines)

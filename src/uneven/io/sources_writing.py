@@ -47,7 +47,7 @@ def write_sources(
     label, features, n_features
         See `SourcesFile`; `n_features` where no source has data.
     columns : str
-        Text of the table ``[columns]``, as `uneven.io.sources_text.columns_text` writes it.
+        Text of the table ``[columns]``, as `uneven.io.sources_text.format_columns` writes it.
     delimiter : str or None
         What separates the columns of files of text.
     columns_from : list of str or None

@@ -119,10 +119,10 @@ class Table:
         Parameters
         ----------
         label : str, int or None
-            The label's column; a number only where columns have no names. None is the label of a format that has its
+            The label's column; a number only where columns have no names. None means the label of a format that has its
             own (libsvm, X and y in .npz), and no label in any other.
         features : sequence of str or None
-            Columns of X, in this order; None is all but the label's.
+            Columns of X, in this order; None means all but the label's.
         encoder : Encoder or None
             What makes features of these columns, if they are described publicly: then they may hold anything.
 
@@ -203,7 +203,7 @@ class Table:
     def refuse_unknown(self, column: str) -> None:
         """Refuse a name that no column has."""
         if column not in self.columns:
-            names = refusals.shortened(self.columns)
+            names = refusals.list_names(self.columns)
             raise ValueError(f"{self.path} must have a column {column!r}; there are {names}")
 
     def arrays(
@@ -229,7 +229,7 @@ class Table:
         if label is None or (isinstance(label, str) and label in self.columns):
             return label
         raise ValueError(
-            f"{self.path}: label must be one of the columns {refusals.shortened(self.columns)}; "
+            f"{self.path}: label must be one of the columns {refusals.list_names(self.columns)}; "
             f"got {checks.shown(label)}"
         )
 
@@ -273,7 +273,7 @@ def open_table(path: str | os.PathLike[str], n_features: int | None = None, deli
     reader = opener(file)
     _refuse_columns(file, reader.columns)
     if reader.empty():
-        refusals.no_rows(file)
+        refusals.refuse_no_rows(file)
     return Table(file, reader.columns, reader)
 
 
@@ -317,7 +317,7 @@ def _checked_features(table: Table, features: Sequence[str], label: str | None) 
         if name not in columns:
             raise ValueError(
                 f"{table.path}: features must be columns, got {checks.shown(name)}; "
-                f"there are {refusals.shortened(table.columns)}"
+                f"there are {refusals.list_names(table.columns)}"
             )
         if name == label or name in seen:
             why = "the label's column" if name == label else "there twice"
@@ -337,7 +337,7 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
         return
     row, column, value = found
     if np.isnan(value):
-        refusals.no_value(path, features[column], first + row)
+        refusals.refuse_gap(path, features[column], first + row)
     which = owner_only(f", got {value} in row {first + row}")
     raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
 
@@ -347,7 +347,7 @@ def _refuse_no_value(path: Path, y: Any, label: str, first: int) -> None:
     if y.dtype.kind == "O":
         missing |= np.array([value is None for value in y], dtype=bool)
     if missing.any():
-        refusals.no_value(path, label, first + int(np.argmax(missing)))
+        refusals.refuse_gap(path, label, first + int(np.argmax(missing)))
 
 
 def _joined(parts: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ not released.
 
 from uneven.ledger.database import BudgetExceeded
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
-from uneven.ledger.ledger import Ledger, dump_memory, load_memory, own_ledger
+from uneven.ledger.ledger import Ledger, dump_memory, load_memory, open_own_ledger
 from uneven.ledger.summary import SourceSummary
 
 __all__ = [
@@ -21,5 +21,5 @@ __all__ = [
     "hash_rows",
     "list_columns",
     "load_memory",
-    "own_ledger",
+    "open_own_ledger",
 ]

@@ -22,7 +22,7 @@ def check_path(path: object) -> Path:
         raise ValueError(f"path must be a file name or None, got {checks.shown(path)}")
     resolved = Path(os.path.realpath(path))
     if resolved.exists() and not resolved.is_file():
-        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is no file")
+        raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, which is not a file")
     if resolved.exists() and resolved.stat().st_size == 0:
         raise ValueError(f"path must be a ledger or a new file, got {str(path)!r}, a file of 0 bytes: a lost ledger?")
     return resolved
@@ -54,7 +54,7 @@ def list_ids(rows: ArrayLike | Fingerprints) -> list[int]:
 
 
 def check_rows(rows: ArrayLike | Fingerprints) -> NDArray[np.int64]:
-    """Ids of rows; refuses what is no list of distinct whole numbers."""
+    """Ids of rows; refuses what is not a list of distinct whole numbers."""
     ids = rows.numbers if isinstance(rows, Fingerprints) else _listed(rows)
     if ids is None or ids.dtype.kind not in "iu" or len(ids) == 0:
         raise ValueError(f"rows must be a list of non-negative whole numbers, got {checks.shown(rows)}")

@@ -367,7 +367,7 @@ def _claim(connection: sqlite3.Connection, claim: str) -> bool:
     return connection.execute("INSERT OR IGNORE INTO claim VALUES (?)", (checks.text("claim", claim),)).rowcount == 1
 
 
-def own_ledger() -> Ledger:
+def open_own_ledger() -> Ledger:
     """A ledger in memory that a model keeps for itself: without a budget, and silent about it."""
     ledger = Ledger()
     ledger.stored_budget = math.inf
@@ -382,7 +382,7 @@ def dump_memory(ledger: Ledger) -> bytes:
 
 def load_memory(data: bytes) -> Ledger:
     """The ledger that `dump_memory` wrote."""
-    ledger = own_ledger()
+    ledger = open_own_ledger()
     ledger._memory.deserialize(data)
     ledger._key, ledger.budget = database.read_facts(ledger._memory)
     return ledger

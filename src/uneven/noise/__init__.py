@@ -1,4 +1,4 @@
-"""What stands between a row and the learner.
+"""Noise or protection between a row and the learner.
 
 exact      nothing
 privacy    local differential privacy: protected from everyone
@@ -31,7 +31,7 @@ from uneven.noise.grid import width as widen_grid
 from uneven.noise.label_privacy import FEATURES_WARNING, LabelPrivacy
 from uneven.noise.labels import FlippedLabels
 from uneven.noise.privacy import MECHANISMS, Activity, LocalPrivacy, Releases, pool_activity, refuse_longer
-from uneven.noise.site import SitePrivacy, other_promise
+from uneven.noise.site import SitePrivacy, swap_promise
 
 NOISES: dict[str, type[Noise]] = {
     noise.kind: noise for noise in (Exact, LocalPrivacy, SitePrivacy, LabelPrivacy, FlippedLabels, AdditiveNoise)
@@ -83,9 +83,9 @@ __all__ = [
     "add_gaussian",
     "compose",
     "noise_from_dict",
-    "other_promise",
     "pool_activity",
     "refuse_longer",
     "round_to_grid",
+    "swap_promise",
     "widen_grid",
 ]

@@ -68,7 +68,7 @@ class Coefficients(NamedTuple):
     gaussian : fixed variance per row
     height, share, base, own, fill, mean : the `Calibration` of a release by direction; mean 0 for none
     grid : width of the cells that one row's release is rounded to; 0 if it is not rounded
-    batch_gamma : scale of the gamma distribution of noise that is drawn once a batch, of shape (d+1)/2
+    batch_gamma : scale of the gamma distribution of noise that is drawn once per batch, of shape (d+1)/2
     batch_grid : width that such noise adds to the cells of a sum
     """
 
@@ -223,6 +223,10 @@ class Noise(ABC):
         """
         return self.kind
 
+    def describe_release(self) -> str:
+        """How rows are protected when they are released and at what ε, for a privacy statement."""
+        return self.describe()
+
     @abstractmethod
     def row_energy(self, problem: Problem) -> float:
         """M, a bound on E‖g̃‖² of one row's released gradient g̃ (the L2 term is not part of it)."""
@@ -286,12 +290,12 @@ class Noise(ABC):
         Given it, that noise is N(0, variance·I): then variances of different noises add, and a mini-batch needs d
         normals instead of m·d.
         """
-        raise NotImplementedError(f"{type(self).__name__} is no Gaussian mixture")
+        raise NotImplementedError(f"{type(self).__name__} is not a Gaussian mixture")
 
     def release_sum(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """Sum of the m rows that `release` gives, or something of the same law. Shape (m, d) in, (d,) out.
 
-        If noise is drawn once a batch, it is the sum of the rows with one draw.
+        If noise is drawn once per batch, it is the sum of the rows with one draw.
         """
         if not self.is_mixture:
             return np.asarray(self.release(gradients, bound, rng).sum(axis=0))
@@ -307,7 +311,7 @@ class Noise(ABC):
         return 0.0
 
     def batch_grid(self, n_features: int, bound: float) -> float:
-        """What noise that is drawn once a batch adds to it."""
+        """What noise that is drawn once per batch adds to it."""
         return 0.0
 
     def targets(self, classes: int) -> Array | None:

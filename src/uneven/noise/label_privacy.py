@@ -83,6 +83,10 @@ class LabelPrivacy(Noise):
         """ε, and what it does not protect."""
         return f"labels private, ε = {self.epsilon:g}; FEATURES NOT PROTECTED"
 
+    def describe_release(self) -> str:
+        """The mechanism, and ε, which is spent once."""
+        return f"randomised response, ε = {self.epsilon:g} once"
+
     def row_energy(self, problem: Problem) -> float:
         """C²coth²(ε/2)."""
         return self.observed_among(problem.classes).row_energy(problem)

@@ -106,6 +106,10 @@ class LocalPrivacy(Noise):
         """ε and the mechanism."""
         return f"private, ε = {self.epsilon:g} ({self.mechanism})"
 
+    def describe_release(self) -> str:
+        """The mechanism, and ε."""
+        return f"{self.mechanism}, ε = {self.epsilon:g} per release"
+
     @property
     def epsilon_per_row(self) -> float:
         """ε."""

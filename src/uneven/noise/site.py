@@ -61,6 +61,10 @@ class SitePrivacy(Noise):
         """ε, and that it holds outside the site."""
         return f"private outside its site, ε = {self.epsilon:g}"
 
+    def describe_release(self) -> str:
+        """The mechanism, and ε."""
+        return f"l2-laplace once per batch, ε = {self.epsilon:g} per release"
+
     @property
     def epsilon_per_row(self) -> float:
         """ε."""
@@ -109,7 +113,7 @@ class SitePrivacy(Noise):
         return self._gamma_scale(n_features, bound) * float(rng.standard_gamma((n_features + 1) / 2.0))
 
     def coefficients(self, problem: Problem) -> Coefficients:
-        """8C²/ε² once a batch, and the grid."""
+        """8C²/ε² once per batch, and the grid."""
         d, bound = problem.n_features, problem.gradient_norm
         return Coefficients(
             grid=self.grid(d, bound), batch_gamma=self._gamma_scale(d, bound), batch_grid=self.batch_grid(d, bound)
@@ -134,10 +138,10 @@ class SitePrivacy(Noise):
         return 8.0 * (bound / self._calibrated_epsilon(n_features)) ** 2
 
 
-def other_promise(noise: Noise) -> Noise | None:
+def swap_promise(noise: Noise) -> Noise | None:
     """The other promise of privacy at the same ε, to compare with; None without privacy.
 
-    >>> other_promise(LocalPrivacy(2.0)), other_promise(SitePrivacy(2.0)).kind
+    >>> swap_promise(LocalPrivacy(2.0)), swap_promise(SitePrivacy(2.0)).kind
     (SitePrivacy(epsilon=2.0), 'local-privacy')
     """
     now = noise.protection

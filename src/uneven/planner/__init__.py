@@ -4,7 +4,7 @@ source       a source of data, described
 segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
 strategies   strategies and theorems as values
-sizes        a batch size for each source whose noise is drawn once a batch
+sizes        a batch size for each source whose noise is drawn once per batch
 sensitivity  what would change if a level of noise were off
 ranks        an order from ranks of noise alone
 promises     the two promises of privacy side by side
@@ -26,7 +26,7 @@ from uneven.planner.planning import Plan, make_anchored_plan, make_plan
 from uneven.planner.prediction import FLATTER, SPREAD, choose_kept, count_kept, predict_excess
 from uneven.planner.promises import OtherPromise, describe_promises, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
-from uneven.planner.rates import at_rates, find_rate_intervals, rate_interval
+from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import Change, tabulate_changes
 from uneven.planner.source import Source, checked_sources
@@ -42,10 +42,10 @@ from uneven.planner.text import (
     describe_sizes,
     describe_steps,
     describe_use,
+    list_step_spans,
     name_moments,
-    source_rows,
-    step_spans,
-    strategy_rows,
+    tabulate_sources,
+    tabulate_strategies,
 )
 
 __all__ = [
@@ -66,7 +66,7 @@ __all__ = [
     "Strategy",
     "Theorem",
     "Verdict",
-    "at_rates",
+    "change_rates",
     "checked_sources",
     "choose_kept",
     "count_kept",
@@ -85,6 +85,7 @@ __all__ = [
     "find_rate_intervals",
     "get_strategy",
     "list_promises",
+    "list_step_spans",
     "make_anchored_plan",
     "make_plan",
     "mark_converged",
@@ -93,10 +94,9 @@ __all__ = [
     "plan_by_rank",
     "predict_excess",
     "rate_interval",
-    "source_rows",
-    "step_spans",
-    "strategy_rows",
     "tabulate_changes",
+    "tabulate_sources",
+    "tabulate_strategies",
     "thin_steps",
     "void_bound",
     "warn_unprotected",

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.planner.segments import compute_step_sizes
-from uneven.plotting import MARKED, PLAIN, draw_legend, finish_rows, label_source, line_style, make_panels, mark_start
+from uneven.plotting import (
+    MARKED,
+    PLAIN,
+    choose_line_style,
+    draw_legend,
+    finish_rows,
+    label_source,
+    make_panels,
+    mark_start,
+)
 from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ def draw_steps(axes: Axes, plan: Plan) -> None:
     place, start = {source.name: i for i, source in enumerate(plan.sources)}, 0
     for segment, eta in zip(plan.segments, compute_step_sizes(plan.segments), strict=True):
         t = thin_steps(start + 1, start + segment.steps)
-        style, name = line_style(place[segment.sources[0]], len(t)), label_source(segment.sources[0])
+        style, name = choose_line_style(place[segment.sources[0]], len(t)), label_source(segment.sources[0])
         if len(segment.sources) > 1:
             style, name = {**style, "color": MIXED, "ls": "-"}, "all sources together"
         axes.plot(t, eta[t - 1 - start], label=f"{format_count(segment.rows)} of {name}", **style)

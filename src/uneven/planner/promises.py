@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from uneven import checks
-from uneven.noise import NOISES, other_promise
+from uneven.noise import NOISES, swap_promise
 from uneven.planner.segments import Sizes
 from uneven.planner.sizes import choose_sizes, draft_with, measure
 from uneven.planner.source import Source
@@ -51,7 +51,7 @@ def list_other_promises(
     found, free = {}, replace(problem, own_batches=True)
     now = measure(problem, draft_with(sources, problem, strategy, moments, sizes))
     for source in sources:
-        if source.name in sizes and (noise := other_promise(source.noise)) is not None:
+        if source.name in sizes and (noise := swap_promise(source.noise)) is not None:
             swapped = [replace(one, noise=noise) if one is source else one for one in sources]
             kept = {name: size for name, size in sizes.items() if name != source.name}
             own = choose_sizes(swapped, free, strategy, moments, kept)
@@ -78,7 +78,7 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     for name, other in others.items():
         named = other.kind.replace("-", " ")
         lines.append(
-            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows a step: {what} "
+            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows per step: {what} "
             f"{other.then:.2g}, now {other.now:.2g}."
         )
     return lines

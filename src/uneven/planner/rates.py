@@ -12,7 +12,7 @@ from uneven.planner.strategies import STRATEGIES, draft_at_rates, draft_best_rat
 from uneven.problem import USUAL_BATCH, Problem
 
 
-def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
+def change_rates(planned: Plan, rates: Sequence[float]) -> Plan:
     """The same plan with other learning rates, and the bound of Theorem 3 at those.
 
     Where 2λc₁ ≤ 1 Theorem 3 has no bound, and the recursion's is used alone.
@@ -33,7 +33,7 @@ def at_rates(planned: Plan, rates: Sequence[float]) -> Plan:
     >>> import uneven
     >>> two = [uneven.Source("a", 1000), uneven.Source("b", 9000, uneven.FlippedLabels(0.3))]
     >>> best = uneven.plan(two, n_features=5, strategy="two-rates")
-    >>> slower = at_rates(best, [0.6 * rate for rate in best.rates.values()])
+    >>> slower = change_rates(best, [0.6 * rate for rate in best.rates.values()])
     >>> slower.order == best.order, slower.bound > best.bound
     (True, True)
     """

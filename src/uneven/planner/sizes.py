@@ -1,4 +1,4 @@
-"""How many rows a step takes, for each source whose noise is drawn once a batch.
+"""How many rows a step takes, for each source whose noise is drawn once per batch.
 
 That noise falls with the square of the batch, so batches should be large; until too few steps are left to get anywhere.
 What a plan will reach is predicted for a typical objective: see `prediction`.
@@ -44,7 +44,7 @@ def draft_with(sources: Sequence[Source], problem: Problem, strategy: Strategy, 
 def choose_sizes(
     sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, kept: Sizes | None = None
 ) -> dict[str, int]:
-    """Batch size of each source whose noise is drawn once a batch, with the least predicted excess.
+    """Batch size of each source whose noise is drawn once per batch, with the least predicted excess.
 
     Empty where the problem or the strategy has one batch size for all. The sizes in `kept` stay as they are.
     """

@@ -196,7 +196,7 @@ def draft_arbitrary(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """All rows shuffled together, with c = 1/λ.
 
     The bound is linear in each step's γ², so its mean over shuffles is the bound at the mean γ², each source weighted
-    by its rows. What is added once a batch is added for each source that has rows in it: at most for all of them.
+    by its rows. What is added once per batch is added for each source that has rows in it: at most for all of them.
     """
     rows = sum(one.rows for one in batches)
     mixed = Moment(

@@ -24,7 +24,7 @@ COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by st
 def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
-    sources = format_table(source_rows(plan), right=(2, 5))
+    sources = format_table(tabulate_sources(plan), right=(2, 5))
     compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
     changes = wrap(describe_changes(plan))
     return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
@@ -53,10 +53,10 @@ def describe_problem(problem: Problem) -> str:
     return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.columns} features{classes}"
 
 
-def source_rows(plan: Plan) -> list[tuple[str, ...]]:
+def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name, worth, order = {source.name: source for source in plan.sources}, plan.exchange, plan.order
-    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in step_spans(plan) for name in segment.sources}
+    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in list_step_spans(plan) for name in segment.sources}
     rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
     for name in [*order, *(name for name in by_name if name not in order)]:
         source = by_name[name]
@@ -67,7 +67,7 @@ def source_rows(plan: Plan) -> list[tuple[str, ...]]:
     return rows
 
 
-def step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
+def list_step_spans(plan: Plan) -> list[tuple[Segment, float, float]]:
     """Each segment with its first and last step size, not counting a short last batch."""
     sizes = compute_step_sizes(plan.segments)
     pairs = zip(plan.segments, sizes, strict=True)
@@ -106,13 +106,13 @@ def describe_use(plan: Plan) -> list[str]:
 
 
 def describe_sizes(plan: Plan) -> list[str]:
-    """Batch sizes that were chosen, with what others would give: one sentence a source."""
+    """Batch sizes that were chosen, with what others would give: one sentence per source."""
     what = "predicted excess" if plan.predicted_excess is not None else "bound"
     chosen = plan.batch_sizes
     lines = []
     for name, sizes in plan.other_sizes().items():
         others = ", ".join(f"{size:,}: {value:.2g}" for size, value in sizes.items() if size != chosen[name])
-        best = f"{name!r}: {chosen[name]:,} rows a step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
+        best = f"{name!r}: {chosen[name]:,} rows per step, chosen for the least {what}, {sizes[chosen[name]]:.2g}"
         lines.append(f"{best} (with {others})." if others else f"{best}.")
     return lines
 
@@ -179,7 +179,7 @@ def _describe_excess(problem: Problem, bound: float) -> str:
 
 def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
     caption = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", describe_clip(plan)]))
-    return wrap([caption]) + "\n" + format_table(strategy_rows(plan, others), right=(2, 3))
+    return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))
 
 
 def describe_clip(plan: Plan) -> str:
@@ -188,7 +188,7 @@ def describe_clip(plan: Plan) -> str:
     return "" if clip is None else f"All are with gradients clipped to {clip:g}, as this plan has it."
 
 
-def strategy_rows(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[str, ...]]:
+def tabulate_strategies(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[str, ...]]:
     """A header and a row for each strategy: its order and its bounds."""
     rows: list[tuple[str, ...]] = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():

@@ -12,7 +12,7 @@ style      how it looks: light, dark, on paper
 """
 
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
-from uneven.report.statement import strictest_budget, write_statement
+from uneven.report.statement import find_strictest_budget, write_statement
 from uneven.report.tiles import tell_worth
 from uneven.report.words import explain
 
@@ -20,9 +20,9 @@ __all__ = [
     "crowd_report",
     "demo_report",
     "explain",
+    "find_strictest_budget",
     "fit_report",
     "plan_report",
-    "strictest_budget",
     "tell_worth",
     "write_statement",
 ]

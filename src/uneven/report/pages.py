@@ -203,10 +203,10 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
     -------
     str
     """
-    from uneven.crowd import summarise, tabulate
+    from uneven.crowd import describe_crowd, tabulate_workers
 
-    head, rows = tabulate(crowd)
-    said = summarise(crowd)
+    head, rows = tabulate_workers(crowd)
+    said = describe_crowd(crowd)
     if accuracy is not None:
         area = "" if auc is None else f"; its AUC is {auc:.3f}"
         said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}.")

@@ -127,7 +127,7 @@ def the_plan(plan: Plan) -> str:
     )
     if plan.moments == "lower":
         told = f"The formula gives {format_number(plan.bound)} for the mean of ‖w - w*‖²"
-        promise = f"{told}; with lower moments it is no promise."
+        promise = f"{told}; with lower moments it is not a promise."
     if plan.void:
         promise = f"No bound is promised: {plan.void}"
     return markup.section(

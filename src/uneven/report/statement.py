@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from uneven import __version__
 from uneven.ledger import Ledger
-from uneven.noise import LabelPrivacy, LocalPrivacy, Noise, SitePrivacy
+from uneven.noise import Noise
 from uneven.planner import describe_privacy
 from uneven.training import name_trusted
 
@@ -58,7 +58,7 @@ def list_spending(trained: FileFit) -> list[Spending]:
     ]
 
 
-def strictest_budget(budget: float | None, ledger: Ledger | None) -> float | None:
+def find_strictest_budget(budget: float | None, ledger: Ledger | None) -> float | None:
     """The smaller of a run's budget and its ledger's; None without one."""
     both = (budget, None if ledger is None else ledger.stored_budget)
     return min((one for one in both if one is not None), default=None)
@@ -84,7 +84,13 @@ def write_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget
     spending = list_spending(trained)
     for one in spending:
         epsilons = (f"{one.before:g}", f"{one.after:g}") if one.noise.private else ("", "")
-        cells = (_escape(one.name), f"{one.rows:,}", _protection(one.noise), _mechanism(one.noise), *epsilons)
+        cells = (
+            _escape(one.name),
+            f"{one.rows:,}",
+            _protection(one.noise),
+            one.noise.protection.describe_release(),
+            *epsilons,
+        )
         table.append(f"| {' | '.join(cells)} |")
     used = ", ".join(map(_escape, trained.plan.order))
     unused = [_escape(one.name) for one in spending if one.name not in trained.plan.order]
@@ -115,7 +121,7 @@ def _escape(text: str) -> str:
 
 
 def _recorded(ledger: Ledger | None, budget: float | None) -> str:
-    budget = strictest_budget(budget, ledger)
+    budget = find_strictest_budget(budget, ledger)
     limit = "no budget was set" if budget is None else f"the budget was {budget:g}"
     if ledger is None:
         return f"counted for this run alone: no ledger was charged; {limit}"
@@ -130,14 +136,3 @@ def _protection(noise: Noise) -> str:
     if not noise.protects_features:
         return "label only: FEATURES NOT PROTECTED"
     return "features and label, outside the site" if noise.once_a_batch else "features and label"
-
-
-def _mechanism(noise: Noise) -> str:
-    noise = noise.protection
-    if isinstance(noise, LocalPrivacy):
-        return f"{noise.mechanism}, ε = {noise.epsilon:g} a release"
-    if isinstance(noise, SitePrivacy):
-        return f"l2-laplace once a batch, ε = {noise.epsilon:g} a release"
-    if isinstance(noise, LabelPrivacy):
-        return f"randomised response, ε = {noise.epsilon:g} once"
-    return noise.describe()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from uneven.checks import join_words
-from uneven.planner import Plan, step_spans
+from uneven.planner import Plan, list_step_spans
 from uneven.schedules import Averaged, Rate
 from uneven.words import format_number
 
@@ -119,7 +119,7 @@ def give_step_reason(plan: Plan) -> str:
 def find_spans(plan: Plan, quoted: bool = False) -> list[tuple[str, float, float]]:
     """Name, first and last step size of each segment, a short last batch aside."""
     found = []
-    for segment, first, last in step_spans(plan):
+    for segment, first, last in list_step_spans(plan):
         own = repr(segment.sources[0]) if quoted else segment.sources[0]
         found.append(("all rows" if len(segment.sources) > 1 else own, first, last))
     return found

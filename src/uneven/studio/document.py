@@ -25,6 +25,7 @@ from uneven.problem import RADII
 from uneven.settings import PUBLIC_FIRST
 from uneven.studio import table
 from uneven.training import plan_ahead
+from uneven.valuation import Valuation, value_file
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "strategy": (*PUBLIC_FIRST, *STRATEGIES),
@@ -129,6 +130,12 @@ class Document:
         """The plan that a fit runs, and what it was planned for; refused if a page could not show it."""
         planned, note = plan_ahead(self.file)
         return table.refuse_large(planned), note
+
+    def value(self, more: int) -> Valuation:
+        """What so many more rows of each source would change, where all that is described is owned."""
+        table.refuse_large_numbers(source.rows + more for source in self.file.described())
+        owned = (replace(entry, price=None, prices=None) for entry in self.file.sources)
+        return value_file(replace(self.file, sources=tuple(owned)), more=more)
 
     @property
     def stamp(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ import streamlit as st
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.io import check_sources_text
 from uneven.noise import MECHANISMS, NOISES
-from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, source_rows, strategy_rows
+from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, tabulate_sources, tabulate_strategies
 from uneven.report import plan_report, tell_worth
 from uneven.studio import pictures, table
 from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from uneven.studio.simulation import Simulation
+    from uneven.valuation import Valuation
 
 TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
@@ -64,23 +65,24 @@ def main() -> None:
     _files(edited, planned, note, whole=not refusals)
     if planned is not None:
         with told:
-            _show(planned, note)
+            _show(edited, planned, note)
 
 
-def _show(planned: Plan, note: str) -> None:
+def _show(edited: Document, planned: Plan, note: str) -> None:
     _show_worth(planned)
     _show_plan(planned, note)
     if not planned.converged:
         others = planned.alternatives()
         _show_pictures(planned, others)
         _show_strategies(planned, others)
-        _ask_what_if(planned)
-        _ask_simulation(planned)
     elif planned.segments:
         with st.columns(2)[0]:
             _picture(
                 pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source"
             )
+    _ask_what_if(edited)
+    if not planned.converged:
+        _ask_simulation(planned)
     with st.expander("The plan as plain values (Plan.to_dict)"):
         st.json(planned.to_dict())
 
@@ -243,7 +245,7 @@ def _show_plan(planned: Plan, note: str) -> None:
     st.header("The plan")
     st.caption(_literal(f"{note[:1].upper()}{note[1:]}."))
     st.markdown("\n".join(f"- {_literal(line)}" for line in describe_use(planned)))
-    _table(source_rows(planned), "The sources in order of use")
+    _table(tabulate_sources(planned), "The sources in order of use")
     st.markdown("\n".join(f"- {_literal(line)}" for line in describe_guarantee(planned)))
 
 
@@ -260,7 +262,7 @@ def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
     with left:
         st.subheader("Every strategy")
-        _table(strategy_rows(planned, others), "Bound of every strategy")
+        _table(tabulate_strategies(planned, others), "Bound of every strategy")
         st.caption(_literal(f"* this plan. {COMPARE}"))
     with right:
         st.subheader("Where to search for the rates c")
@@ -281,24 +283,33 @@ def _show_intervals(planned: Plan) -> None:
     )
 
 
-def _ask_what_if(planned: Plan) -> None:
+def _ask_what_if(edited: Document) -> None:
     st.header("What if I buy more rows?")
     more = st.number_input(
         "Rows to buy, of one source or another", key="more", min_value=1, step=1000, value=10_000, width=NARROW
     )
-    rows: list[tuple[str, ...]] = [("more of", "rows then", "bound now", "bound then", "change", "cost")]
     try:
-        rows += [_what_if_row(table.what_if(planned, source.name, more)) for source in planned.sources]
+        found = _value(edited.text, edited.path, edited.opened, edited.stamp, more)
     except ValueError as error:
         _refuse(str(error))
         return
-    _table(rows, "Bound with more rows of each source")
+    prices = {entry.name: entry.price for entry in edited.file.sources}
+    what = "expected excess" if found.anchored else "bound"
+    rows: list[tuple[str, ...]] = [("more of", "rows then", f"{what} now", f"{what} then", "change", "cost")]
+    for worth in found.worths:
+        price = prices[worth.name]
+        cost = "no price" if price is None else format_number(price * more)
+        figures = format_number(found.bound), format_number(worth.next_bound), f"{100 * worth.next_change:+.3g}%"
+        rows.append((worth.name, f"{worth.rows + more:,}", *figures, cost))
+    _table(rows, f"{what.capitalize()} with more rows of each source")
+    with st.expander("What to know of these figures"):
+        st.markdown("\n".join(f"- {_literal(caveat)}" for caveat in found.caveats))
 
 
-def _what_if_row(asked: table.WhatIf) -> tuple[str, ...]:
-    cost = "no price" if asked.cost is None else format_number(asked.cost)
-    bounds = format_number(asked.before), format_number(asked.after)
-    return asked.source.name, f"{asked.source.rows:,}", *bounds, f"{asked.percent:+.3g}%", cost
+@st.cache_resource(show_spinner=False, max_entries=20)
+def _value(text: str, path: str, opened: bool, stamp: tuple[int, ...], more: int) -> Valuation:  # noqa: ARG001 (a key)
+    """What more rows would change; `stamp` is there to value again when the data changes."""
+    return Document(text, path, opened).value(more)
 
 
 def _ask_simulation(planned: Plan) -> None:

@@ -1,14 +1,14 @@
-"""The table of sources: its rows as changes of a file, and what if there were more of one."""
+"""The table of sources: its rows as changes of a file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields
 from typing import Any
 
 from uneven.noise import NOISES, LocalPrivacy
-from uneven.planner import Plan, Source, find_rate_intervals, make_plan
+from uneven.planner import Plan, Source, find_rate_intervals
 
 COLUMNS = ("name", "rows", "kind", "level", "mechanism", "price")
 
@@ -29,31 +29,6 @@ MOST_STEPS = 5_000_000
 
 LARGEST = 10**15
 """Largest whole number of the page: a browser rounds those above 2⁵³."""
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Bound with more rows of one source, beside the bound without.
-
-    Attributes
-    ----------
-    source : Source
-        With the rows it would have.
-    before, after : float
-        Bounds on E‖w - w*‖².
-    cost : float or None
-        What the rows would cost, if the source has a price.
-    """
-
-    source: Source
-    before: float
-    after: float
-    cost: float | None
-
-    @property
-    def percent(self) -> float:
-        """Change of the bound in percent; below 0 is better."""
-        return 100.0 * (self.after / self.before - 1.0)
 
 
 def row_of(source: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
@@ -150,22 +125,6 @@ def refuse_large_numbers(numbers: Iterable[int]) -> None:
     """Refuse a number that a browser would round."""
     if (largest := max(numbers)) > LARGEST:
         raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {largest:,}")
-
-
-def what_if(planned: Plan, name: str, more: int) -> WhatIf:
-    """Plan again with that many more rows of one source.
-
-    >>> from uneven.planner import plan
-    >>> before = plan(HOSPITALS, n_features=54, clip=0.5)
-    >>> bought = what_if(before, "clinic", 50_000)
-    >>> bought.source.rows, bought.after < bought.before
-    (100000, True)
-    """
-    sources = [replace(s, rows=s.rows + more) if s.name == name else s for s in planned.sources]
-    bought = next(source for source in sources if source.name == name)
-    again = refuse_large(make_plan(sources, planned.problem, planned.strategy, planned.moments))
-    cost = None if bought.price is None else bought.price * more
-    return WhatIf(bought, planned.bound, again.bound, cost)
 
 
 def intervals(planned: Plan) -> dict[str, tuple[float, float]]:

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from uneven.training.calibration import Direction, find_scale
     from uneven.training.charging import Account, Hasher
     from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
-    from uneven.training.convergence import carried_share, public_rows
+    from uneven.training.convergence import find_carried_share, public_rows
     from uneven.training.files import FileFit, FileRows, Measure, train_files
     from uneven.training.grouping import Grouped, checked_noises, group_pieces
     from uneven.training.job import Job
     from uneven.training.labels import learning_targets, refuse_missing, refuse_others, uses_softmax
-    from uneven.training.model import Model, choose_classes, class_probabilities, linear_scores
+    from uneven.training.model import Model, choose_classes, compute_probabilities, compute_scores
     from uneven.training.model_file import load_model, model_to_text, save_model
     from uneven.training.planning import (
         describe_sources,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         plan_steps,
         scaled_problem,
     )
-    from uneven.training.preparation import prepare
+    from uneven.training.preparation import prepare, prepare_alone
     from uneven.training.quality import Bin, Interval, Scores, compare
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
@@ -75,6 +75,6 @@ if TYPE_CHECKING:
         write_predictions,
     )
     from uneven.training.sketch import choose_width, project, projection
-    from uneven.training.trainer import Bar, no_bar, train
+    from uneven.training.trainer import Bar, Trained, no_bar, train
 else:
     __getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -15,13 +15,13 @@ from uneven.anchor import (
     Disagreement,
     Summary,
     choose_coordinates,
+    compute_error_covariance,
+    compute_release_energy,
     congruence,
     doubt_curvature,
-    error_covariance,
     expected_excess,
-    information_of,
+    measure_information,
     react,
-    release_energy,
     turn_rows,
 )
 from uneven.engine import (
@@ -89,8 +89,8 @@ class PrivateSource:
             if measured >= wanted:
                 break
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
-        clock = information_of(self.noise, measured, problem)(coordinates.activity)
-        left = information_of(self.noise, self.rows - measured, problem)
+        clock = measure_information(self.noise, measured, problem)(coordinates.activity)
+        left = measure_information(self.noise, self.rows - measured, problem)
         coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
         if not disagreement.matters:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
@@ -145,7 +145,7 @@ class PrivateSource:
 
     def _task(self, coordinates: Coordinates) -> Task:
         problem = replace(self.problem, clip=coordinates.clip)
-        energy = release_energy(self.noise, problem, coordinates.activity)
+        energy = compute_release_energy(self.noise, problem, coordinates.activity)
         moment = replace(self.noise.moment("variance", problem), per_row=energy)
         clock = MatrixClock(
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
@@ -161,7 +161,7 @@ def _mixed(before: Summary, after: Summary, share: float) -> Summary:
 
 
 def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:
-    """The chunk's rows in the coordinates; a longer row is no danger there: its gradient is capped by its true norm."""
+    """The chunk's rows in the coordinates; a longer row does no harm there: its gradient is capped by its true norm."""
     Z = turn_rows(chunk.X, transform.astype(chunk.X.dtype))
     longest = float(np.finfo(np.float64).max)
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
@@ -169,4 +169,4 @@ def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chun
 
 def covariance_at(coordinates: Coordinates, clock: float) -> Array:
     """Covariance of the weights' error at a clock."""
-    return congruence(coordinates.transform.T, error_covariance(coordinates, clock))
+    return congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))

@@ -30,21 +30,21 @@ from uneven.anchor import (
     expected_excess,
     fit_anchor,
     fit_class_anchor,
-    information_of,
     judge_sources,
-    possible_frames,
-    public_worth,
+    list_frames,
+    measure_information,
     solve,
     summarize,
+    weigh_public_row,
 )
 from uneven.engine import State
 from uneven.losses import get_loss
-from uneven.noise import Exact, FlippedLabels, other_promise
+from uneven.noise import Exact, FlippedLabels, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import PrivateSource, covariance_at
-from uneven.training.convergence import carried_share, free_intercept, public_rows
+from uneven.training.convergence import find_carried_share, free_intercept, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -85,7 +85,7 @@ class Anchoring:
     left_out : tuple of str
         Private sources that are not expected to help.
     sizes : dict of str to int
-        Batch sizes of sources whose noise is drawn once a batch.
+        Batch sizes of sources whose noise is drawn once per batch.
     """
 
     anchor: Anchor | ClassAnchor
@@ -117,15 +117,15 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
     groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, target) if anchor is None else anchor
-    possible = possible_frames(anchor)
+    possible = list_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
     sizes = {name: choose_batch_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
     problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
-    information = {name: information_of(groups.noises[name], counts[name], problems[name]) for name in private}
+    information = {name: measure_information(groups.noises[name], counts[name], problems[name]) for name in private}
     verdicts = judge_sources(anchor, information, possible)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
-    used.sort(key=lambda name: -information_of(groups.noises[name], 1, problems[name])(1.0))
+    used.sort(key=lambda name: -measure_information(groups.noises[name], 1, problems[name])(1.0))
     left_out = tuple(name for name in private if name not in used)
     return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
 
@@ -146,14 +146,14 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
     factors = weigh_penalty(job.problem, job.scale.intercept)
-    chosen = None if job.alpha is None else job.problem.alpha / carried_share(job.groups, job.problem, names)
+    chosen = None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names)
     anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if known and count <= most:
         return anchor
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
-    worth = sum(source.count * public_worth(source.noise, job.problem) for source in sources)
+    worth = sum(source.count * weigh_public_row(source.noise, job.problem) for source in sources)
     covariance = anchor.covariance * (len(anchor.X) / (count if known else worth))
     return anchor.moved(solve(replace(job.problem, clip=None), sources, factors).weights, covariance)
 
@@ -180,23 +180,24 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     noises = job.groups.noises
     problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
-    used = {name: information_of(noises[name], counts[name], problems[name]) for name in prepared.order}
+    used = {name: measure_information(noises[name], counts[name], problems[name]) for name in prepared.order}
     possible = prepared.possible if used else prepared.possible[:1]
     coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
     clock = sum(one(coordinates.activity) for one in used.values())
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
     distance = float(diagonal(covariance_at(coordinates, clock)).sum())
-    public = sum(counts[name] * public_worth(noises[name], job.problem) for name in prepared.converged)
+    public = sum(counts[name] * weigh_public_row(noises[name], job.problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
     step = 0.01 * sum(
-        information_of(noises[name], counts[name], problem)(coordinates.activity) for name, problem in problems.items()
+        measure_information(noises[name], counts[name], problem)(coordinates.activity)
+        for name, problem in problems.items()
     )
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
-    worths = {name: gain["public"] * public_worth(noises[name], job.problem) for name in prepared.converged}
+    worths = {name: gain["public"] * weigh_public_row(noises[name], job.problem) for name in prepared.converged}
     for name in counts:
         if name not in worths:
-            row = information_of(noises[name], 1, problems[name])(coordinates.activity)
+            row = measure_information(noises[name], 1, problems[name])(coordinates.activity)
             worths[name] = max(per_clock * row, 0.0)
     most = max(worths.values()) or 1.0
     return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
@@ -207,12 +208,12 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     possible, found = prepared.possible, []
     for name in prepared.order:
-        if (other := other_promise(job.groups.noises[name])) is None:
+        if (other := swap_promise(job.groups.noises[name])) is None:
             continue
         size = choose_batch_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
         noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
         clocks = [
-            information_of(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
+            measure_information(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
             for one in prepared.order
         ]
 

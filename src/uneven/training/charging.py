@@ -23,7 +23,7 @@ from uneven.ledger import (
     hash_digests,
     hash_rows,
     load_memory,
-    own_ledger,
+    open_own_ledger,
 )
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
@@ -137,7 +137,7 @@ class Account:
             self._note(bill, ids, self._spent(bill, ids))
             return
         if self.ledger is None and ids is not None and all_known(bill.groups, ids):
-            self.ledger, self.own = own_ledger(), True
+            self.ledger, self.own = open_own_ledger(), True
         self.refuse_costs(bill)
         earlier = self._spent(bill, ids)
         if self.ledger is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from uneven.anchor import PublicRows, join_sources, one_thread
+from uneven.anchor import PublicRows, join_sources, use_one_thread
 from uneven.matrices import is_sparse
 from uneven.training import anchoring
 from uneven.training.convergence import public_rows, with_chosen_alpha
@@ -42,7 +42,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
 
     A stated width needs as many components. Where private rows are added to an anchor, "auto" takes the width with the
     least expected loss, or a larger one that cannot be told from it. `here` names the sources whose rows can be read;
-    None is all.
+    None means all.
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
@@ -61,7 +61,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
     jobs = [with_chosen_alpha(_project(plain, V[:, :width]), targets[0], here) for width in fitting]
     if len(jobs) == 1:
         return replace(jobs[0], sketched=f"{describe(fitting[0])}.")
-    with one_thread():
+    with use_one_thread():
         losses = np.array([expect_losses(one, targets[0]) for one in jobs])
     best, means = choose_widest(losses), losses.mean(axis=1)
     said = f"{describe(fitting[best])}: the expected loss is {means[best]:.3g}"
@@ -104,7 +104,7 @@ def find_components(sources: Sequence[PublicRows], columns: int, most: int) -> A
     few = X.shape[0] < columns
     gram = X @ X.T if few else X.T @ X
     gram = gram.toarray() if is_sparse(gram) else gram
-    with one_thread():
+    with use_one_thread():
         values, vectors = eigh(gram, subset_by_index=[max(0, len(gram) - most), len(gram) - 1])
     kept = np.flatnonzero(values > SMALLEST * max(values[-1], 1e-300))[::-1]
     return np.asarray(X.T @ vectors[:, kept] / np.sqrt(values[kept]) if few else vectors[:, kept])

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import PublicRows, choose_alpha, solve, source_weight
+from uneven.anchor import PublicRows, choose_alpha, solve, weigh_source
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
 from uneven.planner import Plan
-from uneven.problem import Problem
+from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -66,8 +66,8 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
     """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
 
-    `here` names the sources whose rows can be read; None is all. Rows that the solver cannot take
-    leave alpha at its default.
+    `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
+    default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
@@ -79,13 +79,16 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
         job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
-    return replace(job, alpha=chosen.alpha * in_rows * carried_share(job.groups, job.problem, names))
+    if not chosen.path:  # nothing could be told: the default of rows that are all private
+        return replace(job, alpha=chosen.alpha)
+    alpha = chosen.alpha * in_rows * find_carried_share(job.groups, job.problem, names)
+    return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if job.groups.any_private else alpha)
 
 
-def carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
+def find_carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
     """Share of these sources' rows, each counted by its worth: alpha times the rows is what carries over to all."""
     worth = {
-        name: count * source_weight(groups.noises[name], problem)
+        name: count * weigh_source(groups.noises[name], problem)
         for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
     }
     return float(sum(worth[name] for name in names) / sum(worth.values()))
@@ -110,7 +113,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
 
 
-def state_after(weights: Array, plan: Plan) -> State:
+def make_state_after(weights: Array, plan: Plan) -> State:
     """State that later rows go on from: the answer, at the clock that one pass over the rows would have reached."""
     clock = sum(segment.precision for segment in plan.segments)
     return State(weights, plan.steps, clock, 0.0, weights, clock**2 / 2.0)

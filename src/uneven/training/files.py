@@ -268,7 +268,7 @@ def _refuse_without_rows(file: SourcesFile) -> None:
 
 
 def _refuse_learned_from(what: str, file: SourcesFile, table: Table | None) -> None:
-    """An exact measure on private rows would be a release that nobody is charged for; on others it is no test."""
+    """An exact measure on private rows would be a release that nobody is charged for; on others it is not a test."""
     tables = {entry.name: entry.table for entry in file.sources} | {"data": file.shared}
     for name, own in tables.items():
         if table is not None and own is not None and same_file(table.path, own.path):

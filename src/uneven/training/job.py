@@ -35,7 +35,7 @@ class Job:
     groups: Grouped
     scale: Scale
     alpha: float | None = None
-    """L2 strength chosen for rows as given; None is as stated."""
+    """L2 strength chosen for rows as given; None means as stated."""
     class_weights: tuple[float, ...] = ()
     """What rows of each class count; all alike where it is empty."""
     tick: Tick = lambda _: None

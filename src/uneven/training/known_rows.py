@@ -26,7 +26,7 @@ ERRORS = 3.0
 """Standard errors of a share that are chance too."""
 
 CHANCE = 1e-3
-"""Probability up to which it is no chance that all rows to measure on are among those learned from."""
+"""Probability up to which it is not by chance that all rows to measure on are among those learned from."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Hashes:
         return count * (self.alike + shared) + ERRORS * math.sqrt(count * self.alike * (1.0 - self.alike))
 
     def contain(self, other: Hashes) -> bool:
-        """Whether every one of the other rows is among these, copies as often, and that is no chance."""
+        """Whether every one of the other rows is among these, copies as often, and that is not by chance."""
         place = np.minimum(np.searchsorted(self.different, other.different), max(0, len(self.different) - 1))
         if not len(self.different) or not len(other.different) or self.alike ** int(other.counts.sum()) > CHANCE:
             return False

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.noise import Noise
-from uneven.planner import Plan, at_rates, find_rate_intervals, get_strategy, make_plan, void_bound
+from uneven.planner import Plan, change_rates, find_rate_intervals, get_strategy, make_plan, void_bound
 from uneven.schedules import Rate
 
 
@@ -47,7 +47,7 @@ def _as_void(plan: Plan, why: str) -> Plan:
 def with_last_rate(plan: Plan, rate: float) -> Plan:
     """Plan with another rate for its last source, and its bound at that."""
     *others, _ = (segment.schedule.rate for segment in plan.segments if isinstance(segment.schedule, Rate))
-    return _as_void(at_rates(plan, [*others, rate]), plan.void)
+    return _as_void(change_rates(plan, [*others, rate]), plan.void)
 
 
 def comparable(noises: Mapping[str, Noise]) -> list[str]:
@@ -81,6 +81,6 @@ def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comp
     times, dearest = count * passes, max(private.values(), default=0.0)
     if private and (budget is None or times * dearest > budget * (1 + 1e-9)):
         raise ValueError(
-            f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} a row; "
+            f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} per row; "
             f"budget must allow that, got {budget!r}"
         )

@@ -84,14 +84,14 @@ class Model:
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class of each row."""
-        return class_probabilities(self.scores(X), self.together)
+        return compute_probabilities(self.scores(X), self.together)
 
     def scores(self, X: Any) -> Array:
         """Signed distance of rows to each hyperplane; rows beyond the bound are shrunk to it, as in training."""
-        return linear_scores(X, self.coef, self.intercept, None if self.scale is None else self.scale.bound)
+        return compute_scores(X, self.coef, self.intercept, None if self.scale is None else self.scale.bound)
 
 
-def linear_scores(X: Any, coef: Array, intercept: Array, bound: float | None = None) -> Array:
+def compute_scores(X: Any, coef: Array, intercept: Array, bound: float | None = None) -> Array:
     """Signed distance of rows to each hyperplane, in units of the margin: shape (n,) for one, else (n, k).
 
     Rows longer than `bound` are shrunk to it: that is what the weights were learned on.
@@ -112,7 +112,7 @@ def choose_classes(scores: Array, classes: NDArray[Any], threshold: float | None
     return np.asarray(classes[places])
 
 
-def class_probabilities(scores: Array, together: bool = False) -> Array:
+def compute_probabilities(scores: Array, together: bool = False) -> Array:
     """Probability of each class from scores: for more than two, by softmax, or one-vs-rest ones scaled to sum to 1."""
     if together:
         return np.asarray(softmax(scores, axis=1))

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.columns import Column, Encoder, describe_columns, plain_columns
-from uneven.io import located, one_line, write_text_atomically
+from uneven.columns import Column, Encoder, columns_to_dict, describe_columns
+from uneven.io import located, shorten_error, write_text_atomically
 from uneven.noise import FlippedLabels, Noise, noise_from_dict
 from uneven.planner import Plan
 from uneven.problem import NORMS
@@ -89,7 +89,7 @@ def model_to_text(model: Model) -> str:
         "privacy_spent": {name: _spent_value(epsilon) for name, epsilon in model.privacy_spent.items()},
         "simulated": model.simulated,
         "flip_rates": dict(model.flip_rates),
-        "columns": None if model.columns is None else plain_columns(model.columns),
+        "columns": None if model.columns is None else columns_to_dict(model.columns),
     }
     values["digest"] = _digest(values)
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
@@ -144,7 +144,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         with located(name):
             model = _model(values)
     except (TypeError, KeyError, AttributeError, OverflowError) as error:
-        what = one_line(error)
+        what = shorten_error(error)
         raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
     if values["digest"] != _digest(values):  # the last check: those above say what is wrong
         raise ValueError(f"{name} must be a model as it was saved, got one whose content was changed since")

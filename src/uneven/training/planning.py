@@ -37,8 +37,8 @@ def scaled_problem(
 ) -> Problem:
     """Problem of rows with `n_features` columns as the scale leaves them, the intercept's feature included.
 
-    `classes` is how many there are; None is as many as are stated. Class weights are divided by the largest, and alpha
-    with them: the same answer, and no row's gradient is longer.
+    `classes` is how many there are; None means as many as are stated. Class weights are divided by the largest, and
+    alpha with them: the same answer, and no row's gradient is longer.
     """
     joint = settings.joint_classes(settings.stated_classes if classes is None else classes)
     most = max(class_weights, default=1.0)
@@ -163,18 +163,17 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     settings, n_features = file.settings, file.n_features
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
+    noises, weights = [entry.noise for entry in file.sources], stated_weights(settings, expected_classes(settings))
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
-        columns = (ball.sketch or n_features) * file.problem.outputs
-        problem = replace(file.problem, n_features=columns, clip=choose_clip(settings, private))
+        problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
+        problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, sources, n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    noises = [entry.noise for entry in file.sources]
-    weights = stated_weights(settings, expected_classes(settings))
     problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 

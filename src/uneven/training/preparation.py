@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven.io import located
-from uneven.noise import FlippedLabels
+from uneven.noise import FlippedLabels, Noise
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.class_weights import find_weights
@@ -46,6 +46,12 @@ def prepare(
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
     job = replace(job, class_weights=find_weights(job))
     return with_components(job, targets, here) if scale is None else with_chosen_alpha(job, targets[0], here)
+
+
+def prepare_alone(rows: Rows, scan: Scan, scale: Scale, name: str, noise: Noise) -> Job:
+    """The job of one source whose scale and problem were decided elsewhere, as at a site of a federated run."""
+    steps = Settings(strategy="precision")  # for which nothing is chosen from the rows
+    return prepare(rows, scan, group_pieces({name: scan.rows}, {name: noise}), steps, scale)
 
 
 def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:

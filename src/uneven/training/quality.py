@@ -14,7 +14,7 @@ from scipy.special import expit
 from uneven.losses import get_loss
 from uneven.noise import Exact
 from uneven.settings import Settings
-from uneven.training.model import Model, choose_classes, class_probabilities
+from uneven.training.model import Model, choose_classes, compute_probabilities
 from uneven.training.rows import ArrayRows, Piece, join_rows
 from uneven.training.trainer import Trained, train
 
@@ -27,7 +27,7 @@ BINS = 1 << 16
 """Bins that scores are counted in for AUC, so that memory does not grow with the rows."""
 
 PROBABILITY_BINS = 10
-"""Bins of equal width that predicted probabilities are compared in with what came."""
+"""Bins of equal width that predicted probabilities are compared in with the labels."""
 
 SHARPEST = 1e-15
 """Least probability that log-loss counts with, as scikit-learn did."""
@@ -121,7 +121,7 @@ class _Tally:
         loss = np.zeros(len(truth))
         self.confusion += np.bincount(truth * count + chosen, minlength=count**2).reshape(count, count)
         if self.probabilistic:
-            shares = class_probabilities(scores, self.together)
+            shares = compute_probabilities(scores, self.together)
             loss = -np.log(np.maximum(shares[np.arange(len(truth)), truth], SHARPEST))
             self._see_probabilities(*((shares[:, 1], truth) if self.binary else (shares.max(axis=1), right)))
         for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):

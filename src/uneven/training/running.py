@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import Anchor, ClassAnchor, one_thread
+from uneven.anchor import Anchor, ClassAnchor, use_one_thread
 from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -73,7 +73,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         sparse = job.scan.sparse and not job.scale.sketch
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
         if why is None:
-            with one_thread():
+            with use_one_thread():
                 return decide_anchored(job, targets[0])
         if settings.needs_anchor:
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
@@ -129,14 +129,14 @@ def run(
 ) -> Result:
     """Learn as decided: one problem for two classes, one per class for more."""
     if decided.anchoring is not None:
-        with one_thread():
+        with use_one_thread():
             added = anchoring.add_private(job, decided.anchoring, targets[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
         trusted = name_trusted(decided.plan)
         return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
     if decided.converges:
         found = convergence.converge(job, targets)
-        states = tuple(convergence.state_after(w, decided.plan) for w in found.weights)
+        states = tuple(convergence.make_state_after(w, decided.plan) for w in found.weights)
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     if decided.plan.kept:

@@ -106,7 +106,7 @@ def scan_rows(
     classes : array or None
         Classes that labels must be of; None finds them.
     open_sources : collection of str or None
-        Sources whose rows may be sampled; None is all of them.
+        Sources whose rows may be sampled; None means all of them.
     held_bytes : int
         Size up to which rows are held.
     tick : callable

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.io import Table, checked_delimiter, open_table, shortened, written_atomically
+from uneven.io import Table, checked_delimiter, list_names, open_table, written_atomically
 from uneven.losses import get_loss
-from uneven.training.model import Model, choose_classes, class_probabilities
+from uneven.training.model import Model, choose_classes, compute_probabilities
 
 Columns = dict[str, Any]
 FORMATS = (".csv", ".parquet")
@@ -42,7 +42,7 @@ def open_rows(
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
             f"{table.path} must have the columns the model learned from; {missing[0]!r}{more} missing, "
-            f"there are {shortened(table.columns)}"
+            f"there are {list_names(table.columns)}"
         )
     return table, names
 
@@ -66,7 +66,7 @@ def predict_table(
     keep : sequence of str
         Columns of the table to put before them, as they are written.
     threshold : float or None
-        Probability of the second of two classes from which it is predicted; None is the model's own, or one half.
+        Probability of the second of two classes from which it is predicted; None means the model's own, or one half.
     unknown : dict or None
         Gets the values of each category that the model does not know, and how many rows have them.
     """
@@ -105,7 +105,7 @@ def _checked_threshold(model: Model, threshold: float) -> float:
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
     if get_loss(model.settings.loss).probabilistic:
-        probabilities = class_probabilities(scores, model.together)
+        probabilities = compute_probabilities(scores, model.together)
         return {f"probability_{one}": probabilities[:, k] for k, one in enumerate(model.classes.tolist())}
     if scores.ndim == 1:
         return {"score": scores}

@@ -85,7 +85,7 @@ def expect_width(width: int, sources: Iterable[Source], problem: Problem, n_feat
 
 
 def _row_energy(source: Source, problem: Problem) -> float:
-    """Energy of one released row, and its share of what is added once a batch: of about a hundredth of the rows."""
+    """Energy of one released row, and its share of what is added once per batch: of about a hundredth of the rows."""
     size = max(problem.batch_size, source.rows // 100) if problem.own_batches else problem.batch_size
     return source.noise.planned_energy(problem) + source.noise.batch_energy(problem) / size
 

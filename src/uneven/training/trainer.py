@@ -121,14 +121,14 @@ def train(
     rows : Rows
         Read once to be checked, and again to learn where they are too many to hold: once where they are private.
     noise : Noise, dict of str to Noise, or None
-        Of all rows, or of each source by name; None is `Exact`.
+        Of all rows, or of each source by name; None means `Exact`.
     settings : Settings
     account : Account or None
         What private rows are charged to before they are used; None starts a new one.
     validation : (X, y) or None
         Rows without privacy to compare the runs of a line search on.
     open_sources : collection of str or None
-        Sources whose rows may be looked at beside learning from them; None is all of them.
+        Sources whose rows may be looked at beside learning from them; None means all of them.
     feature_names : tuple of str or None
     record : int
         Number of points of the path to keep, for two classes.

@@ -14,10 +14,10 @@ from uneven.anchor import (
     Information,
     choose_batch_size,
     expected_excess,
-    information_of,
     is_worth_using,
-    possible_frames,
-    public_worth,
+    list_frames,
+    measure_information,
+    weigh_public_row,
 )
 from uneven.planner import THEOREM_D, Sizes, Source, get_strategy, make_plan, predict_excess
 from uneven.problem import Problem
@@ -130,16 +130,16 @@ class Expected:
 
     @cached_property
     def _possible(self) -> tuple[Coordinates, ...]:
-        return possible_frames(self.anchor)
+        return list_frames(self.anchor)
 
     @cached_property
     def _public(self) -> float:
         """Owned rows without privacy, in exact rows."""
-        return sum(one.rows * public_worth(one.noise, self.problem) for one in self.owned if not one.noise.private)
+        return sum(one.rows * weigh_public_row(one.noise, self.problem) for one in self.owned if not one.noise.private)
 
     def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
         """Expected excess with these sources and `more` exact rows."""
-        public = sum(one.rows * public_worth(one.noise, self.problem) for one in sources if not one.noise.private)
+        public = sum(one.rows * weigh_public_row(one.noise, self.problem) for one in sources if not one.noise.private)
         share = self._public / (public + more)
         private = [self._information(one) for one in sources if one.noise.private]
 
@@ -152,7 +152,7 @@ class Expected:
     def _information(self, source: Source) -> Information:
         """Clock that a private source brings, at its own batch size."""
         size = choose_batch_size(self.problem, self._possible[0], source.noise, source.rows)
-        return information_of(source.noise, source.rows, replace(self.problem, batch_size=size))
+        return measure_information(source.noise, source.rows, replace(self.problem, batch_size=size))
 
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
         """Expected excess; a private source that is not expected to help is left out, as a fit leaves it out."""
@@ -169,7 +169,7 @@ class Expected:
         now = self.excess(self.owned)
         if not source.noise.private:
             more = STEP * self._public
-            return (now - self.excess(self.owned, more=more)) / more * public_worth(source.noise, self.problem)
+            return (now - self.excess(self.owned, more=more)) / more * weigh_public_row(source.noise, self.problem)
         rows = max(1, round(STEP * self._public))
         while (gain := now - self.excess([*self.owned, replace(source, rows=rows)])) <= 0 and rows < 10**12:
             rows *= 4  # a release so noisy that few rows change no digit

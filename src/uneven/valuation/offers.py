@@ -56,7 +56,7 @@ def list_menu(source: Source, prices: Prices | None, epsilons: tuple[float, floa
 
 
 def checked_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Prices]:
-    """Prices by source; an error if they are no mapping or name an unknown source."""
+    """Prices by source; an error if they are not a mapping or name an unknown source."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from uneven.plotting import MARKED, PLAIN, draw_legend, finish_rows, label_source, line_style, make_panels, mark_start
+from uneven.plotting import (
+    MARKED,
+    PLAIN,
+    choose_line_style,
+    draw_legend,
+    finish_rows,
+    label_source,
+    make_panels,
+    mark_start,
+)
 from uneven.valuation.text import money
 from uneven.words import format_number
 
@@ -31,7 +40,7 @@ def _draw_curve(axes: Axes, found: Valuation) -> None:
     for name, group in groupby(points, key=lambda point: point[2]):
         stop = start + len(list(group))
         stretch = points[max(0, start - 1) : stop]
-        style = line_style(place.get(name, 0), len(stretch))
+        style = choose_line_style(place.get(name, 0), len(stretch))
         style |= {"label": f"money goes to {label_source(name)}"} if name else {"color": PLAIN}
         axes.plot([spend for spend, _, _ in stretch], [bound for _, bound, _ in stretch], **style)
         start = stop

@@ -81,7 +81,7 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
     enough = worth.money or 0.0
     if worth.price > enough * (1.0 + 1e-9):
-        return f"Buy none of {worth.name!r}: {costs}. At {money(enough)} a row or less it would be worth buying."
+        return f"Buy none of {worth.name!r}: {costs}. At {money(enough)} per row or less it would be worth buying."
     if found.budget is None:
         return f"Without a budget nothing is bought. {worth.name!r} would be first: {costs}."
     left = max(0.0, found.budget - found.spent)

@@ -1,0 +1,130 @@
+"""What rows without privacy say of the weights: where to start, how sure that is, and what is left where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.anchor.diagonals import add_diagonal
+from uneven.draws import public_generator
+from uneven.losses import LOGISTIC, Loss
+
+Array = NDArray[np.float64]
+
+FEWEST = 2
+"""Rows of each class from which something is known of what sets them apart."""
+
+ROWS_PER_FEATURE = 1.5
+"""Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What rows without privacy say: where to start, how sure that is, and how the objective curves.
+
+    Attributes
+    ----------
+    X, y : the rows, shape (n, d), and their labels -1 and 1
+    alpha : float
+        L2 strength of the objective.
+    strength : float
+        L2 strength λ₀ ≥ alpha that gave the start.
+    weights : array of shape (d,)
+        w₀.
+    covariance : array of shape (d, d), or (d,) for its diagonal alone
+        V₀.
+    margins : array of shape (n,)
+        Leave-one-out margins of the rows.
+    factors : array of shape (d,) or float
+        Factors p of alpha, one a weight.
+    counts : array of shape (n,) or float
+        What each row counts, where classes count differently.
+    loss : Loss
+        Smooth.
+    """
+
+    X: Array
+    y: Array
+    alpha: float
+    strength: float
+    weights: Array
+    covariance: Array
+    margins: Array
+    factors: Array | float = 1.0
+    counts: Array | float = 1.0
+    loss: Loss = LOGISTIC
+
+    @property
+    def ridge(self) -> Array:
+        """α·p, the L2 strength of each weight."""
+        return self.alpha * self.factors * np.ones(len(self.weights))
+
+    @property
+    def knows_curvature(self) -> bool:
+        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step.
+
+        They are not if they tell nothing of the weights: it changes on the way to them.
+        """
+        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights) and bool(self.weights.any())
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether of all d×d matrices only the diagonals are kept."""
+        return self.covariance.ndim == 1
+
+    @property
+    def losses(self) -> Array:
+        """Leave-one-out loss of each row."""
+        return np.asarray(self.counts * np.logaddexp(0.0, -self.margins))
+
+    @cached_property
+    def slopes(self) -> Array:
+        """|ℓ'| at the leave-one-out margins: lengths of the rows' gradients over ‖x‖."""
+        return np.asarray(self.counts * -self.loss.slope(self.margins))
+
+    @cached_property
+    def bends(self) -> Array:
+        """ℓ'' at the leave-one-out margins."""
+        return np.asarray(self.counts * self.loss.curvature_at(self.margins))
+
+    def curvature(self, kept: Any = slice(None)) -> Array:
+        """Share of the rows `kept` in the Hessian of the mean loss, at leave-one-out margins, without the L2 term.
+
+        Rows that are too few to know it are blended with equal curvature in every direction, since others will curve
+        where they do not.
+        """
+        rows, bends, (n, d) = self.X[kept], self.bends[kept], self.X.shape
+        if self.diagonal:
+            return np.asarray((rows**2).T @ bends / n)
+        own, known = np.asarray((rows.T * bends) @ rows / n), min(1.0, n / (ROWS_PER_FEATURE * d))
+        return known * own + (1.0 - known) * np.trace(own) / d * np.eye(d) if known < 1.0 else own
+
+    def moved(self, weights: Array, covariance: Array) -> Anchor:
+        """The same rows with another start."""
+        return replace(self, weights=weights, covariance=covariance)
+
+    @cached_property
+    def hessian(self) -> Array:
+        """H = curvature + α·diag(p)."""
+        return add_diagonal(self.curvature(), self.ridge)
+
+
+def know_nothing(
+    X: Array, alpha: float, factors: Array, class_weights: tuple[float, ...], loss: Loss, diagonal: bool = False
+) -> Anchor:
+    """Anchor of rows whose labels tell nothing: they start at 0, and only the rows themselves are used, for H.
+
+    w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0) = ℓ(0), so
+    ½E(w*ᵀHw*) = ℓ(0) with V₀ = s²I gives s² = 2ℓ(0)/tr H. Labels are drawn anew, each as likely.
+    """
+    n, d = X.shape
+    labels = np.where(public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
+    counts = np.where(labels > 0, class_weights[1], class_weights[0])
+    every = np.zeros(d) if diagonal else np.zeros((d, d))
+    start = Anchor(X, labels, alpha, alpha, np.zeros(d), every, np.zeros(n), factors, counts, loss)
+    trace = float(start.hessian.sum() if diagonal else np.trace(start.hessian))
+    return start.moved(np.zeros(d), add_diagonal(every, np.full(d, 2.0 * float(loss.value(np.zeros(1))[0]) / trace)))

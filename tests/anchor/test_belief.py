@@ -1,0 +1,127 @@
+"""Public rows that say little: few, of one class, separable, or with many flipped labels. They must not do harm."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
+from uneven.anchor.belief import know_nothing
+from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.strength import choose_alpha
+from uneven.anchor.uncertainty import Flips, fit_anchor
+from uneven.losses import LOGISTIC
+from uneven.problem import DEFAULT_ALPHA, Problem
+
+DIRECTION = np.random.default_rng(99).normal(size=8) * 4
+
+
+def draw(count, seed):
+    """Logistic rows in the unit ball, almost all."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 8)) / 8**0.5
+    return X, (rng.random(count) < 1 / (1 + np.exp(-(X @ DIRECTION + 0.5)))).astype(int)
+
+
+def log_loss(model, X, y):
+    return -np.log(np.clip(model.predict_proba(X)[np.arange(len(y)), y], 1e-300, 1)).mean()
+
+
+def compare(public, noise, seed, rows=8000, epsilon=3.0):
+    """Log-loss of the fit with these public rows, and of the private rows alone."""
+    X, y = draw(rows, 50 + seed)
+    stacked, labels = np.vstack([public[0], X]), np.concatenate([public[1], y])
+    source = np.repeat(["public", "private"], [len(public[1]), rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        both = UnevenClassifier({"public": noise, "private": LocalPrivacy(epsilon)}, row_norm=1.0, random_state=seed)
+        both.fit(stacked, labels, source=source)
+        alone = UnevenClassifier(LocalPrivacy(epsilon), row_norm=1.0, random_state=seed).fit(X, y)
+    return [log_loss(model, *draw(5000, 1)) for model in (both, alone)], both.plan_.verdicts["private"]
+
+
+def refuse_harm(pairs):
+    """Fail where the first of each pair is above the second by more than two standard errors, or ever by far."""
+    apart = np.subtract(*np.transpose(pairs))
+    assert apart.mean() <= 2 * apart.std(ddof=1) / len(apart) ** 0.5 + 0.005
+    assert apart.max() < 0.1
+
+
+@pytest.mark.parametrize("count", [3, 20, 200])
+def test_rows_of_one_class_do_no_harm(count):
+    pairs = []
+    for seed in range(4):
+        X, y = draw(8 * count, seed)
+        scores, verdict = compare((X[y == 1][:count], y[y == 1][:count]), Exact(), seed)
+        pairs.append(scores)
+        assert verdict.word == "worth it"
+        assert verdict.accuracy_without[0] == 0.5
+    refuse_harm(pairs)
+
+
+@pytest.mark.parametrize("count", [2, 3, 6, 10, 20])
+def test_a_few_rows_do_no_harm(count):
+    pairs = []
+    for seed in range(6):
+        X, y = draw(count, 10 + seed)
+        y[:2] = 0, 1
+        pairs.append(compare((X, y), Exact(), seed)[0])
+    refuse_harm(pairs)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.45])
+def test_rows_with_many_flipped_labels_do_no_harm(rate):
+    pairs = []
+    for seed in range(5):
+        X, y = draw(200, 20 + seed)
+        flipped = np.random.default_rng(seed).random(200) < rate
+        pairs.append(compare((X, np.where(flipped, 1 - y, y)), FlippedLabels(rate), seed)[0])
+    refuse_harm(pairs)
+
+
+def test_nobody_is_expected_to_do_worse_than_nothing_nor_to_be_certain():
+    X, y = draw(40, 3)
+    X = X * np.array([1, 0.001, 1, 1, 1, 1, 1, 0.01])
+    verdict = compare((X, y), Exact(), 0)[1]
+    assert verdict.excess_without <= np.log(2)
+    assert verdict.accuracy[2] < 1
+
+
+def test_knowing_nothing_is_an_excess_of_all_there_is_to_gain():
+    X, _ = draw(50, 0)
+    for wide in (False, True):
+        found = know_nothing(X, 1e-3, np.ones(8), (1.0, 1.0), LOGISTIC, wide)
+        assert np.sum(found.hessian * found.covariance) / 2 == pytest.approx(np.log(2), rel=1e-12)
+        assert not found.weights.any()
+        assert not found.knows_curvature
+    assert not fit_anchor(X, np.ones(50), 1e-3).weights.any()
+
+
+def test_half_a_row_is_counted_as_wrong():
+    margins, y = np.array([3.0, 5.0, 1.0]), np.array([1.0, -1.0, 1.0])
+    expected = (np.logaddexp(0, -margins).sum() + 0.5 * np.logaddexp(0, 3.0)) / 3.5
+    assert Flips.none(y).mean_loss(margins) == pytest.approx(expected, rel=1e-12)
+    assert WRONG_ROWS == 0.5
+
+
+def test_rows_that_a_plane_separates_do_not_ask_for_weights_without_end():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3)) * 0.1 + np.repeat([[0.5, 0, 0], [-0.5, 0, 0]], 10, axis=0)
+    y = np.repeat([1.0, -1.0], 10)
+    chosen = choose_alpha(Problem(3, 1.0, 1), [PublicRows.from_arrays(X, y)])
+    weakest = min(alpha for alpha, _ in chosen.path)
+    assert chosen.alpha > 3 * weakest
+    assert choose_alpha(Problem(3, 1.0, 1), [PublicRows.from_arrays(X, np.ones(20))]).alpha == DEFAULT_ALPHA
+
+
+def test_beside_private_rows_alpha_is_no_stronger_than_theirs():
+    rng = np.random.default_rng(0)
+    X, y = draw(2000, 0)
+    y[:12] = np.arange(12) % 2
+    X[:12] = rng.normal(size=(12, 8)) / 8**0.5
+    source = np.repeat(["public", "private"], [12, 1988])
+    model = UnevenClassifier({"public": Exact(), "private": LocalPrivacy(0.05)}, row_norm=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, source=source)
+    assert model.alpha_ <= DEFAULT_ALPHA
