@@ -75,7 +75,7 @@ def test_flips_in_the_limit_of_many_rows_change_nothing(rate):
     labels = np.concatenate([np.repeat(-y, flipped), np.repeat(y, 100 - flipped)])
     copies = np.concatenate([np.repeat(X, flipped, axis=0), np.repeat(X, 100 - flipped, axis=0)])
     exact = solve(problem(5, 1e-2), [PublicRows.from_arrays(X, y)])
-    found = solve(problem(5, 1e-2), [PublicRows.from_arrays(copies, labels, FlippedLabels(rate))])
+    found = solve(problem(5, 1e-2), [PublicRows.from_arrays(copies, labels, FlippedLabels(rate))], shorten=False)
     assert found.objective == pytest.approx(exact.objective, rel=1e-7)
     np.testing.assert_allclose(found.weights, exact.weights, atol=1e-3)
 
@@ -158,9 +158,15 @@ def test_few_flipped_rows_end_with_an_answer_or_a_caveat(rate, free):
     X, y = draw(60, 10)
     for labels in (y, np.ones(60)):
         penalty = np.zeros(10) if free else None
-        found = solve(problem(10, 1e-8), [PublicRows.from_arrays(X, labels, FlippedLabels(rate))], penalty)
+        rows = [PublicRows.from_arrays(X, labels, FlippedLabels(rate))]
+        found, kept = (solve(problem(10, 1e-8), rows, penalty, shorten=shorten) for shorten in (False, True))
         assert np.isfinite(found.weights).all()
         assert found.converged == (found.caveat is None)
+        length = np.linalg.norm(kept.weights) / np.linalg.norm(found.weights)
+        np.testing.assert_allclose(kept.weights, length * found.weights, rtol=1e-9)
+        if found.converged:
+            assert kept.caveat.endswith(f"weights were shortened to {length:.2g} of their length")
+        assert np.logaddexp(0, np.abs(X @ kept.weights)).mean() < 2.0  # of labels that are all wrong
 
 
 def test_patience_ends_in_one_line(monkeypatch):

@@ -360,8 +360,8 @@ SLIPS = {
         'sources.toml: source \'a\': noise must be given, such as { kind = "exact" } or { kind = "local-privacy", eps',
     ),
     "noise rate": (
-        source("rows = 5\nnoise = { kind = 'flipped-labels', rate = 0.7 }"),
-        "sources.toml: source 'crowd', noise: rate must be a number in [0, 0.5), got 0.7",
+        source("rows = 5\nnoise = { kind = 'flipped-labels', rate = 1.7 }"),
+        "sources.toml: source 'crowd', noise: rate must be a number in [0, 1), got 1.7",
     ),
     "noise kind": (
         source("rows = 5\nnoise = { kind = 'flips' }"),
@@ -429,7 +429,7 @@ def test_data_that_is_not_there(folder):
 
 def test_nothing_is_counted_before_all_is_said(folder, monkeypatch):
     monkeypatch.setattr("uneven.io.sources_file.open_table", open_table_refused)
-    assert "rate must be a number in [0, 0.5)" in refused(folder, CONTRACT.replace("rate = 0.2", "rate = 2"))
+    assert "rate must be a number in [0, 1)" in refused(folder, CONTRACT.replace("rate = 0.2", "rate = 2"))
 
 
 def open_table_refused(*_, **__):

@@ -99,3 +99,32 @@ def test_flips_come_at_the_stated_rate():
     flipped = (FlippedLabels(rate).corrupt(np.ones(n), rng) < 0).mean()
     error = np.sqrt(rate * (1 - rate) / n)
     assert abs(flipped - rate) < 4 * error
+
+
+def test_symmetric_flips_tell_something_up_to_all_classes_alike():
+    """Of K classes, σ = (K-1)/K observes each class equally often, whatever is true."""
+    noise = FlippedLabels(0.6)
+    np.testing.assert_allclose(noise.confusion_of(10), np.full((10, 10), 0.6 / 9) + (0.4 - 0.6 / 9) * np.eye(10))
+    for classes in (2, 3):
+        with pytest.raises(ValueError, match=f"rate must be below {classes - 1}/{classes} for {classes} classes, or"):
+            FlippedLabels((classes - 1) / classes).confusion_of(classes)
+    for use in (lambda: noise.second_moment(Problem(3, 0.1, 5)), lambda: noise.corrupt([1.0], np.random.default_rng())):
+        with pytest.raises(ValueError, match=r"rate must be below 1/2 for 2 classes, or labels tell nothing; got 0\.6"):
+            use()
+
+
+def test_one_class_against_the_rest_is_observed_at_the_rates_of_the_confusion():
+    """P(observed k | true k) = 1-a and P(observed k | true other) = b, by the confusion matrix itself."""
+    confusion = FlippedLabels(0.45).confusion_of(5)
+    a, b = FlippedLabels(0.45).against_rest(5).rate
+    np.testing.assert_allclose([1 - a, b, b, b, b], confusion[:, 0])
+    assert FlippedLabels((a, b)).against_rest(5).rate == (a, b)
+    with pytest.raises(ValueError, match="rate must be one number for multi_class='one-vs-rest', got a matrix"):
+        FlippedLabels(confusion).against_rest(5)
+
+
+def test_rates_in_an_array_are_the_same_as_in_a_tuple():
+    assert FlippedLabels(np.array([0.1, 0.2])) == FlippedLabels((0.1, 0.2))
+    assert FlippedLabels(np.array(0.2)) == FlippedLabels(0.2)
+    with pytest.raises(ValueError, match=r"rate must be a number or two, .*; got \[0.1, 0.2, 0.3\]"):
+        FlippedLabels(np.array([0.1, 0.2, 0.3]))

@@ -112,7 +112,10 @@ def test_an_anchored_plan_is_interpolated_between_its_known_ends():
         (lambda: LocalPrivacy(2.0, interval=(4.0, 1.0)), r"interval must hold the epsilon 2.0, got"),
         (lambda: LocalPrivacy(2.0, interval=3.0), r"interval of 'local-privacy' must be \(lowest, highest\) epsilon"),
         (lambda: LocalPrivacy(2.0, interval=(-1.0, 3.0)), "epsilon must be a positive finite number, got -1.0"),
-        (lambda: FlippedLabels(0.2, interval=(0.1, 0.7)), r"rate must be a number in \[0, 0.5\), got 0.7"),
+        (
+            lambda: FlippedLabels(0.2, interval=(0.1, 0.7)).refuse_classes(2),
+            "rate must be below 1/2 for 2 .*got 0.7",
+        ),
         (lambda: FlippedLabels(0.2, interval=(0.1, (0.3, 0.4))), "interval must hold the rate 0.2, got"),
         (lambda: FlippedLabels("estimate", interval=(0.1, 0.3)), "interval must hold the rate 'estimate', got"),
         (lambda: uneven.plan_by_rank({}), "ranks must be a dict of names and ranks, got {}"),

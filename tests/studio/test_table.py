@@ -50,7 +50,7 @@ SLIPS = {
     "no epsilon": ({"level": None}, "noise of kind 'local-privacy' needs 'epsilon'"),
     "epsilon zero": ({"level": "0.0"}, "epsilon must be a positive finite number, got 0.0"),
     "epsilon negative": ({"level": "-1.0"}, "epsilon must be a positive finite number, got -1.0"),
-    "rate of a half": ({"kind": "flipped-labels", "level": "0.5"}, "rate must be a number in [0, 0.5), got 0.5"),
+    "rate of one": ({"kind": "flipped-labels", "level": "1.0"}, "rate must be a number in [0, 1), got 1.0"),
     "kind": ({"kind": "magic"}, "noise kind must be one of 'exact', "),
     "mechanism": ({"mechanism": "gauss"}, "mechanism must be one of 'quiet', 'privunit', 'l2-laplace'; got 'gauss'"),
     "price": ({"price": -1.0}, "price of source 'b' must be zero or a positive finite number"),

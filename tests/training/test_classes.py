@@ -317,3 +317,24 @@ def test_bad_input_is_refused_in_one_line(what):
     with pytest.raises(ValueError, match=message) as refused:
         call(*draw_rows(300))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("rate", "loss"), [(0.3, "logistic"), (0.6, "logistic"), (0.3, "hinge")])
+def test_one_against_the_rest_corrects_the_flips_between_them(rate, loss):
+    """Of K classes the others are seen as one class at σ/(K-1) each, not σ: intercepts are those of exact labels.
+
+    The hinge loss is learned by steps, so there exact labels are, too.
+    """
+    asked = {"multi_class": "one-vs-rest", "loss": loss, "alpha": 1e-2, "random_state": 0, "strategy": "precision"}
+    asked |= {"strategy": "auto", "alpha": 1e-3} if loss == "logistic" else {}
+    noise, found = FlippedLabels(rate), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3000, 3)) / 3**0.5
+        y = np.argmax(X @ (3.0 * np.eye(3, 4)) + rng.gumbel(size=(3000, 4)), axis=1)
+        flipped = UnevenClassifier(noise, **asked).fit(X, noise.corrupt_classes(y, 4, rng))
+        assert flipped.flip_rates_ == {"data": rate}
+        found.append(flipped.intercept_ - UnevenClassifier(**asked).fit(X, y).intercept_)
+    error = np.std(found, axis=0, ddof=1) / 6**0.5
+    np.testing.assert_array_less(np.abs(np.mean(found, axis=0)), 4.0 * error)
+    assert np.abs(np.mean(found)) < 0.15  # with σ both ways it is below -1 for the logistic loss

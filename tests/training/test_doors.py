@@ -48,9 +48,10 @@ def draw_case(seed):
     several, noise = len(classes) > 2, draw_noise(rng, source, len(classes) > 2)
     private = [one.private for one in noise.values()]
     loss = "logistic" if several and any(private) else str(rng.choice(["logistic", "logistic", "hinge", "linear"]))
+    size = int(rng.integers(1, 60))
     settings = {
         "alpha": ["auto", float(10 ** rng.uniform(-4, -1))][rng.integers(2)],
-        "batch_size": int(rng.integers(1, 60)),
+        "batch_size": "auto" if size % 3 == 0 else size,
         "loss": loss,
         "strategy": str(rng.choice(["auto", "auto", "auto", *STRATEGIES])),
         "radius": str(rng.choice(["tight", "paper"])),

@@ -96,3 +96,30 @@ def test_workers_who_err_on_the_same_tasks():
         gaps[shared] = np.mean([found[name].rate - wrong[name] for name in names])
     assert gaps[False] < -0.05
     assert abs(gaps[True]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("rate", "rows", "shift"), [(0.1, 500, 6.0), ((0.5, 0.4), 1000, 0.0), ((0.5, 0.48), 1000, 0.0)]
+)
+def test_flips_are_never_worse_than_predicting_nothing(rate, rows, shift):
+    """Of 12 draws some have fewer positive labels than flips alone would make: the surrogate has no minimum there."""
+    noise, found = FlippedLabels(rate), []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(rows + 20_000, 5)) / 5**0.5
+        w = rng.normal(size=5)
+        w *= 2.0 * 5**0.5 / np.linalg.norm(w)
+        y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(shift - X @ w)), 1, -1)
+        seen = noise.corrupt(y[:rows], rng).astype(int)
+        model = uneven.UnevenClassifier(noise, random_state=0).fit(X[:rows], seen)
+        found.append(np.logaddexp(0.0, -y[rows:] * model.decision_function(X[rows:])).mean())
+    assert np.mean(found) < np.log(2.0) + 2.0 * np.std(found) / 12**0.5
+    assert max(found) < 1.0  # it was 32 and more where the answer was taken as it is
+
+
+def test_fewer_positive_labels_than_flips_alone_would_make_are_noted():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), np.where(np.arange(400) < 20, 1, -1)  # 5% positive
+    said = [" ".join(uneven.UnevenClassifier(FlippedLabels(rate)).fit(X, y).notes_) for rate in (0.04, 0.1, (0.3, 0.1))]
+    note = "Source 'data': 5% of its labels are 1, fewer than the 10% that errors alone make at the stated rate"
+    assert [note in one for one in said] == [False, True, True]

@@ -211,6 +211,19 @@ def test_what_would_raise_the_bound_is_not_bought():
     assert [purchase.source for purchase in enough.purchases] == ["clinic"]
 
 
+def test_a_strategy_that_uses_the_cleanest_source_alone_is_given_nothing_else():
+    """Noisy rows have the most precision for money, and a plan of "clean-only" would not use one of them."""
+    mine, cheap = Source("mine", 1_000, FlippedLabels(0.3)), Source("cheap", 10_000, FlippedLabels(0.3), price=0.01)
+    clean, options = Source("clean", 10_000, Exact(), price=1.0), {"n_features": 25, "alpha": 0.1, "batch_size": 1}
+    found = uneven.value([mine, cheap, clean], **options, budget=5_000, strategy="clean-only")
+    assert [(one.source, one.rows) for one in found.purchases] == [("clean", 5_000)]
+    expected = uneven.plan([mine, Source("clean", 5_000)], **options, strategy="clean-only").bound
+    assert found.bound == expected < found.bound_before
+    assert found.plan().order == ["clean"]
+    usual = uneven.value([mine, cheap, clean], **options, budget=5_000)
+    assert [(one.source, one.rows) for one in usual.purchases] == [("cheap", 10_000), ("clean", 4_900)]
+
+
 def test_the_money_goes_to_rows_that_do_help():
     """Where a few clean rows would raise the bound, the same money buys more of what is owned."""
     owned, clean = Source("survey", 54_000, LocalPrivacy(1)), Source("clinic", 5_000, LocalPrivacy(10), price=1.0)

@@ -16,6 +16,12 @@ DENSE_ROWS = 4096
 """Sparse rows that are made dense at once, for their curvature."""
 
 
+def softmax_losses(scores: Array, targets: Array, length: float = 1.0) -> Array:
+    """u·lse(z) - t·z of each row at a multiple of its scores z."""
+    z = length * scores
+    return np.asarray(targets.sum(axis=1) * logsumexp(z, axis=1) - (targets * z).sum(axis=1))
+
+
 def softmax_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:
     """Sum of u·lse(Wx) - t·Wx over the rows, u = Σt, its gradient (uP - T)ᵀX, and its Hessian or the diagonal of it.
 

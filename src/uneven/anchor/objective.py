@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
-from uneven.anchor.multinomial import softmax_terms
+from uneven.anchor.multinomial import softmax_losses, softmax_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -129,6 +130,44 @@ class Objective:
         value = sums.value / sums.total + float(pull @ w) / 2.0
         scale = max(abs(value), TOLERANCE * max(self.loss.value_at_zero, TOLERANCE))
         return Point(w, value, sums.gradient / sums.total + pull, hessian, scale)
+
+    @property
+    def flipped(self) -> bool:
+        """Whether some labels are flipped."""
+        return any(source.flip_rate > 0 for source, _ in self.sources)
+
+    def along(self, w: Array, lengths: Array) -> tuple[Array, Array]:
+        """Mean loss of multiples of w, without the L2 term, and the standard error of its difference to that of 0.
+
+        Of flipped labels it is the surrogate's mean, which may be below 0, where no loss is.
+        """
+        total, sums, squares = 0.0, np.zeros(len(lengths)), np.zeros(len(lengths))
+        count, at_zero = 0, 0.0
+        for part in self.parts:
+            for weight, losses in self._losses(part, w):
+                nothing, many = losses(0.0), len(weight)
+                total, count, at_zero = total + float(weight.sum()), count + many, at_zero + float(weight @ nothing)
+                for i, length in enumerate(lengths.tolist()):
+                    gained = weight * (losses(length) - nothing)
+                    sums[i], squares[i] = sums[i] + gained.sum(), squares[i] + gained @ gained
+        errors = np.sqrt(np.maximum(squares - sums**2 / count, 0.0)) / total
+        return (at_zero + sums) / total, errors
+
+    def _losses(self, part: _Part, w: Array) -> Iterator[tuple[Array, Callable[[float], Array]]]:
+        """For each block of a part's rows: their weights, and the loss of each at a multiple of w."""
+        first, W = 0, w.reshape(self.classes if self.classes > 2 else 1, -1)
+        for X, y in _blocks(part.rows, W.shape[1], self.classes):
+            rows = slice(first, first := first + len(y))
+            scores = np.asarray(X @ W.T)
+            if self.classes > 2:
+                targets = part.rows.noise.weighted_targets(self.class_weights)[y.astype(np.int64)]
+                yield np.full(len(y), part.weight[0]), partial(softmax_losses, scores, targets)
+                continue
+            unit, tilt = part.unit[rows] + part.unit_skew[rows] * y, part.tilt[rows] + part.skew[rows] * y
+            yield part.weight[rows], partial(self._surrogate, y * scores[:, 0], unit, tilt)
+
+    def _surrogate(self, margins: Array, unit: Array, tilt: Array, length: float) -> Array:
+        return np.asarray(unit * self.loss.value(length * margins) - tilt * length * margins)
 
     def _add_margins(self, sums: _Sums, part: _Part, w: Array, largest: bool) -> None:
         """One part's rows of two classes; `largest` takes the largest curvature of the loss for that of each row."""

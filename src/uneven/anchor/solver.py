@@ -46,6 +46,12 @@ MOST_READINGS = 300
 SHORT = 1e-3
 """Length of a step below which the curvature at a point is taken to say nothing of that around it."""
 
+CLEAR = 2.0
+"""Standard errors of the mean loss by which an answer must beat predicting nothing, where labels are flipped."""
+
+LENGTHS = 2.0 ** -np.arange(0.0, 48.0, 0.5)
+"""Multiples of the answer that are tried where it does not."""
+
 WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of a kink, one after the other; with slopes of 1, f is off by half the last."""
 
@@ -61,12 +67,12 @@ class Solution:
         f there.
     gradient_norm : float
     excess : float
-        Estimate of f minus its minimum.
+        Estimate of f minus its minimum, before the answer was shortened.
     readings : int
         How often all rows were read.
     converged : bool
     caveat : str or None
-        One line to show where it has not converged.
+        One line to show where it has not converged, or was shortened.
     hessian : array or None
         If asked for: shape (d, d), or its diagonal, shape (d,), above `DENSE_COLUMNS`.
     """
@@ -87,6 +93,7 @@ def solve(
     penalty: ArrayLike | None = None,
     start: ArrayLike | None = None,
     hessian: bool = False,
+    shorten: bool = True,
 ) -> Solution:
     """Minimise the weighted objective of all sources without privacy.
 
@@ -103,6 +110,8 @@ def solve(
         Weights to start at, such as the answer for a similar alpha.
     hessian : bool
         Whether to return the Hessian at the answer: one more reading.
+    shorten : bool
+        Whether to shorten an answer that flipped labels leave unsure (`choose_length`).
 
     Returns
     -------
@@ -122,17 +131,47 @@ def solve(
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
         found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w)
         f = replace(f, width=_widths(f)[-1])
-        curvature = f.at(found.point.weights, _kind(len(w))).hessian if hessian else None
+        length = choose_length(f, found.point.weights) if shorten else 1.0
+        point = found.point if length == 1.0 else f.at(length * found.point.weights)
+        curvature = f.at(point.weights, _kind(len(w))).hessian if hessian else None
     converged = found.excess <= TOLERANCE * found.point.scale
     return Solution(
-        _centred(found.point.weights, problem),
-        found.point.value,
-        float(np.linalg.norm(found.point.gradient)),
+        _centred(point.weights, problem),
+        point.value,
+        float(np.linalg.norm(point.gradient)),
         found.excess,
         found.readings + hessian,
         converged,
-        None if converged else _caveat(problem, found),
+        _shortened(length) if converged else _caveat(problem, found),
         curvature,
+    )
+
+
+def choose_length(f: Objective, w: Array) -> float:
+    """Multiple of the weights, at most 1, that is safe where labels are flipped.
+
+    The surrogate of flipped labels is unbiased, but its minimum may be far from the loss's, or not exist: its mean can
+    fall below 0, which no loss does, as where fewer labels are positive than the stated rate alone would make. An
+    answer stands if its mean loss is at least 0 and clearly below that of predicting nothing. Otherwise it is
+    shortened to the least upper bound of its loss, max(mean, 0) plus `CLEAR` standard errors.
+    """
+    if not f.flipped or f.loss.infimum < 0.0:
+        return 1.0
+    means, errors = f.along(w, np.array([1.0, 0.0]))
+    if means[0] >= 0.0 and means[0] + CLEAR * errors[0] <= means[1]:
+        return 1.0
+    lengths = np.append(LENGTHS, 0.0)
+    means, errors = f.along(w, lengths)
+    return float(lengths[np.argmin(np.maximum(means, 0.0) + CLEAR * errors)])
+
+
+def _shortened(length: float) -> str | None:
+    """What is said of an answer that was shortened."""
+    if length == 1.0:
+        return None
+    return (
+        f"flipped labels leave it open whether the answer is better than predicting nothing: weights were shortened to "
+        f"{length:.2g} of their length"
     )
 
 

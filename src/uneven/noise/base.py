@@ -164,6 +164,10 @@ class Noise(ABC):
         """The same for so many classes, where that makes a difference."""
         return self.observed
 
+    def against_rest(self, classes: int) -> Noise:
+        """The same where one of so many classes is told from the others."""
+        return self
+
     @property
     def protection(self) -> Noise:
         """The part of it that acts on rows as they are released: itself, unless labels are flipped before."""

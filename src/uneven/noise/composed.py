@@ -96,6 +96,10 @@ class Composed(Noise):
         both = self.labels.confusion_of(classes) @ self.then.observed_among(classes).confusion_of(classes)
         return FlippedLabels(tuple(map(tuple, both.tolist())))
 
+    def against_rest(self, classes: int) -> Noise:
+        """The same with the flips between one class and the others."""
+        return Composed(self.labels.against_rest(classes), self.then)
+
     def amplification(self, classes: int = 2) -> float:
         """A."""
         return self.flips.amplification(classes)

@@ -35,9 +35,9 @@ class FlippedLabels(Noise):
     With two rates, a + b < 1, the surrogate is ℓ̃(y) = ((1-ρ₋y)ℓ(y) - ρyℓ(-y))/(1-a-b), ρ₊ = a and ρ₋ = b, and 1/(1-2σ)
     above becomes (1+|a-b|)/(1-a-b).
 
-    Of K > 2 classes, one rate replaces a label by each other class with probability σ/(K-1). A matrix of K rows states
-    any confusion: row i has the probability that class i is observed as each class, classes in order. The surrogate is
-    that of `uneven.softmax`, and 1/(1-2σ) becomes the largest sum of absolute values in a row of T⁻¹.
+    Of K > 2 classes, one rate σ < (K-1)/K replaces a label by each other class with probability σ/(K-1). A matrix of
+    K rows states any confusion: row i has the probability that class i is observed as each class, classes in order. The
+    surrogate is that of `uneven.softmax`, and 1/(1-2σ) becomes the largest sum of absolute values in a row of T⁻¹.
 
     >>> FlippedLabels(rate=0.25).second_moment(Problem(25, 1e-3, batch_size=1, radius="paper"))
     (0.0, 7.0)
@@ -48,12 +48,14 @@ class FlippedLabels(Noise):
     rate: float | str | tuple[float, float] | tuple[str, str] | tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.rate, tuple | list | np.ndarray) and any(isinstance(one, NESTED) for one in self.rate):
-            object.__setattr__(self, "rate", _checked_confusion(self.rate))
-        elif isinstance(self.rate, tuple | list):
-            object.__setattr__(self, "rate", BOTH if tuple(self.rate) == BOTH else _checked_pair(self.rate))
-        elif self.rate != "estimate":
-            object.__setattr__(self, "rate", checks.within("rate", self.rate, 0.0, 0.5))
+        rate: Any = self.rate.tolist() if isinstance(self.rate, np.ndarray) else self.rate
+        if isinstance(rate, tuple | list) and any(isinstance(one, NESTED) for one in rate):
+            rate = _checked_confusion(rate)
+        elif isinstance(rate, tuple | list):
+            rate = BOTH if tuple(rate) == BOTH else _checked_pair(rate)
+        elif rate != "estimate":
+            rate = checks.within("rate", rate, 0.0, 1.0)
+        object.__setattr__(self, "rate", rate)
         self.check_interval()
 
     @property
@@ -85,6 +87,25 @@ class FlippedLabels(Noise):
         if rows != classes:
             what = "two rates" if self.confusion is None else f"a matrix for {rows} classes"
             raise ValueError(f"rate must be one number or a matrix for {classes} classes, got {what}")
+        highest = self.rate if self.interval is None else self.interval[1]
+        if isinstance(highest, float) and highest * classes >= classes - 1:
+            most = f"{classes - 1}/{classes} for {classes} classes"
+            raise ValueError(f"rate must be below {most}, or labels tell nothing; got {highest:g}")
+
+    def against_rest(self, classes: int) -> FlippedLabels:
+        """The same flips where one class is told from the others: its labels flip at σ, theirs at σ/(K-1).
+
+        Two rates are taken to be these already.
+
+        >>> FlippedLabels(0.3).against_rest(4)
+        FlippedLabels(rate=(0.3, 0.1))
+        """
+        if self.confusion is not None:
+            raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
+        if classes == 2 or self.two_rates:
+            return self
+        self.refuse_classes(classes)
+        return FlippedLabels((self.known_rate, self.known_rate / (classes - 1)))
 
     def confusion_of(self, classes: int) -> Array:
         """T over so many classes, T_ij the probability that class i is observed as j."""
@@ -184,10 +205,12 @@ class FlippedLabels(Noise):
 
     def coefficients(self, problem: Problem) -> Coefficients:
         """The rate, and how it differs between the labels."""
+        self.refuse_classes(problem.classes)
         return Coefficients(flip=self.known_rate, skew=self.skew)
 
     def corrupt(self, y: ArrayLike, rng: np.random.Generator) -> Array:
         """Flip each label with its probability."""
+        self.refuse_classes(2)
         labels = np.asarray(y, dtype=np.float64)
         return np.where(rng.random(labels.shape) < self.known_rate + self.skew * labels, -labels, labels)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.noise import FlippedLabels, Noise
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -52,6 +54,27 @@ def describe_weights(job: Job) -> tuple[str, ...]:
     named = zip(job.scan.classes.tolist(), job.class_weights, strict=True)
     shown = ", ".join(f"{one!r} {weight:.4g}" for one, weight in named)
     return (f"class_weight='balanced' was counted on the rows without privacy only: {shown}.",)
+
+
+def describe_shares(job: Job, noises: Mapping[str, Noise]) -> tuple[str, ...]:
+    """Sources in which a class is rarer than errors at the stated rate make it, whatever the true labels are.
+
+    `noises` are those of labels as the learner gets them. Rows that are streamed are not read again for this.
+    """
+    if job.scan.held is None:
+        return ()
+    classes, notes = job.scan.classes, []
+    stated = {name: one for name, one in noises.items() if isinstance(one, FlippedLabels) and not one.unknown}
+    for name, noise in stated.items():
+        counts = _count_classes(job, name)
+        shares, least = counts / max(counts.sum(), 1.0), noise.confusion_of(len(classes)).min(axis=0)
+        notes += [
+            f"Source {name!r}: {share:.3g}% of its labels are {one!r}, fewer than the {low:.3g}% that errors alone "
+            "make at the stated rate: is the rate right?"
+            for one, share, low in zip(classes.tolist(), 100 * shares, 100 * least, strict=True)
+            if share < low
+        ]
+    return tuple(notes)
 
 
 def _count_classes(job: Job, name: str) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
-from uneven.training.label_release import observed, release_labels
+from uneven.training.label_release import against_rest, observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets, stated_weights
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
@@ -169,7 +169,7 @@ def continue_training(
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups, piece.row_id)
-    learned = observed(groups, len(found))
+    learned = against_rest(observed(groups, len(found)), settings, len(found))
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
@@ -223,7 +223,9 @@ def _progress(
     rates: Mapping[str, float],
 ) -> Progress:
     """Progress for sources of these noises, whichever of them come and when."""
-    sources = [Source(name, problem.batch_size, one) for name, one in noises.items()]
+    one_by_one = len(states) > 1
+    learned = {name: one.against_rest(len(classes)) if one_by_one else one for name, one in noises.items()}
+    sources = [Source(name, problem.batch_size, one) for name, one in learned.items()]
     planned = make_plan(sources, problem, settings.stepping, settings.planned_moments)
     moments = "upper" if settings.estimate else planned.moments
     as_given = dict(noise) if isinstance(noise, Mapping) else noise

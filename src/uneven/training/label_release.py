@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from uneven.engine import repeated
 from uneven.noise import LabelPrivacy
+from uneven.settings import Settings
 from uneven.training.grouping import Grouped
+from uneven.training.labels import uses_softmax
 from uneven.training.rows import Piece, Rows
 
 
@@ -79,6 +81,13 @@ def private_labels(groups: Grouped) -> list[str]:
 def observed(groups: Grouped, classes: int) -> Grouped:
     """The same rows with the noise that the learner of so many classes gets them with."""
     return groups.with_noises({name: noise.observed_among(classes) for name, noise in groups.noises.items()})
+
+
+def against_rest(groups: Grouped, settings: Settings, classes: int) -> Grouped:
+    """The same rows with the noise of each problem: where each class is told from the rest, flips between the two."""
+    if classes == 2 or uses_softmax(settings, classes):
+        return groups
+    return groups.with_noises({name: noise.against_rest(classes) for name, noise in groups.noises.items()})
 
 
 def move_labels(y: NDArray[Any], moves: NDArray[np.int64], classes: NDArray[Any]) -> NDArray[Any]:

@@ -166,7 +166,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         None if plan is None else _plan(plan, values["searched_rate"]),
         None if values["alpha"] is None else checks.positive("alpha", values["alpha"], 1e-30, 1e30),
         _spent(values["privacy_spent"]),
-        _flip_rates(values["flip_rates"]),
+        _flip_rates(values["flip_rates"], len(classes)),
         None if names is None else _names(names, coef.shape[1]),
         None if values["columns"] is None else _columns(values["columns"], names),
         _flag("simulated", values["simulated"]),
@@ -281,11 +281,13 @@ def _plan(values: Any, searched: Any) -> Plan:
     return line_search.with_last_rate(plan, checks.positive("searched_rate", searched, 1e-18, 1e18))
 
 
-def _flip_rates(values: Any) -> dict[str, Any]:
+def _flip_rates(values: Any, classes: int) -> dict[str, Any]:
     """Flip rate of each source: a number, one for positive and one for negative labels, or a confusion matrix."""
     pairs = {name: one for name, one in values.items() if isinstance(one, list)} if isinstance(values, Mapping) else {}
     plain = {name: one for name, one in values.items() if name not in pairs} if pairs else values
-    return _numbers("flip_rates", plain, 0.5) | {name: FlippedLabels(tuple(pair)).rate for name, pair in pairs.items()}
+    limit = (classes - 1) / classes
+    known: dict[str, Any] = {name: FlippedLabels(tuple(pair)).rate for name, pair in pairs.items()}
+    return _numbers("flip_rates", plain, limit) | known
 
 
 def _spent_value(epsilon: float) -> float | str:

@@ -17,7 +17,7 @@ from uneven.training.components import with_components
 from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job
-from uneven.training.label_release import observed
+from uneven.training.label_release import against_rest, observed
 from uneven.training.labels import as_numbers, learning_targets, uses_softmax
 from uneven.training.norms import choose_scale
 from uneven.training.rows import Rows
@@ -41,6 +41,7 @@ def prepare(
     targets, groups = learning_targets(scan.classes, settings), observed(groups, len(scan.classes))
     flips.refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
+    groups = against_rest(groups, settings, len(scan.classes))
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
     job = replace(job, class_weights=find_weights(job))
@@ -79,8 +80,8 @@ def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool
         if isinstance(labels, FlippedLabels) and not labels.unknown:
             with located(f"source {name!r}"):
                 labels.refuse_classes(classes)
-            if one_by_one and labels.confusion is not None:
-                raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")
+                if one_by_one:
+                    labels.against_rest(classes)
     if sparse and any(noise.protects_features for noise in groups.noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
 

@@ -22,7 +22,7 @@ from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
-from uneven.training.class_weights import describe_weights, refuse_classes
+from uneven.training.class_weights import describe_shares, describe_weights, refuse_classes
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
@@ -175,10 +175,10 @@ def train(
         evaluate = _objective_on(job, own if followed is None else followed, targets[0]) if record else None
         result = run(job, decided, targets, validation, record, evaluate)
     result = replace(result, plan=declare_noises(result.plan, declared.noises))
-    model = _read_back(job, result, account, noise, feature_names)
+    model = _read_back(job, result, account, declared, noise, feature_names)
     shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
-    told = (shrunk, own, tuple(names), _list_notes(job, result), activity, dict(account.changes))
+    told = (shrunk, own, tuple(names), _list_notes(job, result, declared), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, *told, public)
 
@@ -206,11 +206,12 @@ def _release_labels(
     return released, replace(found, content=scan.content)
 
 
-def _list_notes(job: Job, result: Result) -> tuple[str, ...]:
+def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
     """What was found on the way, in words."""
+    shares = describe_shares(job, observed(declared, len(job.scan.classes)).noises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
     sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
-    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *sketch, *result.notes)
+    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *result.notes)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
@@ -240,10 +241,13 @@ def _objective_on(job: Job, sample: XY | None, target: Any) -> Callable[[Array],
     return lambda w: float(objective(job.problem, w, unit, signs))
 
 
-def _read_back(job: Job, result: Result, account: Account, noise: Any, feature_names: tuple[str, ...] | None) -> Model:
+def _read_back(
+    job: Job, result: Result, account: Account, declared: Grouped, noise: Any, feature_names: tuple[str, ...] | None
+) -> Model:
     """The model for rows as given."""
+    stated = {name: one for name, one in declared.noises.items() if isinstance(one, FlippedLabels) and not one.unknown}
     coef, intercept = job.scale.read_back(result.weights, job.problem.outputs)
-    labels = {name: getattr(one, "flips", one) for name, one in job.groups.noises.items()}
+    labels = {name: getattr(one, "flips", one) for name, one in {**job.groups.noises, **stated}.items()}
     rates = {name: one.rate for name, one in labels.items() if isinstance(one, FlippedLabels)}
     return Model(
         classes=job.scan.classes,
