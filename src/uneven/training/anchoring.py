@@ -50,8 +50,8 @@ from uneven.training.job import Job
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 20_000
-"""Public rows that the uncertainty is computed from; of more, a sample."""
+LEAST_SAMPLE, ROWS_PER_FEATURE, LARGEST_SAMPLE = 5_000, 50, 20_000
+"""Public rows that the uncertainty is computed from, within these bounds so many per column; of more, a sample."""
 
 MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
@@ -135,7 +135,9 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
     d = job.problem.n_features
-    most = MOST_ROWS if d <= MOST_FEATURES else min(FEW_ROWS, max(MOST_CELLS // d, 1))
+    most = int(np.clip(ROWS_PER_FEATURE * d, LEAST_SAMPLE, LARGEST_SAMPLE))
+    if d > MOST_FEATURES:
+        most = min(FEW_ROWS, max(MOST_CELLS // d, 1))
     if job.problem.outputs > 1:
         if d > MOST_FEATURES:
             raise ValueError(
