@@ -228,12 +228,16 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
 
 @dataclass(frozen=True)
 class Added:
-    """What the private sources brought: weights for rows as scaled, and how each source agreed with the anchor."""
+    """What the private sources brought: weights for rows as scaled, and how each source agreed with the anchor.
+
+    `state` and `pace` are what later rows go on from (`resume_state`).
+    """
 
     weights: Array
     excess: float
     disagreements: Mapping[str, Disagreement]
     state: State
+    pace: float
 
 
 def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
@@ -250,11 +254,21 @@ def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
         source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
         summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
         before += counts[name]
-    return Added(summary.weights, excess, found, resume_state(state, summary))
+    return Added(summary.weights, excess, found, *resume_state(state, summary))
 
 
-def resume_state(state: State, anchor: Summary) -> State:
-    """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
-    clock = 1.0 / (anchor.alpha**2 * float(diagonal(anchor.covariance).sum()))
-    w = anchor.weights
-    return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)
+def resume_state(state: State, anchor: Summary) -> tuple[State, float]:
+    """State that later rows go on from, and the λ that their clock 1/(λγ²(τ₀ + τ)) takes for the curvature.
+
+    An answer w with error covariance V, and curvature H in d columns, has an expected excess of ½tr(HV). A step η of
+    moment γ² changes it by -ηtr(H²V) + ½η²γ²trH/d, to first order in H, which is least at η = d·tr(H²V)/(γ²trH). The
+    excess falls like that of one curvature λ = tr(H²V)/tr(HV), and τ₀ makes the first step this η. For H = αI these are
+    λ = α and τ₀ = 1/(α²trV), where Theorem C is as sure of the answer.
+    """
+    plain = anchor.plain
+    H, weighted = plain.hessian, plain.weighted
+    excess = float(weighted.sum())  # tr(HV): both are symmetric
+    fall = float((H * plain.covariance * H).sum()) if H.ndim == 1 else float((H @ H * plain.covariance).sum())
+    pace = fall / excess
+    clock = float(diagonal(H).mean()) / (pace * fall)
+    return replace(state, weights=anchor.weights, clock=clock, step_size=0.0, average_weight=0.0), pace

@@ -18,8 +18,9 @@ from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.redaction import owner_only
-from uneven.schedules import Schedule
+from uneven.schedules import Precision, Schedule
 from uneven.settings import Settings
+from uneven.theory import theorem_c_offset
 from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
@@ -63,6 +64,8 @@ class Progress:
         As given at the first call.
     flip_rates : dict
         Rates known by now.
+    pace : float or None
+        After an anchored fit: the curvature that the clock takes, instead of alpha (`resume_state`).
     """
 
     classes: NDArray[Any]
@@ -74,6 +77,18 @@ class Progress:
     settings: Settings
     noise: Any
     flip_rates: Mapping[str, float]
+    pace: float | None = None
+
+    def choose_steps(self, moment: float) -> tuple[Schedule, Average]:
+        """Clock of a source's steps and the iterate that answers.
+
+        After an anchored fit the state holds what is known: the clock needs no offset but the one by which no step of
+        the source is longer than 2/(L + λ), and the last iterate is the Kalman filter's answer.
+        """
+        if self.pace is None:
+            return self.schedule, Average("growing")
+        steepest = max(self.problem.smoothness, self.pace)
+        return Precision(self.pace, theorem_c_offset(1.0 / moment, self.pace, steepest, np.inf)), Average("last")
 
     def refuse_changes(self, settings: Settings, noise: Any) -> None:
         """Refuse to go on under another setting: it would be ignored, or break what was promised."""
@@ -114,7 +129,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     noises = _usable_noises(_declared_noises(noise, trained.groups), rates, problem)
     tasks = tasks_of(trained.plan, settings.average, settings.estimate)  # none if every private source was left out
     states = tuple(extend_average(state, tasks[-1].average.kind) if tasks else state for state in trained.states)
-    return _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
+    progress = _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
+    return replace(progress, pace=trained.pace)
 
 
 def extend_average(state: State, kind: str) -> State:
@@ -288,8 +304,9 @@ def _advance(
     levels = {name: one.moment(on.moments, problem) for name, one in groups.noises.items()}
     for name in sorted(levels, key=lambda name: -levels[name].at(problem.batch_size)):
         mine = groups.rows_of(groups.names.index(name))
+        steps = on.choose_steps(levels[name].at(problem.batch_size))
         noises, moments = (groups.noises[name],), (levels[name],)
-        task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
+        task = Task(problem, (name,), noises, moments, *steps, settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
             chunk = checked_chunk(

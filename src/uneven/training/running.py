@@ -56,13 +56,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run: weights and state of each problem, the plan that was run, and what was found on the way."""
+    """Result of a run: weights and state of each problem, the plan that was run, and what was found on the way.
+
+    `pace` is the curvature that the clock of later rows takes, where the run found one out.
+    """
 
     weights: list[Array]
     states: tuple[State, ...]
     plan: Plan
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    pace: float | None = None
 
 
 def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
@@ -133,7 +137,7 @@ def run(
             added = anchoring.add_private(job, decided.anchoring, targets[0])
         notes = [one.describe(name) for name, one in added.disagreements.items()]
         trusted = name_trusted(decided.plan)
-        return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
+        return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted), pace=added.pace)
     if decided.converges:
         found = convergence.converge(job, targets)
         states = tuple(convergence.make_state_after(w, decided.plan) for w in found.weights)

@@ -83,6 +83,8 @@ class Trained:
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
     spending: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    pace: float | None = None
+    """Curvature that the clock of later rows takes, where the run found one out; None means alpha."""
     public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
     """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
@@ -180,7 +182,7 @@ def train(
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
     told = (shrunk, own, tuple(names), _list_notes(job, result, declared), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, *told, public)
+    return Trained(model, result.states, job.groups, result.path, *told, result.pace, public)
 
 
 def _release_labels(
