@@ -56,6 +56,8 @@ class FlippedLabels(Noise):
         elif rate != "estimate":
             rate = checks.within("rate", rate, 0.0, 1.0)
         object.__setattr__(self, "rate", rate)
+        if self.interval is not None and self.confusion is not None:
+            raise ValueError(f"interval must be left out where rate is a matrix, got {checks.shown(self.interval)}")
         self.check_interval()
 
     @property

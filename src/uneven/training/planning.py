@@ -86,15 +86,15 @@ def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source],
     width = scale.sketch or choose_width("auto", described, wide, n_features, False)
     if not width:
         return ()
-    cost, plain = (f"{expect_width(k, described, wide, n_features):.2g}" for k in (width, 0))
+    cost, plain = (f"{expect_width(k, described, wide, n_features):.0%}" for k in (width, 0))
     if scale.sketch:
         return (
             f"Rows are projected to {width} columns by a public matrix: noise and projection are expected to cost "
-            f"{cost} of the objective, and noise in all {n_features:,} columns {plain}.",
+            f"{cost} of what there is to learn, and noise in all {n_features:,} columns {plain}.",
         )
     return (
-        f"Noise in {n_features:,} columns is expected to cost {plain} of the objective; sketch = 'auto' would project "
-        f"rows to {width} columns by a public matrix first, with {cost}.",
+        f"Noise in {n_features:,} columns is expected to cost {plain} of what there is to learn; sketch = 'auto' would "
+        f"project rows to {width} columns by a public matrix first, with {cost}.",
     )
 
 
