@@ -1,13 +1,14 @@
 """Public rows as the anchor of private ones, with the classifier as users call it.
 
-``python benchmarks/anchor.py [twelve|large|shift|hospitals|predict] [runs] [first seed]`` prints tables of
+``python benchmarks/anchor.py [twelve|large|shift|hospitals|predict|alarms] [runs] [first seed]`` prints tables of
 
 - the excess objective at alpha = 1e-3 on all rows to learn from, as scikit-learn's `LogisticRegression` has it:
   exact rows alone (to convergence), private rows alone, both (anchored). Where all rows are private the intercept is
   regularised like the other weights; that excess is over the optimum of its own objective (`large` also has it in
   the objective of the others);
 - with alpha = "auto", the log loss and the accuracy on test rows beside those of scikit-learn's `LogisticRegression` on
-  the exact rows alone at the alpha chosen.
+  the exact rows alone at the alpha chosen;
+- `alarms`: how often a source of the same distribution is said to disagree.
 """
 
 import csv
@@ -281,8 +282,26 @@ def predict(runs):
                       f"   {value:.3f} [{low:.3f}, {high:.3f}]   {verdict.word}", flush=True)  # fmt: skip
 
 
+def alarms(runs):
+    """Rows of a logistic model, private ones of the same model at eps = 3."""
+    print("columns, public rows: said to disagree, of runs with weak and with strong weights")
+    for d in (2, 5, 20):
+        for public in (15, 30, 60, 200):
+            found = 0
+            for seed in seeds(runs):
+                for strength in (2.0, 8.0):
+                    rng = np.random.default_rng([d, public, int(strength), seed])
+                    weights, X = strength * rng.normal(size=d), rng.normal(size=(public + 8_000, d)) / d**0.5
+                    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+                    y = np.where(X @ weights + rng.logistic(size=len(X)) > 0, 1, -1)
+                    clf = fit(X, y, public, 3.0, seed, use="all", row_norm=1.0, classes=[-1, 1])
+                    found += any("disagrees" in note for note in clf.notes_)
+            print(f"{d:3} {public:4}  {found} of {2 * runs}", flush=True)
+
+
 def main():
     tables = {"twelve": twelve, "large": large, "shift": shift, "hospitals": hospitals, "predict": predict}
+    tables["alarms"] = alarms
     wanted = [name for name in sys.argv[1:] if name in tables] or list(tables)
     runs = next((int(word) for word in sys.argv[1:] if word.isdigit()), 10)
     for name in wanted:

@@ -164,7 +164,7 @@ def describe_changes(plan: Plan) -> list[str]:
         worth = "its rows stay worth the most" if worths == "1" else f"a row of it is worth {worths}"
         known = [one.excess for one in mine if one.excess is not None]
         excess = f", the excess is {_span(known)}" if known else ""
-        cost = f"{100 * (max(one.regret for one in mine) - 1):.0f}%"
+        cost = f"{100 * max(0.0, *(one.regret - 1 for one in mine)):.0f}%"
         lines.append(
             f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}; "
             f"weighing rows as stated adds at most {cost} of variance."

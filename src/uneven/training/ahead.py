@@ -75,7 +75,7 @@ def _find_caveat(file: SourcesFile) -> str:
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return LABELS
-    return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
+    return UNREAD if _list_public(file) and file.settings.left_open and file.shared is not None else ""
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
-            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes[0].item())}')}"
+            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes.tolist()[0])}')}"
         )
     return classes
 
