@@ -149,9 +149,8 @@ def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """Different labels in order; refused if there is only one."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes.tolist()[0])}')}"
-        )
+        which = owner_only("".join(f": {checks.shown(one)}" for one in classes.tolist()))
+        raise ValueError(f"{what} must have at least two classes, got one class{which}")
     return classes
 
 
