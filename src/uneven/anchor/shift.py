@@ -11,6 +11,7 @@ curves, and next to equal in the few directions that decide most labels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from scipy.special import chdtri, fdtrc  # scipy.stats has them too, and takes a
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.anchor.diagonals import add_diagonal, times
 from uneven.theory import theorem_d_mismatch
+from uneven.words import FEW, name_few
 
 Array = NDArray[np.float64]
 
@@ -80,6 +82,20 @@ class Disagreement:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
         used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
         return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+
+
+def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
+    """One sentence for each source; of many, one for all of them: some are found by chance.
+
+    >>> describe_disagreements({f"clinic {k}": Disagreement(9.0, 0.05 * k, 0.0) for k in range(20)})
+    ["1 of 20 private sources disagrees with the anchor by more than noise explains (p < 0.01, 0.2 by chance): ...
+    """
+    if len(found) <= FEW:
+        return [one.describe(name) for name, one in found.items()]
+    names = [name for name, one in found.items() if one.found]
+    told = f"{len(names)} of {len(found)} private sources {'disagrees' if len(names) == 1 else 'disagree'}"
+    chance = f"(p < {LEVEL:g}, {LEVEL * len(found):.2g} by chance)"
+    return [f"{told} with the anchor by more than noise explains {chance}{f': {name_few(names)}' if names else ''}"]
 
 
 def measure_shift(

@@ -17,7 +17,7 @@ keywords     `plan`, the same with keywords
 rates        a plan at other learning rates, and the interval to search for them
 """
 
-from uneven.planner.anchored import Anchored, Verdict
+from uneven.planner.anchored import Anchored, Verdict, describe_verdicts
 from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
@@ -81,6 +81,7 @@ __all__ = [
     "describe_sizes",
     "describe_steps",
     "describe_use",
+    "describe_verdicts",
     "draw_bounds",
     "draw_steps",
     "find_rate_intervals",
