@@ -21,7 +21,6 @@ from uneven.redaction import owner_only
 from uneven.schedules import Precision, Schedule
 from uneven.settings import Settings
 from uneven.theory import theorem_c_offset
-from uneven.training import flips
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
@@ -29,7 +28,7 @@ from uneven.training.label_release import against_rest, observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets, stated_weights
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
-from uneven.training.preparation import refuse_unfit
+from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
 from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
@@ -179,7 +178,7 @@ def continue_training(
     stated = settings.classes if classes is None else classes
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
-    refuse_unfit(groups, settings, len(found), sparse)
+    refuse_unfit(groups.noises, settings, found, sparse)
     hasher = make_hasher(account, noise, feature_names, rows.described is not None)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
@@ -259,7 +258,7 @@ def _declared_noises(noise: Any, groups: Grouped) -> dict[str, Noise]:
 def _with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> dict[str, Noise]:
     """Noises with flip rates that a fit before has estimated."""
     known: dict[str, Noise] = {}
-    for name in flips.unknown(noises):
+    for name in find_unknown(noises):
         if name not in rates:
             raise ValueError(f"rate of {name!r} must be known for partial_fit, got 'estimate': fit can estimate it")
         known[name] = FlippedLabels(rates[name])
@@ -270,7 +269,7 @@ def _usable_noises(noises: Mapping[str, Noise], rates: Mapping[str, Any], proble
     """Noises that may come after a fit to this problem: private ones only if rows have a bound, known rates only."""
     bounded = problem.norms == "largest"
     usable = {name: one for name, one in noises.items() if bounded or not one.protects_features}
-    return _with_known_rates({n: one for n, one in usable.items() if n in rates or not flips.unknown({n: one})}, rates)
+    return _with_known_rates({n: one for n, one in usable.items() if n in rates or not find_unknown({n: one})}, rates)
 
 
 def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settings) -> Any:
