@@ -5,7 +5,14 @@ import pytest
 
 from uneven import Problem
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import Flips, fit_anchor, leave_one_out_margins, sandwich
+from uneven.anchor.uncertainty import (
+    Flips,
+    fit_anchor,
+    leave_one_out_margins,
+    limit_covariance,
+    sandwich,
+    search_strength,
+)
 from uneven.datasets import load_covertype_sample
 from uneven.engine import optimum
 
@@ -133,3 +140,29 @@ def test_a_row_far_on_the_wrong_side_has_a_finite_loss():
     flips = Flips(np.array([0.0, 0.2]), np.zeros(2), np.array([1.0, 1.0]))
     near, far = (flips.mean_loss(np.array([margin, 1.0])) for margin in (-600.0, -2000.0))
     assert near < far < np.inf
+
+
+def test_the_start_is_looked_for_around_what_cross_validation_chose():
+    """A leave-one-out loss with a dip of rows learned by heart at 1e-7, and another at 1e-3; 1e-2 was chosen."""
+
+    def look(strength, _):
+        place = np.log10(strength)
+        return np.array([strength]), min(1.0 + (place + 7.0) ** 2, 2.0 + (place + 3.0) ** 2), None
+
+    strength, weights, _, size = search_strength(1e-7, np.ones(1), 1e-2, look)
+    assert strength == pytest.approx(1e-3, rel=0.4)
+    assert weights[0] == strength
+    assert size == pytest.approx(1e-14)  # of the weakest
+    assert search_strength(1e-7, np.ones(1), None, look)[0] == pytest.approx(1e-7)
+
+
+def test_a_covariance_is_limited_to_what_a_weight_can_be():
+    rng, factors = np.random.default_rng(5), np.array([1.0, 1.0, 0.01])
+    root = rng.normal(size=(3, 3)) * np.array([[0.1], [1.0], [100.0]])
+    V = root @ root.T
+    prior = np.diag(4.0 * 2.5 / factors)
+    limited = limit_covariance(V, 2.5, factors)
+    np.testing.assert_allclose(np.linalg.inv(limited), np.linalg.inv(V) + np.linalg.inv(prior), rtol=1e-6)
+    diagonal = limit_covariance(np.diag(V), 2.5, factors)
+    np.testing.assert_allclose(1.0 / diagonal, 1.0 / np.diag(V) + 1.0 / np.diag(prior))
+    np.testing.assert_array_equal(limit_covariance(V, 0.0, factors), V)

@@ -38,7 +38,7 @@ from uneven.anchor.shift import (
 from uneven.anchor.solver import run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, search_strength
+from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, limit_covariance, search_strength
 from uneven.anchor.verdicts import (
     Verdict,
     choose_batch_size,
@@ -81,6 +81,7 @@ __all__ = [
     "join_sources",
     "judge_sources",
     "leave_out",
+    "limit_covariance",
     "list_frames",
     "measure_information",
     "measure_shift",

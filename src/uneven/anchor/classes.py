@@ -22,7 +22,7 @@ from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, STRONGEST
+from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, limit_covariance, search_strength
 from uneven.draws import public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -114,22 +114,14 @@ def fit_class_anchor(
     flipped = any(source.flip_rate > 0.0 for source in sources)
     factors = np.maximum(factors, 1.0) if flipped else factors
     alpha = problem.alpha
-    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
-    best: tuple[float, float, Array, Array] | None = None
-    weights, plain = None, None
-    for strength in alpha * STEP ** (2.0 * np.arange(1 + int(2.0 * np.log10(most / alpha) + 1e-9))):
-        weights = solve(replace(problem, alpha=float(strength), clip=None), sources, factors, weights).weights
-        plain = weights if plain is None else plain
+
+    def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
+        weights = solve(replace(problem, alpha=strength, clip=None), sources, factors, start).weights
         scores = rows.leave_one_out(weights, strength * factors)
-        score = rows.loss(scores) + counted / 2.0 * float(factors @ weights**2)
-        if best is not None and score >= best[0]:
-            break
-        best = score, float(strength), weights, scores
-    assert best is not None
-    assert plain is not None
-    _, strength, weights, scores = best
-    size = float(factors @ plain**2 / factors.sum())
-    covariance = rows.sandwich(scores, strength * factors, alpha * factors, size)
+        return weights, rows.loss(scores), scores
+
+    strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
+    covariance = limit_covariance(rows.sandwich(scores, strength * factors, alpha * factors, size), size, factors)
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
     return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)

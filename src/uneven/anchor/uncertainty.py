@@ -110,13 +110,19 @@ def fit_anchor(
 
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
+    covariance = limit_covariance(covariance, size, factors)
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
 
 
-def search_strength(alpha: float, factors: Array, chosen: float | None, look: Look[T]) -> tuple[float, Array, T, float]:
+def search_strength(
+    alpha: float, factors: Array, chosen: float | None, look: Look[T], step: float = STEP
+) -> tuple[float, Array, T, float]:
     """λ₀ of the least leave-one-out estimate, the weights there, what `look` found beside them, and s².
+
+    It is looked for from alpha, or from what cross-validation chose, to stronger and to weaker ones until the estimate
+    rises: far weaker ones can have another dip, where a few rows are learned by heart.
 
     Parameters
     ----------
@@ -124,21 +130,40 @@ def search_strength(alpha: float, factors: Array, chosen: float | None, look: Lo
         As in `fit_anchor`.
     look : callable
         Given a strength and weights to start at, or None: the answer, its leave-one-out loss, and anything else.
+    step : float
+        Ratio of one strength to the next.
     """
-    best: tuple[float, float, Array, T] | None = None
-    plain: Array | None = None
-    weights: Array | None = None
-    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * chosen, 0.0)
-    for strength in (alpha * STEP ** np.arange(1 + int(4.0 * np.log10(most / alpha) + 1e-9))).tolist():
-        weights, loss, found = look(strength, weights)
-        plain = weights if plain is None else plain
-        score = loss + counted / 2.0 * float(factors @ weights**2)
-        if best is not None and score >= best[0]:
-            break
-        best = score, strength, weights, found
-    assert best is not None
-    assert plain is not None
-    return *best[1:], float(factors @ plain**2 / factors.sum())
+    most, counted = (STRONGEST * alpha, alpha) if chosen is None else (STRONGEST * max(chosen, alpha), 0.0)
+
+    def judge(strength: float, start: Array | None) -> tuple[float, float, Array, T]:
+        weights, loss, found = look(strength, start)
+        return loss + counted / 2.0 * float(factors @ weights**2), strength, weights, found
+
+    first = plain = judge(alpha, None)
+    if chosen is not None and chosen > alpha:
+        first = judge(chosen, plain[2])
+    best = first
+    for ratio in (step, 1.0 / step):
+        while alpha <= (strength := best[1] * ratio) <= most * (1.0 + 1e-9):
+            if (tried := judge(strength, best[2]))[0] >= best[0]:
+                break
+            best = tried
+    return *best[1:], float(factors @ plain[2] ** 2 / factors.sum())
+
+
+def limit_covariance(covariance: Array, size: float, factors: Array) -> Array:
+    """V no larger than a weight can be: (V⁻¹ + D⁻¹)⁻¹, D = 4s²/p, as two independent tellings of one error combine.
+
+    Where nothing curves but the L2 term, V₀ is whatever the pseudo-rows over α² make it; but the error of a weight that
+    was left at 0 is that weight.
+    """
+    if size == 0.0:
+        return covariance
+    largest = 4.0 * size / factors
+    if covariance.ndim == 1:
+        return np.asarray(covariance * largest / (covariance + largest))
+    limited = largest[:, None] * np.linalg.solve(covariance + np.diag(largest), covariance)
+    return np.asarray((limited + limited.T) / 2.0)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from uneven.anchor import (
     Curvature,
     Point,
     join_sandwich,
+    limit_covariance,
     run_newton,
     search_strength,
     use_one_thread,
@@ -136,7 +137,8 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
 
     with use_one_thread():
         strength, weights, (S, H), size = search_strength(alpha, own, chosen, look)
-        return weights, join_sandwich(S, H, count, strength * own, alpha * own, size)
+        covariance = join_sandwich(S, H, count, strength * own, alpha * own, size)
+        return weights, limit_covariance(covariance, size, own)
 
 
 def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str, Any]:
