@@ -11,6 +11,9 @@ WIDTH, LEAST_WIDTH = 100, 40
 GAP, NARROWEST = 2, 10
 """Spaces between columns of a table, and the least width of one of text."""
 
+FEW = 8
+"""Things up to which each is named, or has a sentence of its own."""
+
 
 def wrap(lines: Sequence[str]) -> str:
     """Lines broken to the width of a terminal, each with a hanging indent."""
@@ -40,6 +43,16 @@ def format_number(value: float) -> str:
     ['21,520', '0.01235', '1.5e+12']
     """
     return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
+
+
+def name_few(names: Sequence[str]) -> str:
+    """Names in quotes; of many, the first.
+
+    >>> name_few(["a", "b"]), name_few([str(k) for k in range(20)])
+    ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 12 others")
+    """
+    more = f" and {format_count(len(names) - FEW, 'other')}" if len(names) > FEW else ""
+    return ", ".join(map(repr, names[:FEW])) + more
 
 
 def shorten(text: str, width: int) -> str:

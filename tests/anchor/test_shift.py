@@ -1,5 +1,7 @@
 """The test of agreement holds its level, finds real shifts, and estimates their size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -147,6 +149,32 @@ def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
     far, differed = react(c, np.full(4, 0.5), 1e4, step=True)
     assert differed.found
     assert (far.variance > c.variance).all()
+
+
+def test_an_anchor_that_says_nothing_agrees_and_disagrees_with_nobody():
+    c = coordinates_of_rows(300, 6)
+    nothing = replace(c, start=np.zeros(4))
+    after, found = react(nothing, np.full(4, 0.5), 1e4, step=True)
+    assert after is nothing
+    assert not found.found
+    assert found.describe("clinic") == "the public rows say too little to tell whether 'clinic' agrees with them"
+
+
+@pytest.mark.parametrize(("d", "rows"), [(2, 15), (5, 15), (5, 60)])
+def test_a_covariance_from_few_rows_raises_no_more_alarms(d, rows):
+    """In the eigenbasis of a covariance of so many normal rows the sum of squares is Hotelling's T²: far from chi²."""
+    rng, found = np.random.default_rng([d, rows]), []
+    for _ in range(2_000):
+        S = np.cov(rng.normal(size=(rows + 1, d)), rowvar=False).reshape(d, d)
+        v, Q = np.linalg.eigh(S)
+        gradient, ones = Q.T @ rng.normal(size=d), np.ones(d)
+        known, few = (
+            measure_shift(gradient, 1e12, ones, v, 100.0, freedom).found for freedom in (None, np.full(d, float(rows)))
+        )
+        found.append((known, few))
+    as_known, as_few = np.mean(found, axis=0)
+    error = (0.01 * 0.99 / 2_000) ** 0.5
+    assert as_few <= 0.01 + 4 * error < as_known
 
 
 def test_what_clipping_takes_from_a_rare_class_is_no_disagreement(loop):

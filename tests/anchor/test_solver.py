@@ -75,7 +75,7 @@ def test_flips_in_the_limit_of_many_rows_change_nothing(rate):
     labels = np.concatenate([np.repeat(-y, flipped), np.repeat(y, 100 - flipped)])
     copies = np.concatenate([np.repeat(X, flipped, axis=0), np.repeat(X, 100 - flipped, axis=0)])
     exact = solve(problem(5, 1e-2), [PublicRows.from_arrays(X, y)])
-    found = solve(problem(5, 1e-2), [PublicRows.from_arrays(copies, labels, FlippedLabels(rate))], shorten=False)
+    found = solve(problem(5, 1e-2), [PublicRows.from_arrays(copies, labels, FlippedLabels(rate))])
     assert found.objective == pytest.approx(exact.objective, rel=1e-7)
     np.testing.assert_allclose(found.weights, exact.weights, atol=1e-3)
 

@@ -34,7 +34,8 @@ def test_every_method_has_the_same_rows_and_epsilons(build):
         if "trictest" in case.method:
             assert epsilons == {"clean": case.x, "noisy": case.x}
         else:
-            clean, noisy = panels.HARDER_EPSILONS[int(case.x)] if build is panels.build_harder else (10, case.x)
+            settings = {panels.build_harder: panels.HARDER_EPSILONS, panels.build_wide: panels.WIDE_EPSILONS}.get(build)
+            clean, noisy = settings[int(case.x)] if settings else (10, case.x)
             assert epsilons["clean"] == clean
             assert epsilons.get("noisy", noisy) == noisy or math.isnan(noisy)
 
@@ -74,9 +75,9 @@ def test_settings_beyond_the_papers():
     assert [panels.HARDER_EPSILONS[int(x)] for x, keeps in kept.items() if keeps] == list(panels.HARDER_EPSILONS[2:])
     most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
-    for build, width in ((panels.build_beyond, 25), (panels.build_wide, 784)):
+    for build, width, settings in ((panels.build_beyond, 25, 1), (panels.build_wide, 784, len(panels.WIDE_EPSILONS))):
         only = [case.plan for case in build("mnist", counts, width).cases if "only" in case.method.lower()]
-        assert [plan.order for plan in only] == [["clean"], ["clean"]]
+        assert [plan.order for plan in only] == 2 * settings * [["clean"]]
         assert [plan.strategy for plan in only][1] == "precision"
 
 

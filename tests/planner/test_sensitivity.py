@@ -62,9 +62,31 @@ def test_off_by_two_without_an_interval():
     }
     assert tried[LocalPrivacy(3.0)] == [1.5, 6.0]
     assert tried[AdditiveNoise(5.0)] == [2.5, 10.0]
-    assert tried[FlippedLabels(0.3)] == [0.15, 0.49]
+    assert tried[FlippedLabels(0.3)] == [0.15, pytest.approx(0.49)]
     assert tried[FlippedLabels((0.3, 0.5))] == [(0.15, 0.25), pytest.approx((0.3675, 0.6125))]
     assert tried[Exact()] == []
+
+
+def test_an_interval_may_be_an_array():
+    assert FlippedLabels(0.2, interval=np.array([0.1, 0.3])).interval == (0.1, 0.3)
+    pair = FlippedLabels([0.1, 0.2], interval=np.array([[0.0, 0.1], [0.3, 0.4]]))
+    assert pair.interval == ((0.0, 0.1), (0.3, 0.4))
+
+
+def test_off_by_two_of_more_than_two_classes():
+    """Rates up to where ten classes tell nothing; of a matrix, all that is not on its diagonal."""
+    T = ((0.8, 0.1, 0.1), (0.0, 1.0, 0.0), (0.3, 0.1, 0.6))
+    tried = {
+        noise: [one.actual for one in uneven.plan([Source("a", 500, noise)], 5, classes=classes).sensitivity()]
+        for noise, classes in ((FlippedLabels(0.3), 10), (FlippedLabels(0.6), 10), (FlippedLabels(T), 3))
+    }
+    assert tried[FlippedLabels(0.3)] == [0.15, 0.6]
+    assert tried[FlippedLabels(0.6)] == [0.3, pytest.approx(0.98 * 0.9)]
+    half, twice = (np.array(one) for one in tried[FlippedLabels(T)])
+    np.testing.assert_allclose(half, [[0.9, 0.05, 0.05], [0, 1, 0], [0.15, 0.05, 0.8]])
+    np.testing.assert_allclose(twice - np.eye(3), 1.96 * (np.array(T) - np.eye(3)))  # at 2, two rows are alike
+    summary = " ".join(uneven.plan([Source("a", 500, FlippedLabels(T))], 5, classes=3).summary().split())
+    assert "If the rate of 'a' were 0.1 on average or 0.392 on average instead of 0.2 on average" in summary
 
 
 def test_regret_is_the_variance_of_a_mean_with_the_wrong_weights():
@@ -118,6 +140,14 @@ def test_an_anchored_plan_is_interpolated_between_its_known_ends():
         ),
         (lambda: FlippedLabels(0.2, interval=(0.1, (0.3, 0.4))), "interval must hold the rate 0.2, got"),
         (lambda: FlippedLabels("estimate", interval=(0.1, 0.3)), "interval must hold the rate 'estimate', got"),
+        (
+            lambda: Exact(interval=(1.0, 2.0)),
+            r"interval of 'exact' must be left out: it has no level of noise, got \(1.0",
+        ),
+        (
+            lambda: FlippedLabels(np.eye(3) * 0.7 + 0.1, interval=(0.1, 0.3)),
+            r"interval must be left out where rate is a matrix, got \(0.1, 0.3\)",
+        ),
         (lambda: uneven.plan_by_rank({}), "ranks must be a dict of names and ranks, got {}"),
         (lambda: uneven.plan_by_rank({"a": 0}), "rank of 'a' must be a whole number of at least 1, got 0"),
         (lambda: uneven.plan_by_rank(["a", "b"]), r"ranks must be a dict of names and ranks, got \['a', 'b'\]"),

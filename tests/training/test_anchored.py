@@ -6,11 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from test_doors import write_files
 
 import uneven
+from uneven.anchor import Coordinates, Summary
 from uneven.datasets import load_covertype_sample, load_mnist
-from uneven.training import adding, anchoring, scan
+from uneven.engine import State
+from uneven.schedules import Precision
+from uneven.training import adding, anchoring, resume_state, scan
 from uneven.training.files import train_files
 
 ALPHA = 1e-3
@@ -246,6 +250,45 @@ def test_later_rows_go_on_from_the_answer():
         before = clf.coef_.copy()
         clf.partial_fit(X[:100], y[:100], source=small_sources(100, 100))
         assert 0 < np.linalg.norm(clf.coef_ - before) < 0.2 * np.linalg.norm(before)
+
+
+def test_the_clock_of_later_rows_is_theorem_c_where_curvature_is_alpha():
+    """H = αI: λ = α and τ₀ = 1/(α²trV). Else its first step is that of least expected excess, to first order in H."""
+    rng, d = np.random.default_rng(12), 3
+    factor = rng.normal(size=(d, d))
+    V, w = factor @ factor.T, rng.normal(size=d)
+    state = State(np.zeros(d))
+    for H in (0.1 * np.eye(d), np.diag([0.1, 0.3, 2.0])):
+        plain = Coordinates(np.eye(d), np.diag(H), H, w, V, *np.zeros((2, d)), 0.5, 1.0, np.full(d, 0.1), 1.0)
+        resumed, pace = resume_state(state, Summary(w, V, 0.1, True, (plain,)))
+        np.testing.assert_array_equal(resumed.answer, w)
+        if H[2, 2] == 0.1:
+            assert pace == pytest.approx(0.1)
+            assert resumed.clock == pytest.approx(1.0 / (0.01 * np.trace(V)))
+        moment = 7.0
+        etas = Precision(pace)(1, moment, resumed.clock) * np.linspace(0.5, 1.5, 101)
+        change = -etas * np.trace(H @ H @ V) + etas**2 * moment * np.trace(H) / (2 * d)
+        assert np.argmin(change) == 50
+
+
+def test_later_private_rows_add_to_an_anchored_fit():
+    """A few private rows by `fit` and many by `partial_fit`: at least half of what all by `fit` gain."""
+    rng, gains = np.random.default_rng(13), []
+    tested = small(rng, 20_000)
+    for seed in range(12):
+        X, y = small(rng, 16_050)
+        source, ids, clf = small_sources(len(y), 50), np.arange(len(y)), classifier(2.0, seed)
+        losses = []
+        for part in (slice(None), slice(1_050)):
+            clf.fit(X[part], y[part], source=source[part], row_id=ids[part])
+            losses.append(log_loss(tested[1], clf.predict_proba(tested[0])))
+        rest = slice(1_050, None)
+        clf.partial_fit(X[rest], y[rest], source=source[rest], row_id=ids[rest])
+        all_at_once, first = losses
+        gains.append((first - all_at_once, first - log_loss(tested[1], clf.predict_proba(tested[0]))))
+    at_once, later = np.array(gains).T
+    gain = later - 0.5 * at_once
+    assert gain.mean() > 3.0 * gain.std(ddof=1) / len(gain) ** 0.5
 
 
 def test_a_model_file_keeps_the_plan(tmp_path):

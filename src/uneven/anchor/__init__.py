@@ -12,6 +12,7 @@ multinomial the softmax loss of a block of rows
 clock       what Theorem D expects of private rows
 shape       coordinates and clip that private rows are released in
 shift       whether a private source agrees with the anchor
+ladder      which private sources are left out together
 verdicts    whether to use a private source, before its ε is spent
 summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
@@ -21,20 +22,27 @@ from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, diagonal, turn_rows
+from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
-from uneven.anchor.shift import LOST_SHARE, MEASURED_SHARE, Disagreement, doubt_curvature, measure_shift, react
+from uneven.anchor.shift import (
+    LOST_SHARE,
+    MEASURED_SHARE,
+    Disagreement,
+    describe_disagreements,
+    doubt_curvature,
+    measure_shift,
+    react,
+)
 from uneven.anchor.solver import run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, search_strength
 from uneven.anchor.verdicts import (
-    Information,
     Verdict,
     choose_batch_size,
     compute_release_energy,
-    is_worth_using,
     judge_sources,
     measure_information,
     weigh_public_row,
@@ -63,12 +71,12 @@ __all__ = [
     "compute_error_covariance",
     "compute_release_energy",
     "congruence",
+    "describe_disagreements",
     "diagonal",
     "doubt_curvature",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
-    "is_worth_using",
     "join_sandwich",
     "join_sources",
     "judge_sources",
@@ -76,6 +84,7 @@ __all__ = [
     "list_frames",
     "measure_information",
     "measure_shift",
+    "rank_sources",
     "react",
     "run_newton",
     "search_strength",

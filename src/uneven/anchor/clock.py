@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.diagonals import congruence, diagonal, inverse, times
+from uneven.anchor.diagonals import congruence, diagonal, inverse, times, turn_rows
 from uneven.theory import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
@@ -109,12 +109,18 @@ def compute_error_covariance(coordinates: Coordinates, clock: float | Array) -> 
 
 def expected_excess(coordinates: Coordinates, clock: float) -> float:
     """½tr(H·covariance) + ½βᵀHβ, β = k·(clip shift)/h: Theorem D's excess and what clipping does to the optimum."""
-    k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
+    return float(expected_excesses(coordinates, np.array([clock]))[0])
+
+
+def expected_excesses(coordinates: Coordinates, clocks: Array) -> Array:
+    """`expected_excess` at each of these clocks."""
+    k = theorem_d_gain(coordinates.variance, coordinates.curvature, clocks[:, None])
     bias, left = k * coordinates.clip_shift / coordinates.curvature, 1.0 - k
     noise = k * left * coordinates.variance  # as in `compute_error_covariance`, of which only the sum with H is needed
     H = coordinates.hessian
     own = H if H.ndim == 1 else H.diagonal()
-    return float((left @ times(coordinates.weighted, left) + own @ noise + bias @ times(H, bias)) / 2.0)
+    squares = turn_rows(left, coordinates.weighted) * left + own * noise + turn_rows(bias, H) * bias
+    return np.asarray(squares.sum(axis=1) / 2.0)
 
 
 def compute_capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:

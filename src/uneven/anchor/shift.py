@@ -11,17 +11,19 @@ curves, and next to equal in the few directions that decide most labels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import chdtrc, chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
+from scipy.special import chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
 from uneven.anchor.diagonals import add_diagonal, times
 from uneven.theory import theorem_d_mismatch
+from uneven.words import FEW, name_few
 
 Array = NDArray[np.float64]
 
@@ -45,9 +47,10 @@ class Disagreement:
     ----------
     statistic : float
         Σ_j ḡ_j²/(s² + h_j²v_j): chi-squared with d degrees of freedom where the source agrees. Where v_j rests on few
-        rows, the square is first taken down to that of a normal variable as unlikely as it is.
+        rows, the square is first taken down to that of a normal variable as unlikely as it is, and the sum is d times F
+        with d and as many degrees of freedom as rows are left, as Hotelling's T² is.
     p_value : float
-        Probability of as large a statistic where the source agrees.
+        Probability of as large a statistic where the source agrees; 1 where the anchor says nothing to agree with.
     variance : float
         t², h times the variance between sources: the smallest that the likelihood allows with 84%, since the likeliest
         is far too large where noise is. 0 where no plausible t² explains the statistic better than chance.
@@ -73,10 +76,26 @@ class Disagreement:
         >>> Disagreement(120.0, 1e-6, 2.0).describe("clinic")
         "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
         """
+        if self.p_value == 1.0:
+            return f"the public rows say too little to tell whether {name!r} agrees with them"
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
         used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
         return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+
+
+def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
+    """One sentence for each source; of many, one for all of them: some are found by chance.
+
+    >>> describe_disagreements({f"clinic {k}": Disagreement(9.0, 0.05 * k, 0.0) for k in range(20)})
+    ["1 of 20 private sources disagrees with the anchor by more than noise explains (p < 0.01, 0.2 by chance): ...
+    """
+    if len(found) <= FEW:
+        return [one.describe(name) for name, one in found.items()]
+    names = [name for name, one in found.items() if one.found]
+    told = f"{len(names)} of {len(found)} private sources {'disagrees' if len(names) == 1 else 'disagree'}"
+    chance = f"(p < {LEVEL:g}, {LEVEL * len(found):.2g} by chance)"
+    return [f"{told} with the anchor by more than noise explains {chance}{f': {name_few(names)}' if names else ''}"]
 
 
 def measure_shift(
@@ -109,10 +128,13 @@ def measure_shift(
     >>> round(measure_shift(g, 1.0, ones, ones, largest=100.0).variance, 1)  # 3² = 1 + 1·(1 + t²) at the likeliest
     6.4
     """
-    squares, expected = gradient**2, 1.0 / clock + curvature**2 * variance
+    squares, expected, d = gradient**2, 1.0 / clock + curvature**2 * variance, len(gradient)
+    together = 1e9
     if freedom is not None:
         degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
+        usual = float(np.median(degrees))
+        together = max(usual - d + 1.0, usual / 2.0)  # a rare column has few rows, but not few in all
     statistic = float((squares / expected).sum())
 
     def loss(shift: Any) -> Any:
@@ -125,7 +147,7 @@ def measure_shift(
     allowed = losses.min() + DROP
     first = int(np.argmax(losses <= allowed))
     lower = 0.0 if first == 0 else float(brentq(lambda shift: loss(shift) - allowed, grid[first - 1], grid[first]))
-    return Disagreement(statistic, float(chdtrc(len(gradient), statistic)), lower)
+    return Disagreement(statistic, float(fdtrc(d, min(together, 1e9), statistic / d)), lower)
 
 
 def mean_square(coordinates: Coordinates) -> float:
@@ -193,6 +215,8 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
     step : bool
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
+    if not coordinates.start.any():
+        return coordinates, Disagreement(0.0, 1.0, 0.0)
     gradient = gradient - coordinates.clip_shift
     precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
     found = measure_shift(

@@ -93,7 +93,7 @@ def solve(
     penalty: ArrayLike | None = None,
     start: ArrayLike | None = None,
     hessian: bool = False,
-    shorten: bool = True,
+    shorten: bool = False,
 ) -> Solution:
     """Minimise the weighted objective of all sources without privacy.
 

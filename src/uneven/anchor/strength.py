@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 FOLDS, FEW_ROWS = 5, 500
 """Folds; twice as many up to this many rows, where each fold would otherwise cost many rows to learn from."""
 
-MOST_ROWS = 10_000
+MOST_ROWS = 5_000
 """Rows that alpha is chosen on, counted in exact ones."""
 
 NARROW_ROWS = 2000
@@ -60,7 +60,7 @@ class Strength:
 def choose_alpha(
     problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None = None, seed: int = 0
 ) -> Strength:
-    """Choose alpha by cross-validation on about 10,000 rows at most, each fold with its share of every class.
+    """Choose alpha by cross-validation on about 5,000 rows at most, each fold with its share of every class.
 
     Labels flipped at rate σ tell (1 - 2σ)² as much as exact ones, so of such rows more are taken.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,26 +13,22 @@ from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import ClassAnchor, class_accuracy, list_frames
 from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import congruence, turn_rows
+from uneven.anchor.ladder import NOTHING, WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.solver import solve
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
-Information = Callable[[float], float]
-
-WORTH, LITTLE = 0.8, 0.97
-"""Ratio of the excess with a source to that without it, up to which it is worth it, and up to which it is little."""
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once per batch."""
 
 DRAWS, SEED, NORMAL = 200, 0, 1.96
 
-NOTHING = float(np.log(2.0))
-"""Excess that weights of zero have at most, and so anybody: expectations above it are not believed."""
+COMPUTED = 16
+"""Steps of a ladder that an accuracy is computed for: of those between it is interpolated."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +42,17 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one private source brings to all the others, before ε is spent.
+    """What one private source brings, together with those that bring no more, before ε is spent.
 
     Attributes
     ----------
     excess, excess_without : float
-        Expected f(w) - f(w*) with and without the source.
+        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more.
     accuracy, accuracy_without : Accuracy
     word : {"worth it", "little", "no"}
-        "no" for a source that brings nothing or harm: it is to be left out.
+        "no" for sources that bring nothing or harm together: they are to be left out.
+    others : int
+        How many others bring no more than this one.
     """
 
     excess: float
@@ -62,11 +60,12 @@ class Verdict:
     accuracy: Accuracy
     accuracy_without: Accuracy
     word: str
+    others: int = 0
 
     @property
     def use(self) -> bool:
         """Whether the source is to be used."""
-        return is_worth_using(self.excess, self.excess_without)
+        return self.word != "no"
 
 
 def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
@@ -110,7 +109,7 @@ def weigh_public_row(noise: Noise, problem: Problem) -> float:
 def judge_sources(
     anchor: Anchor | ClassAnchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
 ) -> dict[str, Verdict]:
-    """Verdict on each private source, given all others.
+    """Verdict on each private source, together with those that bring no more.
 
     Parameters
     ----------
@@ -124,44 +123,38 @@ def judge_sources(
     -------
     dict of names to Verdict
     """
-    possible = possible or list_frames(anchor)
-    everything, together = expect(anchor, list(sources.values()), possible)
+    ladder = rank_sources(possible or list_frames(anchor), list(sources.values()))
+    accuracies, everything = _list_accuracies(anchor, ladder), float(ladder.excesses[0])
     verdicts = {}
-    for name in sources:
-        others = [information for other, information in sources.items() if other != name]
-        without, apart = expect(anchor, others, possible)
-        verdicts[name] = Verdict(everything, without, together, apart, word_for(everything, without))
+    for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
+        without = float(ladder.excesses[place + 1])
+        word = "no" if not use else "worth it" if everything <= WORTH * without else "little"
+        others = int(np.sum(ladder.places <= place)) - 1
+        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], word, others)
     return verdicts
 
 
-def word_for(excess: float, without: float) -> str:
-    """The verdict in a word.
-
-    >>> word_for(0.5, 1.0), word_for(0.9, 1.0), word_for(1.0, 1.0)
-    ('worth it', 'little', 'no')
-    """
-    ratio = excess / without
-    return "worth it" if ratio <= WORTH else "little" if is_worth_using(excess, without) else "no"
-
-
-def is_worth_using(excess: float, without: float) -> bool:
-    """Whether a source that brings the expected excess from `without` to `excess` is to be used."""
-    return excess <= LITTLE * without
+def _list_accuracies(anchor: Anchor | ClassAnchor, ladder: Ladder) -> list[Accuracy]:
+    """Expected accuracy at each step; of many, between those that are computed, by the excess."""
+    at = np.unique(np.linspace(0, len(ladder.excesses) - 1, COMPUTED).round().astype(np.int64))
+    found = [expected_accuracy(anchor, ladder.frames[step], float(ladder.clocks[step])) for step in at]
+    known = ladder.excesses[at]
+    order = np.argsort(known, kind="stable")
+    columns = [
+        np.interp(ladder.excesses, known[order], np.array([getattr(one, end) for one in found])[order])
+        for end in ("value", "low", "high")
+    ]
+    exact = dict(zip(at.tolist(), found, strict=True))
+    between = np.array(columns).T.tolist()
+    return [exact.get(step, Accuracy(*shares)) for step, shares in enumerate(between)]
 
 
 def expect(
     anchor: Anchor | ClassAnchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
 ) -> tuple[float, Accuracy]:
     """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
-
-    def information(activity: float) -> float:
-        return float(sum(source(activity) for source in sources))
-
-    possible = possible or list_frames(anchor)
-    coordinates = choose_coordinates(possible, information) if sources else possible[0]  # all alike at the start
-    clock = information(coordinates.activity)
-    excess = min(expected_excess(coordinates, clock), NOTHING)
-    return excess, expected_accuracy(anchor, coordinates, clock)
+    ladder = rank_sources(possible or list_frames(anchor), sources)
+    return float(ladder.excesses[0]), expected_accuracy(anchor, ladder.frames[0], float(ladder.clocks[0]))
 
 
 def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:

@@ -110,10 +110,12 @@ def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[
 
 def _show_plan(plan: Plan) -> None:
     """What each site is expected to bring, before it is asked."""
+    from uneven.planner import describe_verdicts
+
     for name in plan.order:
         typer.echo(f"{name!r}: a row is expected to bring {plan.exchange[name]:.3g} times one of the cleanest site.")
-    for name, verdict in plan.verdicts.items():
-        typer.echo(verdict.describe(name))
+    for line in describe_verdicts(plan.verdicts):
+        typer.echo(line)
 
 
 def _teller() -> Tell:

@@ -176,6 +176,8 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
+    from uneven.planner import describe_verdicts
+
     model = trained.model
     lines = [
         _protection(trained),
@@ -183,7 +185,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"It predicts {_either(model.classes.tolist())} from {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained)}.",
-        *(verdict.describe(name) for name, verdict in trained.plan.verdicts.items()),
+        *describe_verdicts(trained.plan.verdicts),
         *(f"Note: {note}" for note in trained.trained.notes),
         *trained.describe_activity(),
     ]

@@ -55,7 +55,12 @@ def command(
             f"All sources are private: state in {output} what is publicly known of each column. The proposals there "
             "come from the private rows, and do nothing until you confirm them."
         )
-    typer.echo(f"Next: say in {output} how good each source is, then run: uneven plan {shlex.quote(str(output))}")
+    plan = f"uneven plan {shlex.quote(str(output))}"
+    todo = [f"confirm columns in {output}"] if guessed.proposed else []
+    if unstated := [name for name in guessed.names if name not in levels]:
+        are = "is" if len(unstated) == 1 else "are"
+        todo.append(f"say in {output} how good {terminal.listed(unstated)} {are}")
+    typer.echo(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 
 def _level(text: str) -> tuple[str, float]:

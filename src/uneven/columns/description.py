@@ -72,7 +72,10 @@ def describe_columns(columns: Any) -> tuple[Column, ...]:
     ValueError: column 'age': range must be two finite numbers, the lower one first, got [90, 18]
     """
     if not isinstance(columns, Mapping) or not columns:
-        raise ValueError(f"columns must describe at least one column, got {checks.shown(columns)}")
+        raise ValueError(
+            f"columns must describe at least one column, got {checks.shown(columns)}; to confirm one that is proposed, "
+            "delete the '# ' in front of its line"
+        )
     return tuple(_column(checks.text("name of a column", name), values) for name, values in columns.items())
 
 

@@ -115,5 +115,8 @@ def _tabulate_accuracy(results: Results, xs: Sequence[float]) -> tuple[list[str]
     """Test accuracy of every method at each x, and the excess objective of ours."""
     found = {m: np.broadcast_to(results.of(m, "accuracy")[1].mean(axis=1), len(xs)) for m in results.methods}
     excess = results.excess("uneven")[1]
-    rows = [[f"{x:g}", *(f"{one[i]:.2%}" for one in found.values()), f"{excess[i]:.4f}"] for i, x in enumerate(xs)]
+    rows = [
+        [name_setting(results.kind, x), *(f"{one[i]:.2%}" for one in found.values()), f"{excess[i]:.4f}"]
+        for i, x in enumerate(xs)
+    ]
     return [results.settings["varies"], *found, "excess objective of uneven"], rows

@@ -20,7 +20,7 @@ classes     more than two classes: one release of the softmax gradient, beside o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,8 +84,11 @@ ABLATION_EPSILONS = (1.0, 3.0, 10.0)
 MANY = {"first": (0.1, 10.0), "second": (0.2, 3.0), "third": (0.3, 1.0), "fourth": (0.4, 0.3)}
 """Share and ε of each source of the sources panel."""
 
-SKETCHES: dict[str, int | str] = {"uneven, sketch 100": 100, "uneven, sketch auto": "auto"}
+SKETCHES: dict[str, int | str] = {f"uneven, sketch {asked}": asked for asked in (64, 100, 256, "auto")}
 """Methods of the wide panel with a sketch, and what each asks for."""
+
+WIDE_EPSILONS = ((10.0, 1.0), (10.0, 10.0), (3.0, 3.0), (1.0, 1.0))
+"""ε_C and ε_N of the settings of the wide panel, which are numbered from 0."""
 
 HARDER_EPSILONS = ((10.0, 1.0), (3.0, 0.3), (1.0, 1.0), (1.0, 0.1), (0.3, 0.3), (0.1, 0.1))
 """ε_C and ε_N of the settings of the harder panel, which are numbered from 0."""
@@ -97,7 +100,7 @@ SITE = "site privacy"
 SITE_EPSILONS = ((10.0, 1.0), (1.0, 1.0), (1.0, 0.1))
 """ε_C and ε_N of the settings of the site panel, which are numbered from 0."""
 
-NUMBERED = {"harder": HARDER_EPSILONS, "site": SITE_EPSILONS}
+NUMBERED = {"harder": HARDER_EPSILONS, "site": SITE_EPSILONS, "wide": WIDE_EPSILONS}
 """Panels whose settings are numbered, by kind."""
 
 CLASSES = {"mnist-digits": 10, "covertype-types": 7}
@@ -339,22 +342,18 @@ def build_classes(dataset: str, counts: Counts, n_features: int) -> Panel:
 
 
 def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:
-    """MNIST without projection, at ε_N = 1 and 10; and with a sketch of 100 columns, or as wide as a fit chooses."""
-    rows, epsilons = counts(SHARES), (1.0, 10.0)
-    cases = list(_compare_methods(EPSILON_CLEAN, epsilons, counts, n_features))
-    wide = {case.x: case.plan for case in cases if case.method == "uneven"}
-    for label, asked in SKETCHES.items():
-        for noisy in epsilons:
-            width = choose_width(asked, wide[noisy].sources, wide[noisy].problem, n_features, False)
-            private = {CLEAN: EPSILON_CLEAN, NOISY: noisy}
-            cases.append(Case(label, noisy, plan_private(private, rows, width or n_features, **OURS), sketch=width))
-    return Panel("wide-mnist", dataset, "ε_N", tuple(cases))
-
-
-def _compare_methods(clean: float, epsilons: Iterable[float], counts: Counts, n_features: int) -> Iterable[Case]:
-    """The paper's method and ours, on both sources and on the clean one alone."""
-    rows = counts(SHARES)
-    for label, only, options in (("Algorithm2", "CleanOnly", THEIRS), ("uneven", "uneven, clean only", OURS)):
-        for noisy in epsilons:
-            yield Case(label, noisy, plan_private({CLEAN: clean, NOISY: noisy}, rows, n_features, **options))
-        yield Case(only, math.nan, plan_private({CLEAN: clean}, rows, n_features, **options))
+    """MNIST without projection: the paper's method and ours, ours with sketches of some widths and of a fit's own."""
+    rows, cases = counts(SHARES), []
+    for number, (clean, noisy) in enumerate(WIDE_EPSILONS):
+        x, both = float(number), {CLEAN: clean, NOISY: noisy}
+        plain = plan_private(both, rows, n_features, **OURS)
+        cases += [
+            Case("Algorithm2", x, plan_private(both, rows, n_features, **THEIRS)),
+            Case("CleanOnly", x, plan_private({CLEAN: clean}, rows, n_features, **THEIRS)),
+            Case("uneven", x, plain),
+            Case("uneven, clean only", x, plan_private({CLEAN: clean}, rows, n_features, **OURS)),
+        ]
+        for label, asked in SKETCHES.items():
+            width = choose_width(asked, plain.sources, plain.problem, n_features, False)
+            cases.append(Case(label, x, plan_private(both, rows, width or n_features, **OURS), sketch=width))
+    return Panel("wide-mnist", dataset, "ε_C and ε_N", tuple(cases))

@@ -14,7 +14,7 @@ from uneven.datasets import Dataset
 from uneven.engine import auc
 from uneven.estimator import UnevenClassifier
 from uneven.noise import Exact, LocalPrivacy, Noise
-from uneven.planner import Verdict
+from uneven.planner import Verdict, describe_verdicts
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def describe_public_rows(found: PublicRows) -> list[str]:
         f"and both together {both}: the first are learned to convergence, the others add to them.",
         "Public rows also choose the L2 strength by cross-validation: so this may be above 'no noise at all', which "
         "has the L2 strength of the strategies.",
-        *(one.describe(name) for name, one in found.verdicts.items()),
+        *describe_verdicts(found.verdicts),
     ]
     if unspent := [repr(name) for name, epsilon in found.spent.items() if not epsilon]:
         said.append(f"So {' and '.join(unspent)} was not used, and its rows spent no privacy.")

@@ -257,7 +257,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
         found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})
         after = state_from_dict(reply["state"], d)
         check_counts(state, after, site, rows[site])
-        _checked_state(resume_state(after, summary_from_dict(moved, d)))
+        _checked_state(resume_state(after, summary_from_dict(moved, d))[0])
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
         progress,
@@ -326,7 +326,7 @@ def _result(job: Job, progress: Progress) -> Federated:
     if progress.anchor is not None:
         summary = summary_from_dict(progress.anchor["summary"], d)
         state = initial_state(d) if progress.state is None else state_from_dict(progress.state, d)
-        state = resume_state(state, summary)
+        state, _ = resume_state(state, summary)
     elif progress.state is None:
         raise ConnectionError(f"no site took part: {'; '.join(progress.left_out.values())}")
     else:

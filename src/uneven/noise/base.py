@@ -110,14 +110,18 @@ class Noise(ABC):
     """What ``&`` does. `composed` sets it: it knows the kinds of noise, and this module does not."""
     interval: tuple[Any, Any] | None = field(default=None, kw_only=True, repr=False)
 
+    def __post_init__(self) -> None:
+        self.check_interval()
+
     def check_interval(self) -> None:
         """Refuse an interval whose ends could not be stated, or that does not hold what is."""
         if self.interval is None:
             return
-        if self.level is None or not isinstance(self.interval, tuple | list) or len(self.interval) != 2:
-            what = f"(lowest, highest) {self.level}" if self.level else "left out"
+        given: Any = self.interval.tolist() if isinstance(self.interval, np.ndarray) else self.interval
+        if self.level is None or not isinstance(given, tuple | list) or len(given) != 2:
+            what = f"(lowest, highest) {self.level}" if self.level else "left out: it has no level of noise"
             raise ValueError(f"interval of {self.kind!r} must be {what}, got {checks.shown(self.interval)}")
-        low, high = (getattr(self.at_level(end), self.level) for end in self.interval)
+        low, high = (getattr(self.at_level(end), self.level) for end in given)
         stated = getattr(self, self.level)
         ends = [np.atleast_1d(one) for one in (low, stated, high) if not isinstance(one, str)]
         if isinstance(stated, str) or len({len(one) for one in ends}) > 1 or not _in_order(ends):

@@ -56,6 +56,8 @@ class FlippedLabels(Noise):
         elif rate != "estimate":
             rate = checks.within("rate", rate, 0.0, 1.0)
         object.__setattr__(self, "rate", rate)
+        if self.interval is not None and self.confusion is not None:
+            raise ValueError(f"interval must be left out where rate is a matrix, got {checks.shown(self.interval)}")
         self.check_interval()
 
     @property
@@ -97,8 +99,8 @@ class FlippedLabels(Noise):
 
         Two rates are taken to be these already.
 
-        >>> FlippedLabels(0.3).against_rest(4)
-        FlippedLabels(rate=(0.3, 0.1))
+        >>> FlippedLabels(0.25).against_rest(3)
+        FlippedLabels(rate=(0.25, 0.125))
         """
         if self.confusion is not None:
             raise ValueError("rate must be one number for multi_class='one-vs-rest', got a matrix")

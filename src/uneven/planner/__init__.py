@@ -17,13 +17,22 @@ keywords     `plan`, the same with keywords
 rates        a plan at other learning rates, and the interval to search for them
 """
 
-from uneven.planner.anchored import Anchored, Verdict
+from uneven.planner.anchored import Anchored, Verdict, describe_verdicts
 from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
 from uneven.planner.picture import draw_bounds, draw_steps, thin_steps
 from uneven.planner.planning import Plan, make_anchored_plan, make_plan
-from uneven.planner.prediction import CUT, FLATTER, SPREAD, choose_kept, count_kept, predict_excess
+from uneven.planner.prediction import (
+    CURVATURES,
+    CUT,
+    FLATTER,
+    SPREAD,
+    choose_kept,
+    count_kept,
+    predict_excess,
+    predict_run,
+)
 from uneven.planner.promises import OtherPromise, describe_promises, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
@@ -50,6 +59,7 @@ from uneven.planner.text import (
 
 __all__ = [
     "COMPARE",
+    "CURVATURES",
     "CUT",
     "FLATTER",
     "FRESH",
@@ -81,6 +91,7 @@ __all__ = [
     "describe_sizes",
     "describe_steps",
     "describe_use",
+    "describe_verdicts",
     "draw_bounds",
     "draw_steps",
     "find_rate_intervals",
@@ -94,6 +105,7 @@ __all__ = [
     "plan",
     "plan_by_rank",
     "predict_excess",
+    "predict_run",
     "rate_interval",
     "tabulate_changes",
     "tabulate_sources",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from uneven.planner.segments import Segment, split_into_batches
 from uneven.planner.source import Source
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.words import FEW, format_count, name_few
 
 Interval = tuple[float, float, float]
 WORDS = ("worth it", "little", "no")
@@ -21,15 +22,20 @@ LATER = ("sizes", "other_promises")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one private source is expected to add to all others, known before any ε is spent.
+    """What one private source is expected to add, together with those that bring no more; known before ε is spent.
+
+    Many small sources may be worth it together where each alone is not: so they are judged, and left out, together.
 
     Attributes
     ----------
     excess, excess_without : float
-        Expected f(w) - f(w*) with the source and without it.
+        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more.
     accuracy, accuracy_without : (float, float, float)
         Expected share of rows classified correctly, and the ends of its 95% interval.
     word : {"worth it", "little", "no"}
+        "no" where they are left out.
+    others : int
+        How many others bring no more than this one.
     """
 
     excess: float
@@ -37,6 +43,7 @@ class Verdict:
     accuracy: Interval
     accuracy_without: Interval
     word: str
+    others: int = 0
 
     def describe(self, name: str) -> str:
         """One sentence.
@@ -44,22 +51,59 @@ class Verdict:
         >>> Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it").describe("clinic")
         "'clinic': worth it. Expected excess objective 0.002 with it, 0.011 without; accuracy 95.0% (93.0% to 97.0%)...
         """
+        joint = f" and {format_count(self.others, 'other')} that bring no more" if self.others else ""
+        return f"{name!r}{joint}: {self._tell('them' if self.others else 'it')}"
+
+    def _tell(self, what: str) -> str:
         value, low, high = (f"{100 * share:.1f}%" for share in self.accuracy)
         return (
-            f"{name!r}: {self.word}. Expected excess objective {self.excess:.2g} with it, {self.excess_without:.2g} "
-            f"without; accuracy {value} ({low} to {high}) with it, {100 * self.accuracy_without[0]:.1f}% without."
+            f"{self.word}. Expected excess objective {self.excess:.2g} with {what}, {self.excess_without:.2g} without; "
+            f"accuracy {value} ({low} to {high}) with {what}, {100 * self.accuracy_without[0]:.1f}% without."
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `from_dict` reads: without `others` where there are none, as plans were before it."""
+        return {key: value for key, value in asdict(self).items() if key != "others" or value}
 
     @classmethod
     def from_dict(cls, values: Any) -> Verdict:
         """Verdict of plain values."""
-        values = checks.table("a verdict", values, tuple(cls.__dataclass_fields__))
+        keys = tuple(cls.__dataclass_fields__)
+        values = checks.table("a verdict", values, keys, [key for key in keys if key != "others"])
         shares = {
             key: tuple(checks.within(f"{key} of a verdict", one, 0.0, 1.0 + 1e-9) for one in values[key])
             for key in ("accuracy", "accuracy_without")
         }
         excess = {key: checks.not_negative(f"{key} of a verdict", values[key]) for key in ("excess", "excess_without")}
-        return cls(**excess, **shares, word=checks.one_of("word of a verdict", values["word"], WORDS))  # type: ignore[arg-type]
+        others = checks.whole("others of a verdict", values.get("others", 0), least=0)
+        word = checks.one_of("word of a verdict", values["word"], WORDS)
+        return cls(**excess, **shares, word=word, others=others)  # type: ignore[arg-type]
+
+
+def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """One sentence for each; of many, one for all of them together.
+
+    >>> one = Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it", others=19)
+    >>> [told] = describe_verdicts({f"clinic {k}": one for k in range(20)})
+    >>> told[:76]
+    '20 private sources together: worth it. Expected excess objective 0.002 with '
+    """
+    if len(verdicts) <= FEW:
+        return [verdict.describe(name) for name, verdict in verdicts.items()]
+    together = max(verdicts.values(), key=lambda verdict: verdict.others)
+    return [f"{len(verdicts)} private sources together: {together._tell('them')}"]
+
+
+def _tell_left_out(names: Sequence[str]) -> list[str]:
+    """Sentence on sources that are left out, if there are any.
+
+    >>> _tell_left_out(["a", "b"])
+    ["'a', 'b' are left out and not charged: together they are not expected to help."]
+    """
+    if len(names) == 1:
+        return [f"{names[0]!r} is left out and not charged: it is not expected to help."]
+    told = f"{name_few(names)} are left out and not charged: together they are not expected to help."
+    return [told] if names else []
 
 
 @dataclass(frozen=True)
@@ -105,7 +149,7 @@ class Anchored:
         out = [name for name, _ in self.verdicts if name not in self.order]
         return (
             "Theorem D is exact for a quadratic objective; for this one the figures are estimates, not guarantees.",
-            *(f"{name!r} is left out and not charged: it is not expected to help." for name in out),
+            *_tell_left_out(out),
         )
 
     def segments(self, sources: Sequence[Source], problem: Problem) -> tuple[Segment, ...]:
@@ -118,7 +162,7 @@ class Anchored:
         """Plain values that `from_dict` reads."""
         values = {key: value for key, value in asdict(self).items() if key not in LATER}
         values["clock"] = {key: list(one) if isinstance(one, tuple) else one for key, one in values["clock"].items()}
-        tables = {"worths": dict(self.worths), "verdicts": {name: asdict(one) for name, one in self.verdicts}}
+        tables = {"worths": dict(self.worths), "verdicts": {name: one.to_dict() for name, one in self.verdicts}}
         tables |= {
             "sizes": dict(self.sizes),
             "other_promises": {name: asdict(one) for name, one in self.other_promises},

@@ -13,6 +13,7 @@ from uneven.planner.sizes import choose_sizes, draft_with, measure
 from uneven.planner.source import Source
 from uneven.planner.strategies import Strategy
 from uneven.problem import Problem
+from uneven.words import FEW
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     """One sentence for each promise that was made, and one for what the other would bring to each source."""
     lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))
     what = "predicted excess" if predicted else "bound"
-    for name, other in others.items():
+    for name, other in list(others.items())[:FEW]:
         named = other.kind.replace("-", " ")
         lines.append(
             f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows per step: {what} "

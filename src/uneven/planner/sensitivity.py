@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uneven.noise import Composed, Noise
+from uneven.noise import Composed, FlippedLabels, Noise
 from uneven.planner.segments import split_into_batches
 from uneven.planner.source import Source
 
@@ -20,7 +20,7 @@ MOST_SOURCES = 12
 """Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
 
 MOST_FLIPPED = 0.98
-"""Sum of two flip rates up to which they are doubled: at 1, labels tell nothing."""
+"""Part of the flips from which labels tell nothing, up to which rates are doubled: of two rates, that is a sum of 1."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def find_changes(plan: Plan, make_plan: Callable[..., Plan]) -> list[Change]:
     """Change of the plan at each end of what each level may be; see `Plan.sensitivity`."""
     changes = []
     for source in plan.sources:
-        for level, stated, actual, noise in list_levels(source.noise):
+        for level, stated, actual, noise in list_levels(source.noise, plan.problem.classes):
             swapped = [replace(one, noise=noise) if one is source else one for one in plan.sources]
             order, exchange, excess = _plan_again(plan, swapped, make_plan)
             regret = _regret(plan, swapped)
@@ -69,27 +69,33 @@ def find_changes(plan: Plan, make_plan: Callable[..., Plan]) -> list[Change]:
     return changes
 
 
-def list_levels(noise: Noise) -> Iterator[tuple[str, Any, Any, Noise]]:
+def list_levels(noise: Noise, classes: int = 2) -> Iterator[tuple[str, Any, Any, Noise]]:
     """Each level of a noise, as stated and at either end of what it may be, and the noise there."""
     if isinstance(noise, Composed):
-        for level, stated, actual, other in list_levels(noise.then):
+        for level, stated, actual, other in list_levels(noise.then, classes):
             yield level, stated, actual, Composed(noise.labels, other)
-        for level, stated, actual, labels in list_levels(noise.labels):
+        for level, stated, actual, labels in list_levels(noise.labels, classes):
             yield level, stated, actual, Composed(labels, noise.then)  # type: ignore[arg-type]
-    elif noise.level is not None and not getattr(noise, "unknown", False) and getattr(noise, "confusion", None) is None:
+    elif noise.level is not None and not getattr(noise, "unknown", False):
         stated = getattr(noise, noise.level)
-        for actual in noise.interval or _either_way(noise.level, stated):
+        for actual in noise.interval or _either_way(noise, stated, classes):
             if actual != stated:
                 yield noise.level, stated, actual, noise.at_level(actual)
 
 
-def _either_way(level: str, stated: Any) -> tuple[Any, Any]:
+def _either_way(noise: Noise, stated: Any, classes: int) -> tuple[Any, Any]:
     """Half and twice the level; flip rates no further than labels still tell something."""
-    if isinstance(stated, tuple):
-        factor = min(FACTOR, MOST_FLIPPED / sum(stated)) if sum(stated) else FACTOR
-        return (stated[0] / FACTOR, stated[1] / FACTOR), (stated[0] * factor, stated[1] * factor)
-    most = MOST_FLIPPED / 2.0 if level == "rate" else np.inf
-    return stated / FACTOR, max(stated, min(stated * FACTOR, most))
+    if not isinstance(noise, FlippedLabels):
+        return stated / FACTOR, stated * FACTOR
+    T = noise.confusion_of(classes)
+    part = 1.0 - min(np.linalg.eigvals(T).real.min(), np.diag(T).min())  # at 1/part, T has no inverse or is negative
+    factor = max(1.0, min(FACTOR, MOST_FLIPPED / part)) if part > 0.0 else FACTOR
+    if noise.confusion is None:
+        rates = np.array(stated)
+        ends = tuple((rates * one).tolist() for one in (1.0 / FACTOR, factor))
+        return tuple(tuple(end) if isinstance(end, list) else end for end in ends)  # type: ignore[return-value]
+    flips = T - np.eye(classes)
+    return tuple(tuple(map(tuple, (np.eye(classes) + flips * one).tolist())) for one in (1.0 / FACTOR, factor))  # type: ignore[return-value]
 
 
 def _plan_again(
@@ -158,7 +164,7 @@ def describe_changes(plan: Plan) -> list[str]:
         worth = "its rows stay worth the most" if worths == "1" else f"a row of it is worth {worths}"
         known = [one.excess for one in mine if one.excess is not None]
         excess = f", the excess is {_span(known)}" if known else ""
-        cost = f"{100 * (max(one.regret for one in mine) - 1):.0f}%"
+        cost = f"{100 * max(0.0, *(one.regret - 1 for one in mine)):.0f}%"
         lines.append(
             f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}; "
             f"weighing rows as stated adds at most {cost} of variance."
@@ -195,4 +201,11 @@ def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def _shown(level: Any) -> str:
+    """A level in a few characters: of a matrix, the mean share of labels that are wrong.
+
+    >>> _shown(0.25), _shown((0.1, 0.2)), _shown(((0.5, 0.5), (0.25, 0.75)))
+    ('0.25', '(0.1, 0.2)', '0.375 on average')
+    """
+    if isinstance(level, tuple) and isinstance(level[0], tuple):
+        return f"{1.0 - np.diag(level).mean():.3g} on average"
     return f"({level[0]:.3g}, {level[1]:.3g})" if isinstance(level, tuple) else f"{level:.3g}"

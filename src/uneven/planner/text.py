@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
+from uneven.planner.anchored import describe_verdicts
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
-from uneven.words import format_number, format_table, shorten, wrap
+from uneven.words import FEW, format_number, format_table, shorten, wrap
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
@@ -102,7 +103,7 @@ def describe_use(plan: Plan) -> list[str]:
             f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right, and less "
             "where features tell little of the label."
         )
-    lines += [verdict.describe(name) for name, verdict in plan.verdicts.items()]
+    lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
 
 
@@ -131,7 +132,11 @@ def describe_exchange(worth: Mapping[str, float]) -> list[str]:
     ["One row of 'b' is worth 4 rows of 'a'."]
     """
     best = max(worth, key=lambda name: worth[name])
-    return [f"One row of {best!r} is worth {1 / worth[name]:.3g} rows of {name!r}." for name in worth if name != best]
+    others = [name for name in worth if name != best]
+    if len(others) > FEW:
+        least, most = (f"{1 / end(worth[name] for name in others):.3g}" for end in (max, min))
+        return [f"One row of {best!r} is worth {least} to {most} rows of the {len(others)} other sources."]
+    return [f"One row of {best!r} is worth {1 / worth[name]:.3g} rows of {name!r}." for name in others]
 
 
 def describe_guarantee(plan: Plan) -> list[str]:

@@ -21,7 +21,7 @@ from uneven.planner import (
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, axis_for
 from uneven.report.tiles import describe_interval
-from uneven.words import format_count, format_number, shorten
+from uneven.words import format_count, format_number, name_few, shorten
 
 if TYPE_CHECKING:
     from uneven.engine import Path
@@ -65,7 +65,8 @@ def verdicts(plan: Plan) -> str:
         for name, one in plan.verdicts.items()
     ]
     header = ["source", "worth it?", "excess with", "excess without", "accuracy with", "accuracy without"]
-    used, start = ", ".join(map(repr, plan.anchored.order)) or "none", plan.anchored.excess_start
+    used, start = name_few(plan.anchored.order) or "none", plan.anchored.excess_start
+    joint = " Without a source means without it and all that bring no more." if len(cells) > 1 else ""
     rows = [(name, one.excess, one.excess_without) for name, one in plan.verdicts.items()]
     largest = max([start, *(x for _, *pair in rows for x in pair)])
     axis = Axis("expected excess", 0.0, 1.05 * largest or 1.0)  # from zero, so that a small gain looks small
@@ -75,7 +76,7 @@ def verdicts(plan: Plan) -> str:
         markup.paragraph(
             "Decided from the rows without privacy and each source's ε and number of rows, before anything was "
             "charged. Excess is the expected f(w) - f*; accuracy is the expected share of rows classified correctly, "
-            f"with its 95% interval. Used: {used}."
+            f"with its 95% interval. Used: {used}.{joint}"
         ),
         charts.intervals("What each private source is expected to add", told, rows, axis, "", start),
         markup.table("Verdict on each private source", header, cells, {2, 3, 4, 5}),

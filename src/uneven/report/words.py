@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from uneven.checks import join_words
-from uneven.planner import Plan, list_step_spans
+from uneven.planner import Plan, describe_verdicts, list_step_spans
 from uneven.schedules import Averaged, Rate
 from uneven.words import format_number
 
@@ -56,7 +56,7 @@ def _explain_converged(plan: Plan) -> list[str]:
     first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""
     first += f" Leave out {join_words(list(map(repr, unused)))}." if unused else ""
     far = EACH_COORDINATE if was_stepped(plan) else "there are no step sizes to choose."
-    verdicts = " ".join(verdict.describe(name) for name, verdict in plan.verdicts.items())
+    verdicts = " ".join(describe_verdicts(plan.verdicts))
     return [
         f"What first: {first}",
         f"How far to step: {far}",

@@ -10,6 +10,7 @@ flips          flip rates estimated from the labels themselves
 planning       the plan that a fit runs
 preparation    a job from rows as scanned: sources, scale, flip rates, class weights, alpha
 class_weights  what rows of each class count
+refusals       what no fit can do, for fits and plans alike
 sketch         a public random projection of wide private rows
 components     a projection onto principal components of public rows
 charging       what private rows are charged, before anything is computed from them

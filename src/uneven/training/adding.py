@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +44,9 @@ from uneven.training.job import Tick
 
 Array = NDArray[np.float64]
 
+UNMEASURED = Disagreement(statistic=0.0, p_value=1.0, variance=0.0)
+"""Of a source with too few rows to tell."""
+
 
 @dataclass(frozen=True)
 class PrivateSource:
@@ -77,21 +81,13 @@ class PrivateSource:
         problem = self.problem
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (MEASURED_SHARE if anchor.knows_curvature else LOST_SHARE) * self.rows
-        first = max(1, int(wanted) // problem.batch_size)
         rows = checked_rows(self.name, data, problem.columns, problem.classes)
-        coming = iterate_chunks((self.name,), [rows], problem, order, first)
-        coordinates = anchor.plain
-        total, measured, state = np.zeros(problem.n_features), 0, replace(state, weights=coordinates.start)
-        for chunk in coming:
-            found, state = self._measure(state, self._task(coordinates), chunk, coordinates, rng)
-            total, measured = total + found, measured + len(chunk.y)
-            tick(len(chunk.y))
-            if measured >= wanted:
-                break
-        gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
-        clock = measure_information(self.noise, measured, problem)(coordinates.activity)
+        coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
+        if wanted < problem.batch_size and not self.noise.once_a_batch:  # of few rows, few measure
+            wanted = int(wanted)
+            coming = _cut_first(coming, wanted)
+        coordinates, disagreement, measured, state = self._look(anchor, state, coming, wanted, rng, tick)
         left = measure_information(self.noise, self.rows - measured, problem)
-        coordinates, disagreement = react(coordinates, gradient, clock, anchor.knows_curvature)
         if not disagreement.matters:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
@@ -107,6 +103,28 @@ class PrivateSource:
         if disagreement.matters:
             after = _mixed(anchor, after, self.share)
         return after, disagreement, expected_excess(coordinates, clock), state
+
+    def _look(
+        self,
+        anchor: Summary,
+        state: State,
+        coming: Iterator[Chunk],
+        wanted: float,
+        rng: np.random.Generator,
+        tick: Tick,
+    ) -> tuple[Coordinates, Disagreement, int, State]:
+        """Measure the source with about as many rows as wanted: where to go on from, and how many rows were used."""
+        coordinates, total, measured = anchor.plain, np.zeros(self.problem.n_features), 0
+        state = replace(state, weights=coordinates.start)
+        while measured < wanted and (chunk := next(coming, None)) is not None:
+            found, state = self._measure(state, self._task(coordinates), chunk, coordinates, rng)
+            total, measured = total + found, measured + len(chunk.y)
+            tick(len(chunk.y))
+        if not measured:
+            return coordinates, UNMEASURED, 0, state
+        gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
+        clock = measure_information(self.noise, measured, self.problem)(coordinates.activity)
+        return *react(coordinates, gradient, clock, anchor.knows_curvature), measured, state
 
     def _measure(
         self, state: State, task: Task, chunk: Chunk, coordinates: Coordinates, rng: np.random.Generator
@@ -151,6 +169,16 @@ class PrivateSource:
             tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
         )
         return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
+
+
+def _cut_first(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
+    """Chunks, the first of them in two: so many rows, and the rest."""
+    first = next(chunks)
+    for part in (slice(0, rows), slice(rows, None)):
+        cut = Chunk(first.X[part], first.y[part], first.group, first.squares[part])
+        if len(cut.y):
+            yield cut
+    yield from chunks
 
 
 def _mixed(before: Summary, after: Summary, share: float) -> Summary:

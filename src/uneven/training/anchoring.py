@@ -7,8 +7,9 @@ each measure whether it agrees with the anchor, the rest move the weights by the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ from uneven.training.job import Job
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 20_000
-"""Public rows that the uncertainty is computed from; of more, a sample."""
+LEAST_SAMPLE, ROWS_PER_FEATURE, LARGEST_SAMPLE = 5_000, 50, 20_000
+"""Public rows that the uncertainty is computed from, within these bounds so many per column; of more, a sample."""
 
 MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
@@ -114,20 +115,31 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
 
 def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
     """Learn the anchor, unless it is given, and judge the private sources, before anything is charged."""
-    groups = job.groups
+    groups, problem = job.groups, job.problem
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, target) if anchor is None else anchor
     possible = list_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
-    sizes = {name: choose_batch_size(job.problem, possible[0], groups.noises[name], counts[name]) for name in private}
-    problems = {name: replace(job.problem, batch_size=size) for name, size in sizes.items()}
-    information = {name: measure_information(groups.noises[name], counts[name], problems[name]) for name in private}
-    verdicts = judge_sources(anchor, information, possible)
+    sizes = {name: choose_batch_size(problem, possible[0], groups.noises[name], counts[name]) for name in private}
+    verdicts = judge_sources(anchor, _list_information(job, sizes, private), possible)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
-    used.sort(key=lambda name: -measure_information(groups.noises[name], 1, problems[name])(1.0))
+    rows = _list_information(job, sizes, used, rows=1)
+    used.sort(key=lambda name: -rows[name](1.0))
     left_out = tuple(name for name in private if name not in used)
     return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
+
+
+def _list_information(
+    job: Job, sizes: Mapping[str, int], names: Iterable[str], rows: int | None = None
+) -> dict[str, Information]:
+    """Clock that all rows of each of these private sources bring, or so many, at its batch size."""
+    counts, problem = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True)), job.problem
+    noises, problems = job.groups.noises, {size: replace(problem, batch_size=size) for size in set(sizes.values())}
+    return {
+        name: measure_information(noises[name], counts[name] if rows is None else rows, problems[sizes[name]])
+        for name in names
+    }
 
 
 def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnchor:
@@ -135,7 +147,9 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     sources = public_rows(job, names, target)
     count = sum(source.count for source in sources)
     d = job.problem.n_features
-    most = MOST_ROWS if d <= MOST_FEATURES else min(FEW_ROWS, max(MOST_CELLS // d, 1))
+    most = int(np.clip(ROWS_PER_FEATURE * d, LEAST_SAMPLE, LARGEST_SAMPLE))
+    if d > MOST_FEATURES:
+        most = min(FEW_ROWS, max(MOST_CELLS // d, 1))
     if job.problem.outputs > 1:
         if d > MOST_FEATURES:
             raise ValueError(
@@ -177,48 +191,48 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     A row's worth is what one row more takes from the expected excess: of a private source it moves the clock, of a
     public one it shrinks the start's covariance. It is in rows of the most valuable source.
     """
-    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    noises = job.groups.noises
-    problems = {name: replace(job.problem, batch_size=size) for name, size in prepared.sizes.items()}
-    used = {name: measure_information(noises[name], counts[name], problems[name]) for name in prepared.order}
-    possible = prepared.possible if used else prepared.possible[:1]
-    coordinates = choose_coordinates(possible, lambda activity: sum(one(activity) for one in used.values()))
-    clock = sum(one(coordinates.activity) for one in used.values())
+    names, problem, noises = job.groups.names, job.problem, job.groups.noises
+    counts = dict(zip(names, job.groups.counts.tolist(), strict=True))
+    together = _add_up(_list_information(job, prepared.sizes, prepared.order).values())
+    coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
+    clock = together(coordinates.activity)
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
     distance = float(diagonal(covariance_at(coordinates, clock)).sum())
-    public = sum(counts[name] * weigh_public_row(noises[name], job.problem) for name in prepared.converged)
+    public = sum(counts[name] * weigh_public_row(noises[name], problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
-    gain = {"public": (excess - expected_excess(more, clock)) / (0.01 * public)}
-    step = 0.01 * sum(
-        measure_information(noises[name], counts[name], problem)(coordinates.activity)
-        for name, problem in problems.items()
-    )
+    gain = (excess - expected_excess(more, clock)) / (0.01 * public)
+    worths = {name: gain * weigh_public_row(noises[name], problem) for name in prepared.converged}
+    rows = {
+        name: information(coordinates.activity)
+        for name, information in _list_information(job, prepared.sizes, prepared.sizes, rows=1).items()
+    }
+    step = 0.01 * sum(counts[name] * row for name, row in rows.items())
     per_clock = (excess - expected_excess(coordinates, clock + step)) / step
-    worths = {name: gain["public"] * weigh_public_row(noises[name], job.problem) for name in prepared.converged}
-    for name in counts:
-        if name not in worths:
-            row = measure_information(noises[name], 1, problems[name])(coordinates.activity)
-            worths[name] = max(per_clock * row, 0.0)
+    worths |= {name: max(per_clock * row, 0.0) for name, row in rows.items()}
     most = max(worths.values()) or 1.0
-    return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in counts)
+    return start, excess, distance, tuple((name, max(worths[name] / most, 1e-12)) for name in names)
+
+
+def _add_up(clocks: Iterable[Information]) -> Information:
+    """Clock of all these sources together; each activity is asked for once."""
+    parts = list(clocks)
+    return cache(lambda activity: sum(clock(activity) for clock in parts))
 
 
 def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
     """For each private source in use: the other promise at the same ε, and the expected excess with it."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    possible, found = prepared.possible, []
+    possible, problem, found = prepared.possible, replace(job.problem, own_batches=True), []
+    own = _list_information(job, prepared.sizes, prepared.order)
+    everything = _add_up(own.values())
     for name in prepared.order:
         if (other := swap_promise(job.groups.noises[name])) is None:
             continue
-        size = choose_batch_size(replace(job.problem, own_batches=True), possible[0], other, counts[name])
-        noises, sizes = {**job.groups.noises, name: other}, {**prepared.sizes, name: size}
-        clocks = [
-            measure_information(noises[one], counts[one], replace(job.problem, batch_size=sizes[one]))
-            for one in prepared.order
-        ]
+        size = choose_batch_size(problem, possible[0], other, counts[name])
+        swapped = measure_information(other, counts[name], replace(job.problem, batch_size=size))
 
-        def together(activity: float, clocks: list[Information] = clocks) -> float:
-            return sum(clock(activity) for clock in clocks)
+        def together(activity: float, mine: Information = own[name], other: Information = swapped) -> float:
+            return max(everything(activity) - mine(activity), 0.0) + other(activity)
 
         coordinates = choose_coordinates(possible, together)
         then = expected_excess(coordinates, together(coordinates.activity))
@@ -228,12 +242,16 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
 
 @dataclass(frozen=True)
 class Added:
-    """What the private sources brought: weights for rows as scaled, and how each source agreed with the anchor."""
+    """What the private sources brought: weights for rows as scaled, and how each source agreed with the anchor.
+
+    `state` and `pace` are what later rows go on from (`resume_state`).
+    """
 
     weights: Array
     excess: float
     disagreements: Mapping[str, Disagreement]
     state: State
+    pace: float
 
 
 def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
@@ -250,11 +268,21 @@ def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
         source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
         summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
         before += counts[name]
-    return Added(summary.weights, excess, found, resume_state(state, summary))
+    return Added(summary.weights, excess, found, *resume_state(state, summary))
 
 
-def resume_state(state: State, anchor: Summary) -> State:
-    """State that later rows go on from: the answer, at the clock 1/(α²E‖w - w*‖²) where Theorem C is as sure of it."""
-    clock = 1.0 / (anchor.alpha**2 * float(diagonal(anchor.covariance).sum()))
-    w = anchor.weights
-    return replace(state, weights=w, clock=clock, step_size=0.0, average=w, average_weight=clock**2 / 2.0)
+def resume_state(state: State, anchor: Summary) -> tuple[State, float]:
+    """State that later rows go on from, and the λ that their clock 1/(λγ²(τ₀ + τ)) takes for the curvature.
+
+    An answer w with error covariance V, and curvature H in d columns, has an expected excess of ½tr(HV). A step η of
+    moment γ² changes it by -ηtr(H²V) + ½η²γ²trH/d, to first order in H, which is least at η = d·tr(H²V)/(γ²trH). The
+    excess falls like that of one curvature λ = tr(H²V)/tr(HV), and τ₀ makes the first step this η. For H = αI these are
+    λ = α and τ₀ = 1/(α²trV), where Theorem C is as sure of the answer.
+    """
+    plain = anchor.plain
+    H, weighted = plain.hessian, plain.weighted
+    excess = float(weighted.sum())  # tr(HV): both are symmetric
+    fall = float((H * plain.covariance * H).sum()) if H.ndim == 1 else float((H @ H * plain.covariance).sum())
+    pace = fall / excess
+    clock = float(diagonal(H).mean()) / (pace * fall)
+    return replace(state, weights=anchor.weights, clock=clock, step_size=0.0, average_weight=0.0), pace

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven.noise import FlippedLabels, Noise
-from uneven.settings import Settings
-from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers, stated_weights
-
-EVERYONE_PRIVATE = (
-    "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
-    "private labels; got 'balanced'"
-)
-
-
-def refuse_classes(settings: Settings, classes: NDArray[Any], groups: Grouped) -> None:
-    """Refuse class weights and a threshold that these classes and sources cannot have, before anything is charged."""
-    stated_weights(settings, classes)
-    if settings.class_weight == "balanced" and all(noise.protects_features for noise in groups.noises.values()):
-        raise ValueError(EVERYONE_PRIVATE)
-    if settings.threshold is not None and len(classes) != 2:
-        raise ValueError(
-            f"threshold must be None for more than two classes, got {settings.threshold} and {len(classes)}"
-        )
+from uneven.training.refusals import EVERYONE_PRIVATE
 
 
 def find_weights(job: Job) -> tuple[float, ...]:

@@ -18,9 +18,9 @@ from uneven.noise import FlippedLabels, Noise
 from uneven.planner import Source, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.redaction import owner_only
-from uneven.schedules import Schedule
+from uneven.schedules import Precision, Schedule
 from uneven.settings import Settings
-from uneven.training import flips
+from uneven.theory import theorem_c_offset
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
@@ -28,7 +28,7 @@ from uneven.training.label_release import against_rest, observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets, stated_weights
 from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
 from uneven.training.planning import scaled_problem
-from uneven.training.preparation import refuse_unfit
+from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
 from uneven.training.scaling import Scale, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
@@ -63,6 +63,8 @@ class Progress:
         As given at the first call.
     flip_rates : dict
         Rates known by now.
+    pace : float or None
+        After an anchored fit: the curvature that the clock takes, instead of alpha (`resume_state`).
     """
 
     classes: NDArray[Any]
@@ -74,6 +76,18 @@ class Progress:
     settings: Settings
     noise: Any
     flip_rates: Mapping[str, float]
+    pace: float | None = None
+
+    def choose_steps(self, moment: float) -> tuple[Schedule, Average]:
+        """Clock of a source's steps and the iterate that answers.
+
+        After an anchored fit the state holds what is known: the clock needs no offset but the one by which no step of
+        the source is longer than 2/(L + λ), and the last iterate is the Kalman filter's answer.
+        """
+        if self.pace is None:
+            return self.schedule, Average("growing")
+        steepest = max(self.problem.smoothness, self.pace)
+        return Precision(self.pace, theorem_c_offset(1.0 / moment, self.pace, steepest, np.inf)), Average("last")
 
     def refuse_changes(self, settings: Settings, noise: Any) -> None:
         """Refuse to go on under another setting: it would be ignored, or break what was promised."""
@@ -108,8 +122,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
     if trained.plan.kept:
         return (
-            "a fit some of whose rows learned the length of the weights: later steps would undo it; clone the model, or "
-            "fit with strategy='precision', which takes steps alone"
+            "a fit some of whose rows learned the length of the weights: later steps would undo it; clone the model, "
+            "or fit with strategy='precision', which takes steps alone"
         )
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
@@ -117,7 +131,8 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     noises = _usable_noises(_declared_noises(noise, trained.groups), rates, problem)
     tasks = tasks_of(trained.plan, settings.average, settings.estimate)  # none if every private source was left out
     states = tuple(extend_average(state, tasks[-1].average.kind) if tasks else state for state in trained.states)
-    return _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
+    progress = _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
+    return replace(progress, pace=trained.pace)
 
 
 def extend_average(state: State, kind: str) -> State:
@@ -166,7 +181,7 @@ def continue_training(
     stated = settings.classes if classes is None else classes
     found = before.classes if before is not None else _first_classes(piece.y, stated, groups.any_private)
     sparse = is_sparse(piece.X) and settings.sketch is None
-    refuse_unfit(groups, settings, len(found), sparse)
+    refuse_unfit(groups.noises, settings, found, sparse)
     hasher = make_hasher(account, noise, feature_names, rows.described is not None)
     scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
@@ -246,7 +261,7 @@ def _declared_noises(noise: Any, groups: Grouped) -> dict[str, Noise]:
 def _with_known_rates(noises: Mapping[str, Noise], rates: Mapping[str, Any]) -> dict[str, Noise]:
     """Noises with flip rates that a fit before has estimated."""
     known: dict[str, Noise] = {}
-    for name in flips.unknown(noises):
+    for name in find_unknown(noises):
         if name not in rates:
             raise ValueError(f"rate of {name!r} must be known for partial_fit, got 'estimate': fit can estimate it")
         known[name] = FlippedLabels(rates[name])
@@ -257,7 +272,7 @@ def _usable_noises(noises: Mapping[str, Noise], rates: Mapping[str, Any], proble
     """Noises that may come after a fit to this problem: private ones only if rows have a bound, known rates only."""
     bounded = problem.norms == "largest"
     usable = {name: one for name, one in noises.items() if bounded or not one.protects_features}
-    return _with_known_rates({n: one for n, one in usable.items() if n in rates or not flips.unknown({n: one})}, rates)
+    return _with_known_rates({n: one for n, one in usable.items() if n in rates or not find_unknown({n: one})}, rates)
 
 
 def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settings) -> Any:
@@ -291,8 +306,9 @@ def _advance(
     levels = {name: one.moment(on.moments, problem) for name, one in groups.noises.items()}
     for name in sorted(levels, key=lambda name: -levels[name].at(problem.batch_size)):
         mine = groups.rows_of(groups.names.index(name))
+        steps = on.choose_steps(levels[name].at(problem.batch_size))
         noises, moments = (groups.noises[name],), (levels[name],)
-        task = Task(problem, (name,), noises, moments, on.schedule, Average("growing"), settings.estimate)
+        task = Task(problem, (name,), noises, moments, *steps, settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
             rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
             chunk = checked_chunk(

@@ -106,7 +106,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
     found = [
-        solve(job.problem, public_rows(job, names, one), free_intercept(job.problem, job.scale.intercept))
+        solve(job.problem, public_rows(job, names, one), free_intercept(job.problem, job.scale.intercept), shorten=True)
         for one in targets
     ]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor import PublicRows, solve
-from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
 from uneven.problem import Problem
+from uneven.training.refusals import find_unknown
 from uneven.training.rows import join_rows
 
 Array = NDArray[np.float64]
@@ -48,28 +48,6 @@ OWN = 2.0
 
 REPEATED = 0.01
 """Share of rows that may come twice in one source, where equal rows of different sources are taken for one task."""
-
-
-def unknown(noises: Mapping[str, Noise]) -> list[str]:
-    """Sources whose flip rate is to be estimated."""
-    return [name for name, noise in noises.items() if isinstance(noise, FlippedLabels) and noise.unknown]
-
-
-def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
-    """Refuse where nothing tells flipped labels from a flipped model."""
-    missing = unknown(noises)
-    if missing and not _anchors(noises):
-        raise ValueError(
-            f"noise must have a source with a known flip rate and without privacy, to anchor the estimate of "
-            f"{missing[0]!r}; got {', '.join(map(repr, noises))}"
-        )
-    if missing and not get_loss(loss).probabilistic:
-        raise ValueError(f"loss must be 'logistic' to estimate flip rates: they need probabilities; got {loss!r}")
-
-
-def _anchors(noises: Mapping[str, Noise]) -> dict[str, Noise]:
-    missing = unknown(noises)
-    return {name: one for name, one in noises.items() if name not in missing and not one.private}
 
 
 @dataclass(frozen=True)
@@ -110,7 +88,7 @@ def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]
     rates = estimate_rates(labels)
     pairs = {
         name: rates[names.index(name)] * min(1.0, 2.0 * LARGEST / rates[names.index(name)].sum())
-        for name in unknown(noises)
+        for name in find_unknown(noises)
     }
     found = {
         name: FlippedLabels(tuple(pair.tolist()) if labels.paired[names.index(name)] else float(pair[0]))
@@ -247,7 +225,7 @@ def _collect(names: Sequence[str], noises: Mapping[str, Noise], data: Mapping[st
     X = join_rows([data[name][0] for name in names])
     source = np.repeat(np.arange(len(names)), [len(data[name][1]) for name in names])
     first, task = number_tasks(X, source)
-    missing = unknown(noises)
+    missing = find_unknown(noises)
     known = [
         (np.nan, np.nan) if name in missing else (one.known_rate + one.skew, one.known_rate - one.skew)
         for name, one in ((name, noises[name]) for name in names)

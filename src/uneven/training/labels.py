@@ -50,11 +50,14 @@ def public_classes(given: Any) -> NDArray[Any] | None:
     return None if given is None else np.unique(np.array(list(given)))
 
 
-def expected_classes(settings: Settings) -> NDArray[Any]:
-    """Classes before any label is read: as stated, else a usual pair that class weights can be of, or those named."""
+def expected_classes(settings: Settings, private: bool = False) -> NDArray[Any]:
+    """Classes before any label is read: as stated, else a usual pair that class weights can be of, or those named.
+
+    Where a source is `private`, labels that are not stated must be of a usual pair.
+    """
     named = set(settings.class_weight) if isinstance(settings.class_weight, dict) else set()
-    pairs = (*CONVENTIONS, (False, True), tuple(sorted(named if len(named) > 1 else {*named, "another"})))
-    usual = next(pair for pair in pairs if named <= set(map(name_class, pair)))
+    other = CONVENTIONS[0] if private else tuple(sorted(named if len(named) > 1 else {*named, "another"}))
+    usual = next((pair for pair in (*CONVENTIONS, (False, True)) if named <= set(map(name_class, pair))), other)
     return np.array(usual) if settings.classes is None else np.unique(np.array(settings.classes))
 
 
@@ -118,8 +121,10 @@ class ClassFinder:
                 f"{where}: label must be a column of classes, got more than {MOST_CLASSES:,} different values"
             )
 
-    def classes(self) -> NDArray[Any]:
-        """Classes in order; at least two."""
+    def classes(self, unread: bool = False) -> NDArray[Any]:
+        """Classes in order; at least two. `unread` says that there are private rows that were not read."""
+        if unread and len(self._found[0]) == 1:
+            return _conventional(self._found[0])
         if self._private:
             self._refuse_single()
             return _conventional(self._found[0])
@@ -146,9 +151,8 @@ def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """Different labels in order; refused if there is only one."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"{what} must have at least two classes, got one class{owner_only(f': {checks.shown(classes[0])}')}"
-        )
+        which = owner_only("".join(f": {checks.shown(one)}" for one in classes.tolist()))
+        raise ValueError(f"{what} must have at least two classes, got one class{which}")
     return classes
 
 

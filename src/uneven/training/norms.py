@@ -15,6 +15,7 @@ from uneven.matrices import is_sparse
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.planning import describe_sources, with_sketch
+from uneven.training.refusals import refuse_sketch
 from uneven.training.rows import join_rows
 from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale, too_long
 from uneven.training.scan import Scan
@@ -42,8 +43,7 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
 
     `private` is whether any source that may come is, now or in later calls.
     """
-    if isinstance(settings.sketch, int) and not private:
-        raise ValueError(f"sketch must be None or 'auto' where no source is private, got {settings.sketch}")
+    refuse_sketch(settings, private)
     if (stated := stated_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
         sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)

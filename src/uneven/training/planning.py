@@ -12,6 +12,7 @@ from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, 
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expected_classes, stated_weights
+from uneven.training.refusals import refuse_impossible
 from uneven.training.scaling import Scale, stated_scale
 from uneven.training.sketch import choose_width, expect_width
 
@@ -86,15 +87,15 @@ def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source],
     width = scale.sketch or choose_width("auto", described, wide, n_features, False)
     if not width:
         return ()
-    cost, plain = (f"{expect_width(k, described, wide, n_features):.2g}" for k in (width, 0))
+    cost, plain = (f"{expect_width(k, described, wide, n_features):.0%}" for k in (width, 0))
     if scale.sketch:
         return (
             f"Rows are projected to {width} columns by a public matrix: noise and projection are expected to cost "
-            f"{cost} of the objective, and noise in all {n_features:,} columns {plain}.",
+            f"{cost} of what there is to learn, and noise in all {n_features:,} columns {plain}.",
         )
     return (
-        f"Noise in {n_features:,} columns is expected to cost {plain} of the objective; sketch = 'auto' would project "
-        f"rows to {width} columns by a public matrix first, with {cost}.",
+        f"Noise in {n_features:,} columns is expected to cost {plain} of what there is to learn; sketch = 'auto' would "
+        f"project rows to {width} columns by a public matrix first, with {cost}.",
     )
 
 
@@ -164,7 +165,9 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     settings, n_features = file.settings, file.n_features
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
-    noises, weights = [entry.noise for entry in file.sources], stated_weights(settings, expected_classes(settings))
+    noises, classes = [entry.noise for entry in file.sources], expected_classes(settings, private)
+    refuse_impossible({one.name: one.noise for one in file.sources if one.noise is not None}, settings, classes)
+    weights = stated_weights(settings, classes)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)

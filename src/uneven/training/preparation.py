@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uneven.io import located
-from uneven.noise import FlippedLabels, Noise
+from uneven.noise import Noise
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.class_weights import find_weights
@@ -18,8 +17,9 @@ from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job
 from uneven.training.label_release import against_rest, observed
-from uneven.training.labels import as_numbers, learning_targets, uses_softmax
+from uneven.training.labels import as_numbers, learning_targets
 from uneven.training.norms import choose_scale
+from uneven.training.refusals import find_unknown, refuse_unanchored, refuse_unfit
 from uneven.training.rows import Rows
 from uneven.training.scaling import Scale
 from uneven.training.scan import Scan
@@ -39,8 +39,8 @@ def prepare(
     sources whose rows can be read, where others are only described.
     """
     targets, groups = learning_targets(scan.classes, settings), observed(groups, len(scan.classes))
-    flips.refuse_unanchored(groups.noises, settings.loss)
-    refuse_unfit(groups, settings, len(scan.classes), scan.sparse and settings.sketch is None)
+    refuse_unanchored(groups.noises, settings.loss)
+    refuse_unfit(groups.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
     groups = against_rest(groups, settings, len(scan.classes))
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
@@ -64,31 +64,9 @@ def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:
     return group_rows(scan.rows, noise, source, *levels, mechanism=settings.mechanism)
 
 
-def refuse_unfit(groups: Grouped, settings: Settings, classes: int, sparse: bool) -> None:
-    """Refuse what cannot be done with these rows, before anything is charged."""
-    one_by_one = classes > 2 and not uses_softmax(settings, classes)
-    if one_by_one and groups.any_private:
-        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
-        raise ValueError(
-            "multi_class must be 'softmax', with the logistic loss, for more than two classes where a source is "
-            f"private: one-vs-rest would release every row once per class; got {got}"
-        )
-    if classes > 2 and flips.unknown(groups.noises):
-        raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
-    for name, one in groups.noises.items():
-        labels = getattr(one, "labels", one)
-        if isinstance(labels, FlippedLabels) and not labels.unknown:
-            with located(f"source {name!r}"):
-                labels.refuse_classes(classes)
-                if one_by_one:
-                    labels.against_rest(classes)
-    if sparse and any(noise.protects_features for noise in groups.noises.values()):
-        raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
-
-
 def _with_known_rates(job: Job, targets: Sequence[Any]) -> Job:
     """The job with flip rates estimated where that was asked for."""
-    if not flips.unknown(job.groups.noises):
+    if not find_unknown(job.groups.noises):
         return job
     rows = {name: job.sample([name]) for name, noise in job.groups.noises.items() if not noise.private}
     data = {

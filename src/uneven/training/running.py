@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import Anchor, ClassAnchor, use_one_thread
+from uneven.anchor import Anchor, ClassAnchor, describe_disagreements, use_one_thread
 from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -56,13 +56,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run: weights and state of each problem, the plan that was run, and what was found on the way."""
+    """Result of a run: weights and state of each problem, the plan that was run, and what was found on the way.
+
+    `pace` is the curvature that the clock of later rows takes, where the run found one out.
+    """
 
     weights: list[Array]
     states: tuple[State, ...]
     plan: Plan
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    pace: float | None = None
 
 
 def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
@@ -104,7 +108,7 @@ def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None =
 
 def _plain(judged: Judged) -> Verdict:
     with_it, without = ((one.value, one.low, one.high) for one in (judged.accuracy, judged.accuracy_without))
-    return Verdict(judged.excess, judged.excess_without, with_it, without, judged.word)
+    return Verdict(judged.excess, judged.excess_without, with_it, without, judged.word, judged.others)
 
 
 def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) -> list[Plan]:
@@ -131,9 +135,9 @@ def run(
     if decided.anchoring is not None:
         with use_one_thread():
             added = anchoring.add_private(job, decided.anchoring, targets[0])
-        notes = [one.describe(name) for name, one in added.disagreements.items()]
+        notes = describe_disagreements(added.disagreements)
         trusted = name_trusted(decided.plan)
-        return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted))
+        return Result([added.weights], (added.state,), decided.plan, notes=(*notes, *trusted), pace=added.pace)
     if decided.converges:
         found = convergence.converge(job, targets)
         states = tuple(convergence.make_state_after(w, decided.plan) for w in found.weights)

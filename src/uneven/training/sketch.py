@@ -1,25 +1,31 @@
 """Wide rows under privacy: a public random projection to fewer columns, before anything is released.
 
-Private noise grows with the number of columns, and most of them say little alone. A sketch x → Rx with a random R of k
-rows keeps scores up to an error of variance ‖w‖²‖x‖²/k (Johnson and Lindenstrauss 1984; signs: Achlioptas 2003; few of
-them: Li, Hastie and Church 2006). R comes from a fixed public seed and looks at no row, so it costs no privacy. Weights
-v of the sketch are weights Rᵀv of the rows as given: that is what the model has. Beside rows without privacy, their
-principal components stand for R (`components`).
+Private noise grows with the number of columns, steps become short, and most columns say little alone. A sketch x → Rx
+with a random R of k rows keeps scores up to an error of variance ‖w‖²‖x‖²/k (Johnson and Lindenstrauss 1984; signs:
+Achlioptas 2003; few of them: Li, Hastie and Church 2006). R comes from a fixed public seed and looks at no row, so it
+costs no privacy. Weights v of the sketch are weights Rᵀv of the rows as given: that is what the model has. Beside rows
+without privacy, their principal components stand for R (`components`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import brentq
 
+from uneven.losses import get_loss
 from uneven.matrices import is_sparse
-from uneven.planner import Source
+from uneven.planner import CURVATURES, Source, make_plan, predict_run
 from uneven.problem import Problem
+
+Array = NDArray[np.float64]
 
 SEED = 2015
 """Seed of all projections: public, and the same for every source and every site."""
@@ -27,8 +33,12 @@ SEED = 2015
 NARROWEST = 16
 """Sketches that are tried have this many columns, or twice, four times, ... as many."""
 
-LOST = 5.0
-"""Expected excess objective that a sketch of k columns costs, times k: ½·ℓ''‖w‖²/k with ℓ'' = 0.1 and ‖w‖ = 10."""
+WIDEST = 2048
+"""Most columns that "auto" gives sparse rows: with more, what is held of them would no longer be small."""
+
+ALIKE, RELATIVELY = 0.02, 1.25
+"""Expected excesses that differ by at most so much and by at most this factor count as the same: the narrower sketch is
+taken, which needs less time and memory."""
 
 DENSE = 25_000_000
 """Projections with at most so many entries have a sign in each; larger ones have a few per column, to save memory."""
@@ -65,29 +75,60 @@ def list_widths(n_features: int) -> list[int]:
     return [NARROWEST << i for i in range(30) if NARROWEST << i < n_features]
 
 
-def expect_excess(sources: Iterable[Source], problem: Problem, n_features: int) -> float:
-    """Expected excess objective of the problem's columns: from noise, and from sketching `n_features` to them.
+def expect_excess(sources: Sequence[Source], problem: Problem, n_features: int) -> float:
+    """Expected excess objective of the problem's columns, a sketch of `n_features`, as a share of predicting nothing's.
 
-    Noise: ½·N/(ℓ''/d + λ), N = 1/Σ(nᵢ/Mᵢ) the energy of the noise in the mean gradient when each source is weighted by
-    its precision, Mᵢ that of one released row; rows in the unit ball have a mean curvature of at most ℓ''/d.
+    It is that of typical rows, since nothing is taken from rows. The loss curves by c/(jΣᵢ1/i) in direction j, as the
+    frequencies of words have it (Zipf); weights without a penalty would be alike in all directions; and w = 0 is half
+    as bad as it can be. Of the weights in direction j a run learns the part A_j, with noise (`predict_run`); a
+    sketch loses a share of their scores (`find_lost`); and the answer has the best length that is not above 1.
     """
-    d = problem.n_features
-    precision = sum(source.rows / _row_energy(source, problem) for source in sources)
-    noise = 0.5 / precision / (problem.loss_function.curvature / d + problem.alpha)
-    return noise + LOST * max(0.0, 1.0 / problem.columns - 1.0 / n_features)
+    if problem.outputs == 1 and not get_loss(problem.loss).probabilistic:
+        problem = replace(problem, loss="logistic")  # nothing can be predicted of a loss with a kink
+    loss, alpha = problem.loss_function, problem.alpha
+    counts, shares = _typical_spectrum(n_features)
+    own = shares * loss.curvature * CURVATURES[1]
+    gains = counts * own**2 / (own + alpha)  # ½hw*² in each direction, in some unit
+    gains *= (loss.value_at_zero - loss.infimum) / 2.0 / gains.sum()
+    segments = make_plan(sources, problem, "precision").segments
+    runs = [predict_run(problem, segments, float(h)) for h in own + alpha]
+    learned, noise = 1.0 - np.sqrt([one.left for one in runs]), np.array([one.noise for one in runs])
+    found, blur = gains.dot(learned), find_lost(own, counts, problem.columns) * own / (own + alpha)
+    energy = gains.dot(learned**2 * (1.0 + blur)) + (counts * own).dot(noise) / problem.columns / 2.0
+    scale = min(1.0, found / energy)
+    return float(1.0 - (2.0 * scale * found - scale**2 * energy) / gains.sum())
 
 
-def expect_width(width: int, sources: Iterable[Source], problem: Problem, n_features: int) -> float:
-    """Expected excess objective of a sketch so wide, or of all columns for 0; the problem is that of rows as given."""
+@lru_cache(maxsize=4)
+def _typical_spectrum(n_features: int) -> tuple[Array, Array]:
+    """Numbers of directions that are taken as one, and the share of each of them in the trace, 1/(jΣᵢ1/i)."""
+    edges = np.unique(np.geomspace(1, n_features + 1, 40).round())
+    counts, places = np.diff(edges), (edges[:-1] + edges[1:] - 1.0) / 2.0
+    return counts, 1.0 / places / (counts / places).sum()
+
+
+def find_lost(curvatures: Array, counts: Array, width: int) -> Array:
+    """Share of a score in each direction that random columns, `width` of them, do not hold on average.
+
+    It is κ/(h+κ), where κ is such that the shares that they do hold, Σh/(h+κ), add up to their number (Dereziński,
+    Liang, Liao and Mahoney 2020); 0 where there are as many columns as directions.
+
+    >>> find_lost(np.array([1.0]), np.array([40.0]), 10).round(6)
+    array([0.75])
+    """
+    if width >= counts.sum():
+        return np.zeros_like(curvatures)
+    top = math.log(curvatures.max())
+    held = lambda log: float(counts.dot(curvatures / (curvatures + math.exp(log)))) - width  # noqa: E731
+    kappa = math.exp(brentq(held, top - 60.0, top + math.log(counts.sum())))
+    return np.asarray(kappa / (curvatures + kappa))
+
+
+def expect_width(width: int, sources: Sequence[Source], problem: Problem, n_features: int) -> float:
+    """`expect_excess` of a sketch so wide, or of all columns for 0; the problem is that of rows as given."""
     extra = problem.columns - n_features  # the intercept's feature
     columns = (width or n_features) + extra
     return expect_excess(sources, replace(problem, n_features=columns * problem.outputs), n_features)
-
-
-def _row_energy(source: Source, problem: Problem) -> float:
-    """Energy of one released row, and its share of what is added once per batch: of about a hundredth of the rows."""
-    size = max(problem.batch_size, source.rows // 100) if problem.own_batches else problem.batch_size
-    return source.noise.planned_energy(problem) + source.noise.batch_energy(problem) / size
 
 
 def choose_width(
@@ -95,7 +136,8 @@ def choose_width(
 ) -> int:
     """Columns of the sketch, or 0 for none; the problem is that of rows as given.
 
-    ``"auto"`` takes the width of least expected excess. Sparse rows must be sketched, since noise fills every column.
+    ``"auto"`` takes the narrowest that is expected to do as well as the best. Sparse rows must be sketched, since noise
+    fills every column.
     """
     described = [source for source in sources if source.rows]
     if asked is None or not any(source.noise.protects_features for source in described):
@@ -104,7 +146,10 @@ def choose_width(
         if asked > n_features:
             raise ValueError(f"sketch must be at most {n_features}, the number of columns, got {asked}")
         return int(asked)
-    widths = list_widths(n_features)
-    if not sparse:
-        widths.append(0)
-    return min(widths, key=lambda k: (expect_width(k, described, problem, n_features), k), default=n_features)
+    widths = (
+        [width for width in list_widths(n_features) if width <= WIDEST] if sparse else [*list_widths(n_features), 0]
+    )
+    if len(widths) < 2:
+        return (widths or [n_features])[0]
+    expected = np.array([expect_width(width, described, problem, n_features) for width in widths])
+    return widths[int(np.argmax(expected <= min(expected.min() + ALIKE, expected.min() * RELATIVELY)))]

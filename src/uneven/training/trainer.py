@@ -22,7 +22,7 @@ from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
-from uneven.training.class_weights import describe_shares, describe_weights, refuse_classes
+from uneven.training.class_weights import describe_shares, describe_weights
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
@@ -32,7 +32,8 @@ from uneven.training.labels import as_numbers, learning_targets, public_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
 from uneven.training.planning import describe_sketch, describe_sources
-from uneven.training.preparation import group_scanned, prepare, refuse_unfit
+from uneven.training.preparation import group_scanned, prepare
+from uneven.training.refusals import refuse_impossible
 from uneven.training.rows import Rows, SameRows, find_private
 from uneven.training.running import Result, decide, run
 from uneven.training.scaling import Scale
@@ -83,6 +84,8 @@ class Trained:
     notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
     spending: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    pace: float | None = None
+    """Curvature that the clock of later rows takes, where the run found one out; None means alpha."""
     public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
     """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
 
@@ -157,8 +160,7 @@ def train(
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
-    refuse_unfit(declared, settings, len(scan.classes), scan.sparse and settings.sketch is None)
-    refuse_classes(settings, scan.classes, declared)
+    refuse_impossible(declared.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
     warn_copies(scan, declared)
     simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
@@ -180,7 +182,7 @@ def train(
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
     told = (shrunk, own, tuple(names), _list_notes(job, result, declared), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, *told, public)
+    return Trained(model, result.states, job.groups, result.path, *told, result.pace, public)
 
 
 def _release_labels(
@@ -195,8 +197,6 @@ def _release_labels(
     """Charge private labels and randomise them; refuse before that what would be refused after it."""
     declared, labels = bill.groups, private_labels(bill.groups)
     groups = observed(declared, len(scan.classes))
-    if settings.line_search:
-        raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
     _count_long(Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private)))
     account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
     account.charge(replace(bill, used=labels))

@@ -14,9 +14,9 @@ from uneven.anchor import (
     Information,
     choose_batch_size,
     expected_excess,
-    is_worth_using,
     list_frames,
     measure_information,
+    rank_sources,
     weigh_public_row,
 )
 from uneven.planner import THEOREM_D, Sizes, Source, get_strategy, make_plan, predict_excess
@@ -139,15 +139,16 @@ class Expected:
 
     def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
         """Expected excess with these sources and `more` exact rows."""
+        private = [self._information(one) for one in sources if one.noise.private]
+        return min(
+            expected_excess(c, sum(one(c.activity) for one in private)) for c in self._list_frames(sources, more)
+        )
+
+    def _list_frames(self, sources: Sequence[Source], more: float = 0.0) -> tuple[Coordinates, ...]:
+        """Coordinates at the start that the rows without privacy of these sources give, and `more` exact rows."""
         public = sum(one.rows * weigh_public_row(one.noise, self.problem) for one in sources if not one.noise.private)
         share = self._public / (public + more)
-        private = [self._information(one) for one in sources if one.noise.private]
-
-        def at(c: Coordinates) -> float:
-            scaled = replace(c, covariance=c.covariance * share)
-            return expected_excess(scaled, sum(one(c.activity) for one in private))
-
-        return min(map(at, self._possible))
+        return tuple(replace(c, covariance=c.covariance * share) for c in self._possible)
 
     def _information(self, source: Source) -> Information:
         """Clock that a private source brings, at its own batch size."""
@@ -155,14 +156,13 @@ class Expected:
         return measure_information(source.noise, source.rows, replace(self.problem, batch_size=size))
 
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
-        """Expected excess; a private source that is not expected to help is left out, as a fit leaves it out."""
-        everything = self.excess(sources)
-
-        def is_used(source: Source) -> bool:
-            others = [one for one in sources if one is not source]
-            return self.use_all or not source.noise.private or is_worth_using(everything, self.excess(others))
-
-        return self.excess(list(filter(is_used, sources))), ()
+        """Expected excess; private sources that are not expected to help are left out, as a fit leaves them out."""
+        if self.use_all:
+            return self.excess(sources), ()
+        private = [one for one in sources if one.noise.private]
+        used = rank_sources(self._list_frames(sources), list(map(self._information, private))).used
+        kept = [one for one, use in zip(private, used, strict=True) if use]
+        return self.excess([*(one for one in sources if not one.noise.private), *kept]), ()
 
     def precision(self, source: Source) -> float:
         """What one row takes from the expected excess, beside what is owned: by a step of 1%."""

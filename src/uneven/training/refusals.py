@@ -1,0 +1,110 @@
+"""What no fit can do with these sources, classes and settings; a plan or a valuation asks it before rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from uneven.io import located
+from uneven.losses import get_loss
+from uneven.noise import FlippedLabels, Noise
+from uneven.settings import Settings
+from uneven.training.labels import stated_weights, uses_softmax
+
+EVERYONE_PRIVATE = (
+    "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
+    "private labels; got 'balanced'"
+)
+
+
+def refuse_impossible(
+    noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any], sparse: bool = False
+) -> None:
+    """Refuse what no fit of all these sources can do, before anything is charged.
+
+    Parameters
+    ----------
+    noises : dict of str to Noise
+        Of each source, as declared.
+    settings : Settings
+    classes : array
+        Those that the labels have.
+    sparse : bool
+        Whether rows are sparse, and not sketched.
+    """
+    private = [noise for noise in noises.values() if noise.private]
+    refuse_sketch(settings, any(noise.protects_features for noise in private))
+    if settings.line_search and not all(noise.protects_features for noise in private):
+        raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
+    refuse_unanchored(noises, settings.loss)
+    refuse_unfit(noises, settings, classes, sparse)
+
+
+def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any], sparse: bool = False) -> None:
+    """Refuse what cannot be done with rows of these sources, whatever others there are."""
+    _refuse_one_by_one(noises, settings, len(classes))
+    _refuse_classes(noises, settings, classes)
+    if sparse and any(noise.protects_features for noise in noises.values()):
+        raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
+
+
+def refuse_sketch(settings: Settings, private: bool) -> None:
+    """Refuse a width where no features are private."""
+    if isinstance(settings.sketch, int) and not private:
+        raise ValueError(f"sketch must be None or 'auto' where no source is private, got {settings.sketch}")
+
+
+def find_unknown(noises: Mapping[str, Noise]) -> list[str]:
+    """Sources whose flip rate is to be estimated."""
+    return [name for name, noise in noises.items() if isinstance(noise, FlippedLabels) and noise.unknown]
+
+
+def find_anchors(noises: Mapping[str, Noise]) -> dict[str, Noise]:
+    """Sources that anchor such an estimate."""
+    missing = find_unknown(noises)
+    return {name: one for name, one in noises.items() if name not in missing and not one.private}
+
+
+def refuse_unanchored(noises: Mapping[str, Noise], loss: str) -> None:
+    """Refuse where nothing tells flipped labels from a flipped model."""
+    missing = find_unknown(noises)
+    if missing and not find_anchors(noises):
+        raise ValueError(
+            f"noise must have a source with a known flip rate and without privacy, to anchor the estimate of "
+            f"{missing[0]!r}; got {', '.join(map(repr, noises))}"
+        )
+    if missing and not get_loss(loss).probabilistic:
+        raise ValueError(f"loss must be 'logistic' to estimate flip rates: they need probabilities; got {loss!r}")
+
+
+def _refuse_one_by_one(noises: Mapping[str, Noise], settings: Settings, classes: int) -> None:
+    """Refuse private rows and confusion matrices where classes are learned one by one, and rates for other classes."""
+    one_by_one = classes > 2 and not uses_softmax(settings, classes)
+    if one_by_one and any(noise.private for noise in noises.values()):
+        got = f"loss {settings.loss!r}" if settings.multi_class == "softmax" else repr(settings.multi_class)
+        raise ValueError(
+            "multi_class must be 'softmax', with the logistic loss, for more than two classes where a source is "
+            f"private: one-vs-rest would release every row once per class; got {got}"
+        )
+    if classes > 2 and find_unknown(noises):
+        raise ValueError(f"labels must be of two classes to estimate flip rates, got {classes}")
+    for name, one in noises.items():
+        labels = getattr(one, "labels", one)
+        if isinstance(labels, FlippedLabels) and not labels.unknown:
+            with located(f"source {name!r}"):
+                labels.refuse_classes(classes)
+                if one_by_one:
+                    labels.against_rest(classes)
+
+
+def _refuse_classes(noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any]) -> None:
+    """Refuse class weights and a threshold that these classes and sources cannot have."""
+    stated_weights(settings, classes)
+    if settings.class_weight == "balanced" and all(noise.protects_features for noise in noises.values()):
+        raise ValueError(EVERYONE_PRIVATE)
+    if settings.threshold is not None and len(classes) != 2:
+        raise ValueError(
+            f"threshold must be None for more than two classes, got {settings.threshold} and {len(classes)}"
+        )
