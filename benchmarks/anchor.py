@@ -1,6 +1,6 @@
 """Public rows as the anchor of private ones, with the classifier as users call it.
 
-``python benchmarks/anchor.py [twelve|large|shift|hospitals|predict|alarms] [runs] [first seed]`` prints tables of
+``python benchmarks/anchor.py [twelve|large|shift|moved|hospitals|predict|alarms] [runs] [first seed]`` prints tables of
 
 - the excess objective at alpha = 1e-3 on all rows to learn from, as scikit-learn's `LogisticRegression` has it:
   exact rows alone (to convergence), private rows alone, both (anchored). Where all rows are private the intercept is
@@ -8,6 +8,7 @@
   the objective of the others);
 - with alpha = "auto", the log loss and the accuracy on test rows beside those of scikit-learn's `LogisticRegression` on
   the exact rows alone at the alpha chosen;
+- `moved`: the excess for private rows of another distribution, made by a logistic model;
 - `alarms`: how often a source of the same distribution is said to disagree.
 """
 
@@ -214,6 +215,37 @@ def shift(runs):
               f"(goal 1.3), used {used}/{runs}", flush=True)  # fmt: skip
 
 
+def make_rows(count, weights, bias, rng):
+    """Rows in the unit ball and labels of a logistic model."""
+    X = rng.normal(size=(count, len(weights))) / len(weights) ** 0.5
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    return X, np.where(X @ weights + bias + rng.logistic(size=count) > 0, 1.0, -1.0)
+
+
+def moved(runs):
+    """30,000 private rows whose weights are turned, or whose labels are more often positive, than the public ones'."""
+    print("private rows           public  eps  public alone       private alone      anchored")
+    for kind, angle, bias in (("the same", 0, 0), ("turned by 45 degrees", 45, 0), ("turned by 90", 90, 0),
+                              ("more positives", 0, 2)):  # fmt: skip
+        for public in (200, 2_000):
+            for epsilon in (0.3, 1.0, 3.0):
+                excess, told = [], 0
+                for seed in seeds(runs):
+                    rng = np.random.default_rng(seed)
+                    first, second = 6.0 * np.linalg.qr(rng.normal(size=(10, 2)))[0].T
+                    turned = np.cos(np.radians(angle)) * first + np.sin(np.radians(angle)) * second
+                    theirs = [make_rows(count, turned, bias, rng) for count in (30_000, 50_000)]
+                    pieces = make_rows(public, first, 0.0, rng), theirs[0]
+                    X, y = (np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))
+                    weights, clf = compare(X, y, public, epsilon, seed)
+                    told += any("disagrees" in note for note in clf.notes_)
+                    excess.append([one[0] for one in excesses(weights, *theirs[1], optima(*theirs[1]))[:3]])
+                exact, alone, ours = np.array(excess).T
+                ratio = ours.mean() / min(exact.mean(), alone.mean())
+                print(f"{kind:20} {public:8} {epsilon:4}  {show(exact)}  {show(alone)}  {show(ours)}  {ratio:.2f} of "
+                      f"the better, said to disagree {told}/{runs}", flush=True)  # fmt: skip
+
+
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 NUMBERS, CATEGORIES = [0, 3, 4, 7, 9, 11], [1, 2, 5, 6, 8, 10, 12]
 
@@ -291,9 +323,7 @@ def alarms(runs):
             for seed in seeds(runs):
                 for strength in (2.0, 8.0):
                     rng = np.random.default_rng([d, public, int(strength), seed])
-                    weights, X = strength * rng.normal(size=d), rng.normal(size=(public + 8_000, d)) / d**0.5
-                    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
-                    y = np.where(X @ weights + rng.logistic(size=len(X)) > 0, 1, -1)
+                    X, y = make_rows(public + 8_000, strength * rng.normal(size=d), 0.0, rng)
                     clf = fit(X, y, public, 3.0, seed, use="all", row_norm=1.0, classes=[-1, 1])
                     found += any("disagrees" in note for note in clf.notes_)
             print(f"{d:3} {public:4}  {found} of {2 * runs}", flush=True)
@@ -301,7 +331,7 @@ def alarms(runs):
 
 def main():
     tables = {"twelve": twelve, "large": large, "shift": shift, "hospitals": hospitals, "predict": predict}
-    tables["alarms"] = alarms
+    tables |= {"moved": moved, "alarms": alarms}
     wanted = [name for name in sys.argv[1:] if name in tables] or list(tables)
     runs = next((int(word) for word in sys.argv[1:] if word.isdigit()), 10)
     for name in wanted:

@@ -85,6 +85,40 @@ def test_the_plan_of_random_files_is_the_one_that_a_fit_runs(tmp_path, seed):
     assert planned == ran
 
 
+@pytest.mark.parametrize("kind", ["epsilon", "flip_rate"])
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_tell_their_own_noise_are_planned_as_they_are_fitted(tmp_path, kind, public, seed):
+    """Beside exact rows and beside private ones, in a file for each source."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(-0.5, 0.5, (900, 3)), rng.integers(0, 2, 900)
+    source = np.repeat(["z", "b"], [300, 600])
+    levels = np.where(source == "b", rng.choice([0.4, 3.0, 0.2] if kind == "epsilon" else [0.0, 0.1, 0.3], 900), np.nan)
+    noise = {"z": uneven.Exact() if public else uneven.LocalPrivacy(1.0)}
+    settings = {"row_norm": 1.0, "classes": [0, 1]}
+    file = write_files(tmp_path, X, y, source, noise, settings, own=(levels, kind))
+    planned, note = plan_ahead(file)
+    ran = train_files(file, seed=seed).plan
+    assert planned == ran
+    assert len(planned.sources) == 4
+    assert "exact" not in note
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "flip_rate"])
+def test_rows_of_a_shared_file_that_tell_their_own_noise_are_planned_as_they_are_fitted(tmp_path, rows, kind):
+    X, y, names = rows
+    levels = np.random.default_rng(0).choice([0.1, 0.3], len(y))
+    lines = [
+        ",".join(map(str, [*x, label, who, level])) for x, label, who, level in zip(X, y, names, levels, strict=True)
+    ]
+    (tmp_path / "all.csv").write_text("\n".join(["a,b,c,label,who,own", *lines]) + "\n")
+    head = 'label = "label"\nrow_norm = 1.0\ndata = "all.csv"\nsource_column = "who"\nclasses = [0, 1]\n'
+    told, other = (("private", PUBLIC), ("public", PRIVATE))[kind == "flip_rate"]
+    (tmp_path / "sources.toml").write_text(head + f'[[source]]\nname = "{told}"\n{kind} = "own"\n' + other)
+    file = read_sources(tmp_path / "sources.toml")
+    assert plan_ahead(file)[0] == train_files(file, seed=0).plan
+
+
 @pytest.mark.parametrize("public", [True, False])
 def test_activity_of_three_private_classes_is_planned_as_it_is_run(tmp_path, public):
     """Gradients of K classes are √(2 - 2/K) times as long as those of two: an activity of .577 for K = 3, not of .5."""
@@ -98,6 +132,18 @@ def test_activity_of_three_private_classes_is_planned_as_it_is_run(tmp_path, pub
         [0.5 * (2 - 2 / 3) ** 0.5] * (2 - public)
     )
     assert planned == ran
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_public_rows_of_one_class_are_planned_as_they_are_fitted(tmp_path, rows, only):
+    """Private labels that are 0 and 1, or -1 and 1, need no stated classes; the plan reads none of them."""
+    X, y, names = rows
+    y = np.where(names == "public", only, y)
+    noise = {"public": uneven.Exact(), "private": uneven.LocalPrivacy(3.0)}
+    file = write_files(tmp_path, X, y, names, noise, {"row_norm": 1.0})
+    planned, ran = plan_ahead(file)[0], train_files(file, seed=0).plan
+    assert planned == ran
+    assert value_ahead(file).problem == ran.problem
 
 
 def test_private_labels_are_planned_by_the_steps_that_a_fit_runs(tmp_path):

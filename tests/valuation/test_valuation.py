@@ -485,6 +485,19 @@ def test_no_purchase_is_expected_to_do_harm(public, sold, budget):
     assert found.spent <= budget * (1 + 1e-9)
 
 
+def test_rows_that_a_fit_would_leave_out_are_not_bought_beside_others(public):
+    """With money for all three: the least useful of them would be left out, so it is not paid for."""
+    useful = [Source(name, 5_000, LocalPrivacy(6.0), price=0.1) for name in ("a", "b")]
+    useless = Source("c", 5_000, LocalPrivacy(0.1), price=1e-4)
+    found = uneven.value(offered(*useful, useless), 4, 0.01, public=public, budget=2_000.0)
+    assert {one.source for one in found.purchases} == {"a", "b"}
+    assert found.declined == ("c",)
+    all_of_it = uneven.value(
+        [*offered(), *(replace(one, price=None) for one in (*useful, useless))], 4, 0.01, public=public
+    )
+    assert found.bound == pytest.approx(all_of_it.bound, rel=1e-9)
+
+
 def test_money_is_split_where_both_kinds_of_rows_help(public):
     """At least as good as all of it on either kind."""
     kinds = [Source("exact", 10**6, Exact(), price=1.0), Source("private", 10**6, LocalPrivacy(6.0), price=0.05)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven.anchor import Anchor, ClassAnchor
-from uneven.io import SourcesFile, located
+from uneven.io import SourceEntry, SourcesFile, located
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead
@@ -17,6 +18,7 @@ from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
     from uneven.training.files import FileRows
+    from uneven.training.grouping import Grouped
     from uneven.training.job import Job
 
 PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
@@ -32,10 +34,9 @@ LABELS = (
 )
 
 TOLD = (
-    "planned as if rows that tell their own noise were exact, since none was read; 'uneven fit' reads what they tell, "
-    "and reports the plan that it ran"
+    "planned as if rows that tell their own noise were exact, since they have no file here; 'uneven fit' reads what "
+    "they tell, and reports the plan that it ran"
 )
-
 
 CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
 
@@ -61,7 +62,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             from uneven.training.running import decide  # now only: it needs a compiler
 
             return decide(job, targets, None).plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
-        sources = file.described()
+        sources = _describe_sources(file)
         problem, note = problem_ahead(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
@@ -71,11 +72,11 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
 
 def _find_caveat(file: SourcesFile) -> str:
     """Why a fit may run another plan than one made without reading rows; empty where it will not."""
-    if any(entry.noise is None for entry in file.sources):
+    if any(entry.noise is None for entry in file.sources) and not _is_opened(file):
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return LABELS
-    return UNREAD if _list_public(file) and file.settings.left_open and file.shared is not None else ""
+    return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ def value_ahead(file: SourcesFile) -> Valued:
     -------
     Valued
     """
-    sources, owned = file.described(), [one.name for one in file.sources if one.price is None and one.prices is None]
+    sources, mine = _describe_sources(file), [one.name for one in file.sources if one.price is None and not one.prices]
+    offered = [one.name for one in file.sources if one.prices is not None]
+    owned = [one.name for one in sources if one.price is None and one.name not in offered]
     readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
     if not (readable and _can_read_public(replace(file, sources=readable))):
         problem, note = problem_ahead(file, sources)
@@ -122,7 +125,8 @@ def value_ahead(file: SourcesFile) -> Valued:
     from uneven.training.convergence import can_converge
 
     settings, read = file.settings, [one.name for one in readable]
-    job, targets = _public_job(file, {one.name: one.rows if one.name in owned else 1 for one in sources}, read)
+    counts = {one.name: one.rows if one.name in mine else 1 for one in file.described()}
+    job, targets = _public_job(file, counts, read)
     seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
     sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
     by_steps = settings.steps_asked is not None or not settings.public_first
@@ -152,16 +156,58 @@ def _has_private_labels(file: SourcesFile) -> bool:
 
 def _can_read_public(file: SourcesFile) -> bool:
     """Whether the plan can be made from the rows without privacy and the number of the others."""
-    public = _list_public(file)
-    told = any(entry.noise is None for entry in file.sources)
-    opened = file.shared is not None or all(entry.table is not None for entry in file.sources)
-    return opened and bool(public) and not _has_private_labels(file) and not (told and len(public) < len(file.sources))
+    return _is_opened(file) and bool(_list_public(file)) and not _has_private_labels(file)
+
+
+def _is_opened(file: SourcesFile) -> bool:
+    return file.shared is not None or all(entry.table is not None for entry in file.sources)
+
+
+def _describe_sources(file: SourcesFile) -> list[Source]:
+    """The sources as planned with, and those whose rows tell their own noise as one for each level of it."""
+    sources = file.described()
+    if all(entry.noise is not None for entry in file.sources) or not _is_opened(file):
+        return sources
+    groups, prices = (
+        _group_told(file, {one.name: one.rows for one in sources}),
+        {one.name: one.price for one in sources},
+    )
+    found = zip(groups.noises.items(), groups.counts.tolist(), groups.charged_to, strict=True)
+    return [Source(name, rows, noise, prices[origin]) for (name, noise), rows, origin in found]
+
+
+def _group_told(file: SourcesFile, counts: Mapping[str, int]) -> Grouped:
+    """All rows, source after source, by the noise that they tell, which is public; nothing else of them is read."""
+    from uneven.training.files import declared_noises
+    from uneven.training.grouping import group_rows  # now only: it needs a compiler
+
+    entries, parts = {entry.name: entry for entry in file.sources}, []
+    for name, rows in counts.items():
+        levels = {key: np.full(rows, np.nan) for key in ("epsilon", "flip_rate")}
+        for key, column in entries[name].columns.items():
+            if key in levels:
+                levels[key] = _read_column(file, entries[name], column)
+        parts.append({"source": np.full(rows, name), **levels})
+    found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    told = {key: level for key, level in found.items() if key == "source" or not np.isnan(level).all()}
+    return group_rows(len(found["source"]), declared_noises(file), **told, mechanism=file.settings.mechanism)
+
+
+def _read_column(file: SourcesFile, entry: SourceEntry, column: str) -> NDArray[np.float64]:
+    """A column of one source's rows as numbers."""
+    if file.source_column is None:
+        assert entry.table is not None
+        return np.concatenate([np.asarray(said[column]).astype(np.float64) for said in entry.table.cells([column])])
+    assert file.shared is not None
+    cells = file.shared.cells([column, file.source_column])
+    mine = [np.asarray(said[column])[np.asarray(said[file.source_column]).astype(str) == entry.name] for said in cells]
+    return np.concatenate(mine).astype(np.float64)
 
 
 def _public_job(
     file: SourcesFile, counts: Mapping[str, int] | None = None, names: Collection[str] | None = None
 ) -> tuple[Job, Any]:
-    """Job of the rows without privacy, and its classes; of other sources, only their number is known.
+    """Job of the rows without privacy, and its classes; of other sources, only their number and noise are known.
 
     `counts` are those of the sources that are not read, None to count them; `names` those that are, None for all
     without privacy.
@@ -174,11 +220,16 @@ def _public_job(
 
     settings, noises, read = file.settings, declared_noises(file), _list_public(file) if names is None else names
     rows = FileRows(file) if len(read) == len(file.sources) else _Selected(FileRows(file), tuple(read))
-    scan = scan_rows(rows, settings.row_bound, public_classes(settings.classes))
+    unread = any(entry.private for entry in file.sources)
+    scan = scan_rows(rows, settings.row_bound, public_classes(settings.classes), unread=unread)
     if len(read) == len(file.sources):
         groups = group_scanned(scan, noises or None, settings)
+        return prepare(rows, scan, groups, settings, here=names), learning_targets(scan.classes, settings)
+    known = {one.name: one.rows for one in file.described()} if counts is None else counts
+    if any(entry.noise is None for entry in file.sources):
+        groups = _group_told(file, {**{str(name): count for name, count in scan.counts.items()}, **known})
+        groups = replace(groups, index=groups.index if groups.index is None else groups.index[: scan.rows])
     else:
-        known = {one.name: one.rows for one in file.described()} if counts is None else counts
         order = list(noises)
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
@@ -203,4 +254,5 @@ class _Selected:
                 if isinstance(piece.source, str):
                     yield piece
                 elif (mine := piece.source == name).any():
-                    yield Piece(piece.X[mine], piece.y[mine], name, where=piece.where)
+                    rates = None if piece.flip_rate is None else piece.flip_rate[mine]
+                    yield Piece(piece.X[mine], piece.y[mine], name, flip_rate=rates, where=piece.where)

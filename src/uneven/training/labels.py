@@ -121,8 +121,10 @@ class ClassFinder:
                 f"{where}: label must be a column of classes, got more than {MOST_CLASSES:,} different values"
             )
 
-    def classes(self) -> NDArray[Any]:
-        """Classes in order; at least two."""
+    def classes(self, unread: bool = False) -> NDArray[Any]:
+        """Classes in order; at least two. `unread` says that there are private rows that were not read."""
+        if unread and len(self._found[0]) == 1:
+            return _conventional(self._found[0])
         if self._private:
             self._refuse_single()
             return _conventional(self._found[0])

@@ -95,6 +95,7 @@ def scan_rows(
     hasher: Callable[[Piece], NDArray[np.int64]] | None = None,
     private: Callable[[Piece], bool] = lambda _: False,
     digested: bool = True,
+    unread: bool = False,
 ) -> Scan:
     """Read all rows once: classes, counts, norms, a sample, and the rows themselves if they are few.
 
@@ -117,10 +118,11 @@ def scan_rows(
         Whether a piece has private rows: then no message tells a label, and classes are not taken from them.
     digested : bool
         Whether to keep digests of pieces that do not come from memory, to know them again (`SameRows`).
+    unread : bool
+        Whether there are private rows beside these: their labels may be of a class that these are not of.
     """
     found, held, sample, norms = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features), _Norms(bound)
-    said = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}
-    hashes: list[NDArray[np.int64]] = []
+    said, hashes = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}, list[Any]()
     any_sparse, digested = False, digested and not isinstance(rows, ArrayRows)
     digests: dict[tuple[str, str | None], list[bytes]] = {}
     for piece in map(own_piece, rows.pieces()) if digested else rows.pieces():
@@ -144,7 +146,7 @@ def scan_rows(
         tick(len(piece.y))
     return Scan(
         rows.n_features,
-        found.classes() if classes is None else classes,
+        found.classes(unread) if classes is None else classes,
         norms.counts,
         **{name: column.joined() for name, column in said.items()},
         content=np.concatenate(hashes) if hashes else None,

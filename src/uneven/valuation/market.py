@@ -61,10 +61,20 @@ class Market:
         bounds = [(self.bound_with(basket.rows)[0], basket.spent) for basket in baskets]
         least = min(bound for bound, _ in bounds)
         near = [k for k, (bound, _) in enumerate(bounds) if bound <= least * (1.0 + 1e-12)]
-        best = baskets[min(near, key=lambda k: k if self.currency.additive else bounds[k][1])]
+        best = self._drop_unused(baskets[min(near, key=lambda k: k if self.currency.additive else bounds[k][1])])
         declined = set(most.origins) - set(best.origins)
         first = [step.offer for step in self.steps if step.before is None]
         return replace(best, declined=tuple(offer.name for offer in first if offer.origin in declined))
+
+    def _drop_unused(self, basket: Basket) -> Basket:
+        """The basket without rows that a fit would leave out: the expected excess is the same without them."""
+        if not isinstance(self.currency, Expected):
+            return basket
+        least, kept = self.bound_with(basket.rows)[0], list(basket.rows)
+        for one in basket.rows:
+            fewer = [other for other in kept if other is not one]
+            kept = fewer if self.bound_with(fewer)[0] <= least * (1.0 + 1e-12) else kept
+        return replace(basket, rows=tuple(kept))
 
     def _singles(self, money: float) -> Iterator[Basket]:
         """All the money for one source, where worths do not add up."""
