@@ -202,3 +202,22 @@ def test_flipped_labels_are_counted_by_what_they_tell(rate, rows):
     X, y = np.ones((50_000, 1)), np.where(np.arange(50_000) % 2, 1.0, -1.0)
     found = choose_alpha(Problem(1, 1.0, 1), [PublicRows.from_arrays(X, y, FlippedLabels(rate) if rate else None)])
     assert found.rows == pytest.approx(rows, abs=4 * (rows * (1 - rows / 50_000)) ** 0.5)
+
+
+def test_folds_of_many_columns_are_learned_no_better_than_it_takes():
+    """Wide folds stop far from convergence but well within a standard error: the same alpha as from exact ones."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((400, 3_000), density=0.01, random_state=0, format="csr") * 0.3
+    y = np.where(X @ rng.normal(size=3_000) + 0.3 * rng.normal(size=400) > 0, 1.0, -1.0)
+    wide, rows = Problem(3_000, 1.0, 1), [PublicRows.from_arrays(X, y)]
+    roughly, exactly = (solve(replace(wide, alpha=1e-3), rows, aim=aim) for aim in (1e-4, 1e-8))
+    assert roughly.readings < exactly.readings
+    assert 0.0 <= roughly.objective - exactly.objective < 1e-3 * exactly.objective
+    chosen = [choose_alpha(wide, rows).alpha]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("uneven.anchor.strength.ROUGHLY", 1e-8)
+        patch.setattr("uneven.anchor.strength.NARROW_ROWS", 0)
+        chosen.append(choose_alpha(wide, rows).alpha)
+        patch.setattr("uneven.anchor.strength.ROUGHLY", 1e-4)
+        chosen.append(choose_alpha(wide, rows).alpha)
+    assert chosen[0] == chosen[1] == chosen[2]

@@ -45,6 +45,11 @@ class Anchor:
         What each row counts, where classes count differently.
     loss : Loss
         Smooth.
+    hits : array of shape (n,) or None
+        Whether each row, left out, is classified correctly: 1 or 0, and without bias where its label may be flipped.
+        None where the labels are exact.
+    rates : array of shape (n,) or float
+        Rates at which the labels were flipped.
     """
 
     X: Array
@@ -57,6 +62,8 @@ class Anchor:
     factors: Array | float = 1.0
     counts: Array | float = 1.0
     loss: Loss = LOGISTIC
+    hits: Array | None = None
+    rates: Array | float = 0.0
 
     @property
     def ridge(self) -> Array:
@@ -80,6 +87,21 @@ class Anchor:
     def losses(self) -> Array:
         """Leave-one-out loss of each row."""
         return np.asarray(self.counts * np.logaddexp(0.0, -self.margins))
+
+    @property
+    def tested(self) -> tuple[float, float]:
+        """Share of the rows that are classified correctly when left out, and how many exact rows tell it as well.
+
+        A label that is flipped at rate σ is the predicted one with probability a = q(1-σ) + (1-q)σ, q the share of
+        correct ones. So a row counts (1-2σ)², and its hit has variance a(1-a)/(1-2σ)² instead of q(1-q).
+        """
+        hits = (np.sign(self.margins) + 1.0) / 2.0 if self.hits is None else self.hits  # a margin of 0 is a guess
+        rates = self.rates * np.ones(len(hits))
+        counts = (1.0 - 2.0 * rates) ** 2
+        share = float(np.clip(counts @ hits / counts.sum(), 0.0, 1.0))
+        guess = (share * counts.sum() + 2.0) / (counts.sum() + 4.0)  # Agresti and Coull's, never 0 or 1
+        seen = guess * (1.0 - rates) + (1.0 - guess) * rates
+        return share, float(guess * (1.0 - guess) * counts.sum() ** 2 / (counts @ (seen * (1.0 - seen))))
 
     @cached_property
     def slopes(self) -> Array:

@@ -94,6 +94,7 @@ def solve(
     start: ArrayLike | None = None,
     hessian: bool = False,
     shorten: bool = False,
+    aim: float = AIM,
 ) -> Solution:
     """Minimise the weighted objective of all sources without privacy.
 
@@ -112,6 +113,8 @@ def solve(
         Whether to return the Hessian at the answer: one more reading.
     shorten : bool
         Whether to shorten an answer that flipped labels leave unsure (`choose_length`).
+    aim : float
+        Relative distance to the least objective at which L-BFGS stops; more saves time where little hangs on it.
 
     Returns
     -------
@@ -129,7 +132,9 @@ def solve(
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
-        found = _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w)
+        found = (
+            _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w, aim)
+        )
         f = replace(f, width=_widths(f)[-1])
         length = choose_length(f, found.point.weights) if shorten else 1.0
         point = found.point if length == 1.0 else f.at(length * found.point.weights)
@@ -294,16 +299,16 @@ def factorise(hessian: Array | None) -> Callable[[Array], Array]:
     return lambda g: np.asarray((g.T / scale / scale / len(scale)).T)
 
 
-def _quasi_newton_by_width(f: Objective, w: Array) -> _Found:
+def _quasi_newton_by_width(f: Objective, w: Array, aim: float) -> _Found:
     """L-BFGS, for a loss with a kink with one width after the other."""
     readings = 0
     for width in _widths(f):
-        found = _quasi_newton(replace(f, width=width), w)
+        found = _quasi_newton(replace(f, width=width), w, aim)
         w, readings = found.point.weights, readings + found.readings
     return replace(found, readings=readings)
 
 
-def _quasi_newton(f: Objective, w: Array) -> _Found:
+def _quasi_newton(f: Objective, w: Array, aim: float) -> _Found:
     """L-BFGS with columns brought to one scale, begun anew until that no longer helps."""
     point, readings, excess = f.at(w, "diagonal"), 1, math.inf
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
@@ -315,8 +320,8 @@ def _quasi_newton(f: Objective, w: Array) -> _Found:
         at = f.at(u / scale)
         return at.value, at.gradient / scale
 
-    while excess > AIM * point.scale and readings < MOST_READINGS:
-        options: Any = {"maxfun": MOST_READINGS - readings, "ftol": 1e-3 * AIM * point.scale, "gtol": 0.0, "maxcor": 20}
+    while excess > aim * point.scale and readings < MOST_READINGS:
+        options: Any = {"maxfun": MOST_READINGS - readings, "ftol": 1e-3 * aim * point.scale, "gtol": 0.0, "maxcor": 10}
         result = minimize(value, point.weights * scale, jac=True, method="L-BFGS-B", options=options)
         before, point = point, f.at(result.x / scale)
         readings += int(result.nfev) + 1

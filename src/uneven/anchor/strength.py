@@ -39,6 +39,10 @@ PATIENCE = 2
 """Values in a row that are clearly worse than the best before weaker ones are given up."""
 
 
+ROUGHLY = 1e-4
+"""Relative distance to the least objective at which a fold of many columns is done: far less than a standard error."""
+
+
 @dataclass(frozen=True)
 class Strength:
     """A choice of alpha.
@@ -143,7 +147,7 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
         if together is not None:
             W, done = together.descend(Objective.of(at, sample, penalty).ridge, 2.0 * W - before)
         for k in np.flatnonzero(~done):
-            W[:, k] = solve(at, folds[k], penalty, last[:, k]).weights
+            W[:, k] = solve(at, folds[k], penalty, last[:, k], aim=ROUGHLY).weights
         before = last
         alphas.append(float(alpha))
         held = [_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]

@@ -111,9 +111,10 @@ def fit_anchor(
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     covariance = limit_covariance(covariance, size, factors)
+    hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used)
+    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates)
 
 
 def search_strength(
@@ -232,6 +233,15 @@ class Flips:
         pairs = np.column_stack([self.rates, self.skews])
         kinds = [(a + k, a - k, (pairs == (a, k)).all(axis=1)) for a, k in np.unique(pairs, axis=0).tolist()]
         return [PublicRows.from_arrays(X[at], y[at], FlippedLabels((a, b)) if a + b else None) for a, b, at in kinds]
+
+    def find_hits(self, y: Array, margins: Array) -> Array:
+        """Whether each row is classified correctly, without bias.
+
+        With a label p that is predicted, y agrees with probability 1 - σ - pk where p is right, else σ - pk.
+        """
+        predicted = y * np.sign(margins)
+        agrees = (np.sign(margins) + 1.0) / 2.0
+        return np.asarray((agrees - self.rates + predicted * self.skews) / (1.0 - 2.0 * self.rates))
 
     def draw_labels(self, y: Array, margins: Array) -> tuple[Array, Array]:
         """Labels as they may have been before the flips, and their margins: drawn given the labels observed.

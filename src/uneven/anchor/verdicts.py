@@ -164,11 +164,10 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     ŵ puts it is correct with probability E σ(|xᵀw*|), about σ(|xᵀŵ|/√(1 + πs²/8)), s² = xᵀΛ⁻¹x. The interval is
     Wilson's for the leave-one-out accuracy, moved by the gain.
     """
-    n = len(anchor.X)
     if isinstance(anchor, ClassAnchor):
-        correct, gain = class_accuracy(anchor, coordinates, clock)
+        n, (correct, gain) = float(len(anchor.X)), class_accuracy(anchor, coordinates, clock)
     else:
-        correct = float(np.mean(np.sign(anchor.margins) + 1.0) / 2.0)  # a margin of 0 is a guess
+        correct, n = anchor.tested
         left = congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))
         known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, NOTHING / expected_excess(coordinates, 0.0)))
         left = left * min(1.0, NOTHING / expected_excess(coordinates, clock))
