@@ -2,21 +2,24 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 import uneven
 from uneven.io import read_sources
 from uneven.ledger import Ledger
 from uneven.planner import Plan, make_plan
-from uneven.planner.prediction import CURVATURES, choose_kept, expect_scale, predict_typical
+from uneven.planner.prediction import CURVATURES, CUT, FLATTER, SPREAD, WEAK, choose_kept, predict_typical
 from uneven.problem import Problem
-from uneven.training import scan
+from uneven.settings import Settings
+from uneven.training import keep_rows, scan
 from uneven.training.ahead import plan_ahead
-from uneven.training.calibration import Direction, find_scale
+from uneven.training.calibration import FLOOR, Direction, choose_scale, find_scale, learn_scale
 from uneven.training.files import train_files
 from uneven.training.job import _take_steps
 
@@ -62,40 +65,119 @@ def test_predicted_length_and_excess_are_those_of_simulated_steps():
         assert found.mean() == pytest.approx(expected, abs=4 * found.std() / 20 + 0.02 * expected)
 
 
+def exact_plan(d, rows=400_000):
+    plan = noisy_plan(d, rows)
+    return replace(plan, sources=(uneven.Source("a", rows),), problem=replace(plan.problem, clip=None))
+
+
+def expect_cut(direction):
+    """E u², E uv and E v² of scores u ~ N(b, spread²) and v, u cut at the width; by integration."""
+    b, width = direction.intercept, direction.width
+    scores = np.linspace(b - 9 * direction.spread, b + 9 * direction.spread, 200_001)
+    weight = norm.pdf(scores, b, direction.spread)
+    cut = np.clip(scores, -width, width)
+    return [np.trapezoid(x * weight, scores) for x in (scores**2, scores * cut, cut**2)]
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.25])
 def test_without_noise_the_kept_rows_find_the_minimum_along_the_direction(constant):
-    """Theorem D with many exact rows: what was expected is forgotten, and s minimises the objective."""
+    """Theorem D with many exact rows: the start is forgotten; s minimises the loss of cut scores and the penalty."""
     X, y = draw(40_000, 8)
     X = np.column_stack([0.9 * X, np.full(len(X), constant)]) if constant else X
     weights = np.array([9.0, *np.full(7, 6.0), *([2.0] if constant else [])])
-    plan = noisy_plan(len(weights), 400_000)
-    plan = replace(plan, sources=(uneven.Source("a", 400_000),), problem=replace(plan.problem, clip=None))
-    direction = Direction(weights, constant)
-    found = find_scale(direction, {"a": (direction.describe_rows(X), y.astype(float))}, plan, seed=3)
+    direction, slopes = Direction(weights, constant), weights[:8]
+    assert direction.spread == pytest.approx(SPREAD * np.linalg.norm(slopes) / np.sqrt(8))
+    assert direction.width == pytest.approx(CUT * direction.spread + 2.0 * constant)
+    rows = {"a": (direction.describe_rows(X), y.astype(float))}
+    found, known = learn_scale(direction, rows, exact_plan(len(weights)), seed=3)
     scores = np.clip(X @ weights, -direction.width, direction.width)
+    whole, mixed, cut = (0.25 * FLATTER * one for one in expect_cut(direction))
+    curvature = mixed / whole * (whole + 1e-3 * weights @ weights)
 
     def objective(s):
-        return 0.5e-3 * s**2 * weights @ weights + np.logaddexp(0, -y * s * scores).mean()
+        return 0.5 * (curvature - cut) * s**2 + np.logaddexp(0, -y * s * scores).mean()
 
-    best = minimize_scalar(objective, bounds=(0, 1), method="bounded").x
-    assert 0.05 < best < 0.5
-    assert found == pytest.approx(best, abs=0.04)  # 40,000 rows: a standard error of about 0.01
+    best = minimize_scalar(objective, bounds=(0, 2), method="bounded").x
+    assert 0.05 < best < 0.8
+    assert found == pytest.approx(best, abs=0.02)  # 40,000 rows: a standard error of about 0.005
+    assert known == pytest.approx((curvature / direction.width) ** 2 * 40_000, rel=1e-3)  # of variance C² = 1 a row
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2])
+def test_cut_scores_find_the_length_that_is_best_for_whole_ones(alpha):
+    """Normal scores of the spread expected, and labels that they hardly tell: the objective is a quadratic."""
+    rng = np.random.default_rng(0)
+    X = SPREAD * rng.normal(size=(400_000, 20)) / np.sqrt(20)
+    weights, plan = np.full(20, 0.3), exact_plan(20)
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-0.5 * X @ weights)), 1.0, -1.0)
+    plan, direction = replace(plan, problem=replace(plan.problem, alpha=alpha)), Direction(weights, 0.0)
+    found, known = learn_scale(direction, {"a": (direction.describe_rows(X), y)}, plan, seed=0)
+    best = minimize_scalar(
+        lambda s: alpha / 2 * s**2 * weights @ weights + np.logaddexp(0, -y * s * (X @ weights)).mean()
+    )
+    assert found == pytest.approx(best.x, abs=5 / np.sqrt(known))
+
+
+def test_the_length_found_is_as_certain_as_it_is_said_to_be():
+    """Labels without signal: 200 runs of m, whose mean is 0 and whose standard deviation is √known/(1 + known).
+
+    One number is released by randomised response, of variance C²/tanh²(ε/2) a row.
+    """
+    X = SPREAD * np.random.default_rng(0).normal(size=(2_000, 10)) / np.sqrt(10)
+    y = np.where(np.arange(len(X)) % 2 == 0, 1.0, -1.0)  # independent of the rows
+    direction, plan = Direction(np.full(10, 2.0), 0.0), noisy_plan(10, 20_000)
+    rows = {"a": (direction.describe_rows(X), y)}
+    runs = [learn_scale(direction, rows, plan, 0, run) for run in range(200)]
+    found, known = np.array(runs).T
+    assert np.ptp(known) == 0.0
+    assert 0.3 < known[0] < 30.0
+    whole, mixed, _ = (0.25 * FLATTER * one for one in expect_cut(direction))
+    curvature = mixed / whole * (whole + 1e-3 * 40.0)
+    information = len(X) * (np.tanh(0.25) / 0.5) ** 2
+    assert known[0] == pytest.approx((curvature / direction.width) ** 2 * information, rel=1e-3)
+    expected = np.sqrt(known[0]) / (1.0 + known[0])
+    # Four standard errors, and a tenth: the clip halves the curvature of scores that were cut.
+    assert found.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * 200) + 0.1)
+    assert abs(found.mean()) < 4 * expected / np.sqrt(200) + 0.05  # the rows as drawn have a mean of their own
+
+
+def test_what_is_chosen_is_never_much_worse_than_nothing():
+    """E s² - 2sθ is f(sw) - f(0) for a best length θ, in units of f(w) - f(0) at θ = 0; and 2θs - s² ≤ θ² is gained."""
+    z = np.random.default_rng(0).normal(size=20_000)
+    for known in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4):
+        for best in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2):
+            found = (best + z / np.sqrt(known)) * known / (1.0 + known)
+            chosen = np.array([choose_scale(m, known) for m in found])
+            assert (chosen**2 - 2 * chosen * best).mean() < 0.03
+            if known >= 100.0 and best >= 0.8:
+                assert (chosen**2 - 2 * chosen * best).mean() == pytest.approx(1 - 2 * best, abs=0.01)
+
+
+def test_a_length_that_is_known_is_the_best_one_or_left():
+    assert [choose_scale(m, 1e12) for m in (-1.0, 0.0, 0.5001, 0.9, 3.0)] == [FLOOR, FLOOR, 1.0, 1.0, 1.0]
+    assert choose_scale(0.02, 1e12) == pytest.approx(0.02, rel=0.05)
+    lengths = [choose_scale(m, 1e12) for m in np.linspace(0.01, 0.5, 50)]
+    assert all(0 < a < b for a, b in pairwise(lengths))
+    assert all(s < 2 * m + 1e-6 for s, m in zip(lengths, np.linspace(0.01, 0.5, 50), strict=True))
+    assert choose_scale(1.0, 0.0) == 1.0
+    assert choose_scale(0.4, 1.0) == FLOOR  # 1.5 standard errors of 0.5
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.5, 3.0])
 def test_weights_that_are_better_than_nothing_stay_as_they_are(factor):
-    """Along a quadratic f(w) < f(0) where the best s is above 1/2: there s is 1, and below it is the best s."""
+    """Along a quadratic f(w) < f(0) where the best s is above 1/2: there s is 1, and below it is less."""
     X, y = draw(40_000, 8)
-    plan = noisy_plan(8, 400_000)
-    plan = replace(plan, sources=(uneven.Source("a", 400_000),), problem=replace(plan.problem, clip=None))
     weights = np.array([3.0 * factor, *np.zeros(7)])
     direction = Direction(weights, 0.0)
-    found = find_scale(direction, {"a": (direction.describe_rows(X), y.astype(float))}, plan, seed=3)
-    scores = np.clip(X @ weights, -direction.width, direction.width)
-    best = minimize_scalar(
-        lambda s: 0.5e-3 * s**2 * weights @ weights + np.logaddexp(0, -y * s * scores).mean(), bounds=(0, 9)
-    ).x
-    assert (found == 1.0) == (best > 0.55)
+    rows = {"a": (direction.describe_rows(X), y.astype(float))}
+    best, known = learn_scale(direction, rows, exact_plan(8), seed=3)
+    assert known > 40.0  # a standard error below 0.15
+    assert (find_scale(direction, rows, exact_plan(8), seed=3) == 1.0) == (best > 0.5 + 1.5 / np.sqrt(known))
+
+
+def test_weights_of_zero_stay():
+    direction = Direction(np.zeros(3), 0.5)
+    assert find_scale(direction, {}, exact_plan(3), seed=0) == 1.0
 
 
 def test_labels_without_signal_are_not_worse_than_predicting_nothing():
@@ -163,23 +245,81 @@ def test_both_doors_and_streams_give_the_same_model(tmp_path, held):
         {"passes": 1},
         {"noise": uneven.LocalPrivacy(20.0)},
         {"noise": uneven.SitePrivacy(0.5)},
-        {"noise": uneven.LocalPrivacy(1e-3)},
     ],
 )
-def test_nothing_is_kept_where_steps_are_asked_for_or_it_does_not_pay(changed):
+def test_nothing_is_kept_where_steps_are_asked_for_or_can_be_trusted(changed):
     X, y = draw()
     clf = uneven.UnevenClassifier(**{"noise": NOISY, "random_state": 0, "row_norm": 1.0, **changed}).fit(X, y)
     assert clf.plan_.kept == 0
     assert "rows that take no step" not in clf.plan_.void
 
 
+GRID = [(n, d, epsilon) for n in (1_000, 50_000, 1_000_000) for d in (5, 10, 100) for epsilon in (0.05, 0.1, 1.0, 10.0)]
+
+
+@pytest.mark.parametrize(("n", "d", "epsilon"), GRID)
+def test_rows_are_kept_exactly_where_a_weak_signal_would_end_above_nothing(n, d, epsilon):
+    plan = noisy_plan(d, n, kept=0, noise=uneven.LocalPrivacy(epsilon))
+    run = predict_typical(plan.problem, plan.segments, CURVATURES[1])
+    weak = WEAK * run.start
+    above = run.curvature / 2 * (weak * run.left + run.noise - weak) > 0.0
+    assert (choose_kept(plan.problem, plan.sources, plan.segments) > 0) == above
+
+
 def test_more_rows_keep_a_smaller_share():
-    """Twice the rows need half the share for the same standard error; very few rows cannot say anything."""
+    """Twice the rows need half the share for the same standard error; one row in ten at most."""
     found = []
-    for rows in (2_000, 100_000, 400_000, 800_000):
+    for rows in (2_000, 10_000, 400_000, 800_000):
         plan = noisy_plan(54, rows, kept=0, noise=uneven.LocalPrivacy(0.3))
-        assert expect_scale(plan.problem, plan.segments) < 0.5
         found.append(choose_kept(plan.problem, plan.sources, plan.segments))
-    assert found[0] == 0
-    assert found[1] == KEPT
+    assert found[:2] == [KEPT, KEPT]
     assert KEPT < found[2] < found[3]
+
+
+@pytest.mark.parametrize("d", [5, 25, 100])
+def test_more_rows_and_a_larger_epsilon_never_raise_the_predicted_excess(d):
+    """Also where rows are kept no longer. Where they are, it is at most that of predicting nothing."""
+
+    def predict(n, epsilon):
+        return keep_rows(noisy_plan(d, int(n), kept=0, noise=uneven.LocalPrivacy(float(epsilon))), Settings())
+
+    for plans in ([predict(n, epsilon) for n in np.geomspace(300, 1e6, 40)] for epsilon in (0.1, 1.0)):
+        assert {plan.kept > 0 for plan in plans} >= {True}
+        excess = [plan.predicted_excess for plan in plans]
+        assert all(b <= a * (1 + 1e-9) for a, b in pairwise(excess))
+    plans = [predict(10_000, epsilon) for epsilon in np.geomspace(0.03, 20, 60)]
+    assert {plan.kept > 0 for plan in plans} == {True, False}
+    excess = [plan.predicted_excess for plan in plans]
+    assert all(b <= a * (1 + 1e-9) for a, b in pairwise(excess))
+    nothing = [predict_typical(plans[0].problem, plans[0].segments, c) for c in CURVATURES]
+    assert excess[0] <= np.prod([run.curvature / 2 * run.start for run in nothing]) ** (1 / 3) * (1 + 1e-9)
+
+
+def test_a_source_of_few_rows_keeps_none_and_the_others_do(tmp_path):
+    X, y = draw()
+    source = np.where(np.arange(len(y)) < 3, "tiny", "large")
+    noises = {"tiny": uneven.LocalPrivacy(0.01), "large": NOISY}
+    clf = uneven.UnevenClassifier(noises, row_norm=1.0, random_state=0, ledger=Ledger(tmp_path / "book"))
+    clf.fit(X, y, source=source, row_id=np.arange(len(y)))
+    assert clf.plan_.kept == KEPT
+    stepped = {segment.sources[0]: segment.rows for segment in clf.plan_.segments}
+    assert stepped == {"tiny": 3, "large": len(y) - 3 - (len(y) - 3) // KEPT}
+    assert f"{(len(y) - 3) // KEPT:,} private rows that took no step" in clf.notes_[-1]
+
+
+def test_one_row_with_an_epsilon_of_its_own_does_not_keep_others_from_learning_the_length():
+    X, y = draw()
+    epsilon = np.where(np.arange(len(y)) == 7, 1e-3, 0.5)
+    clf = uneven.UnevenClassifier(row_norm=1.0, random_state=0).fit(X, y, epsilon=epsilon)
+    assert clf.plan_.kept == KEPT
+
+
+def test_another_level_of_noise_keeps_the_same_rows():
+    """`sensitivity` predicts for the steps that are left, and no more than the excess of predicting nothing."""
+    plan = noisy_plan(30, 20_000)
+    low, high = plan.sensitivity()
+    for change in (low, high):
+        again = noisy_plan(30, 20_000, noise=uneven.LocalPrivacy(change.actual))
+        assert change.excess == again.predicted_excess
+    assert low.excess > high.excess
+    assert low.excess != noisy_plan(30, 20_000, kept=0, noise=uneven.LocalPrivacy(0.25)).predicted_excess

@@ -64,7 +64,9 @@ def test_passes_are_taken_and_paid():
 
 
 def test_later_rows_are_new_ones_after_a_fit_too():
-    clf, first, second = halves(800, noise=LocalPrivacy(1.0), row_norm=5.0, ledger=Ledger(budget=1.0))
+    clf, first, second = halves(
+        800, noise=LocalPrivacy(1.0), row_norm=5.0, ledger=Ledger(budget=1.0), strategy="precision"
+    )
     clf.fit(*first).partial_fit(*second)
     assert clf.ledger.sources() == {"data": 800}
     with pytest.raises(uneven.BudgetExceeded, match="known by its content, has spent 1"):
@@ -75,7 +77,8 @@ def test_later_rows_are_new_ones_after_a_fit_too():
 def test_rows_that_come_again_spend_again(ledger):
     """By their number, with a ledger and without: of 0-199 twice and 200-399 once, the first have spent 2."""
     X, y = blobs(400)
-    clf = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, budget=2.0, ledger=ledger and ledger())
+    noise, book = LocalPrivacy(1.0), ledger and ledger()
+    clf = UnevenClassifier(noise, row_norm=5.0, budget=2.0, ledger=book, strategy="precision")
     clf.fit(X[:200], y[:200], row_id=np.arange(200))
     assert clf.privacy_spent_ == {"data": 1.0}
     clf.partial_fit(X, y, row_id=np.arange(400))

@@ -78,7 +78,7 @@ def _run_cases(
         for k, rows in enumerate(problems):
             swept = sweep(
                 plans,
-                {name: _divide(one, kept)[0] for name, one in rows.items()},
+                {name: divide_rows(one, kept)[0] for name, one in rows.items()},
                 runs=count,
                 first_run=first,
                 seed=seed + k * APART,
@@ -90,7 +90,9 @@ def _run_cases(
             if swept.interrupted:
                 raise KeyboardInterrupt
             if kept:
-                shortened = [_shorten(p, w, rows, first, seed) for p, w in zip(plans, swept.weights, strict=True)]
+                shortened = [
+                    shorten_weights(p, w, rows, first, seed) for p, w in zip(plans, swept.weights, strict=True)
+                ]
                 weights[members] = np.array(shortened)
                 continue
             found = swept.weights @ projection(problem.n_features, sketch).T if sketch else swept.weights
@@ -108,19 +110,19 @@ def _sketch(X: Any, width: int) -> Any:
     return np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
 
 
-def _divide(rows: Any, kept: int) -> tuple[Any, Any]:
+def divide_rows(rows: Any, kept: int) -> tuple[Any, Any]:
     """Rows of a source that take a step, and its last ones, which are kept."""
     X, y = rows
     stepped = len(y) - count_kept(len(y), kept)
     return (X[:stepped], y[:stepped]), (X[stepped:], y[stepped:])
 
 
-def _shorten(plan: Plan, weights: Array, sources: Mapping[str, Any], first: int, seed: int) -> Array:
+def shorten_weights(plan: Plan, weights: Array, sources: Mapping[str, Any], first: int, seed: int) -> Array:
     """Weights of each run with the length that the kept rows find."""
     found = []
     for run, w in enumerate(weights, start=first):
         direction = Direction(w, 0.0)
-        last = {name: _divide(sources[name], plan.kept)[1] for name in plan.order}
+        last = {name: divide_rows(sources[name], plan.kept)[1] for name in plan.order}
         kept = {name: (direction.describe_rows(X), y) for name, (X, y) in last.items()}
         found.append(find_scale(direction, kept, plan, seed, run) * w)
     return np.array(found)

@@ -23,7 +23,16 @@ from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
 from uneven.planner.picture import draw_bounds, draw_steps, thin_steps
 from uneven.planner.planning import Plan, make_anchored_plan, make_plan
-from uneven.planner.prediction import CURVATURES, FLATTER, SPREAD, choose_kept, count_kept, predict_excess, predict_run
+from uneven.planner.prediction import (
+    CURVATURES,
+    CUT,
+    FLATTER,
+    SPREAD,
+    choose_kept,
+    count_kept,
+    predict_excess,
+    predict_run,
+)
 from uneven.planner.promises import OtherPromise, describe_promises, list_promises
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
@@ -51,6 +60,7 @@ from uneven.planner.text import (
 __all__ = [
     "COMPARE",
     "CURVATURES",
+    "CUT",
     "FLATTER",
     "FRESH",
     "SPREAD",

@@ -126,7 +126,9 @@ class Plan:
     @property
     def predicted_excess(self) -> float | None:
         """E f(w) - f*, predicted for a typical objective (`prediction`); None if there is no prediction."""
-        return self.anchored.excess if self.anchored is not None else predict_excess(self.problem, self.segments)
+        if self.anchored is not None:
+            return self.anchored.excess
+        return predict_excess(self.problem, self.segments, self.kept)
 
     @property
     def expected_scale(self) -> float:

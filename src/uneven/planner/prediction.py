@@ -15,9 +15,12 @@ CURVATURES = (1.0 / 16.0, 1.0 / 4.0, 1.0)
 """Curvatures of typical objectives, in units of the most that the loss and rows of norm 1 allow if all directions are
 alike. Rows that are not of one length, or margins far from 0, curve less."""
 
+WEAK = 1.0 / 3.0
+"""‖w*‖² of an objective with a weak signal, in units of a typical one's: as is the excess of predicting nothing."""
+
 TRUSTED = 0.5
-"""Rows are kept where the weights are expected to need less than this part of their length: along a quadratic they are
-then worse than predicting nothing."""
+"""Rows are kept where weights of a weak signal are expected to need less than this part of their length: along a
+quadratic they are then worse than predicting nothing."""
 
 FEWEST_KEPT = 10
 """At most one row in so many is kept."""
@@ -27,6 +30,9 @@ PRECISE = 0.1
 
 SPREAD = 0.4
 """Root mean square of a score xᵀw in units of ‖w‖/√d, for rows in the unit ball and a noisy w."""
+
+CUT = 1.25
+"""Scores that kept rows tell are cut at so many times their root mean square, to need less noise."""
 
 FLATTER = 0.8
 """Mean curvature of the loss, in units of its largest."""
@@ -59,6 +65,11 @@ class Prediction:
     def excess(self) -> float:
         """E f(w) - f*."""
         return self.curvature / 2.0 * (self.start * self.left + self.noise)
+
+    @property
+    def excess_of_nothing(self) -> float:
+        """f(0) - f*."""
+        return self.curvature / 2.0 * self.start
 
     @property
     def squared_length(self) -> float:
@@ -109,15 +120,16 @@ def predict_typical(problem: Problem, segments: Sequence[Segment], share: float)
     return predict_run(problem, segments, curvature, min(start, problem.ball**2))
 
 
-def predict_excess(problem: Problem, segments: Sequence[Segment]) -> float | None:
+def predict_excess(problem: Problem, segments: Sequence[Segment], kept: int = 0) -> float | None:
     """E f(w) - f* after these steps, for a typical objective; None for steps that are not by a clock with an offset.
 
     It is the geometric mean over `CURVATURES`, since nothing is taken from rows: sizes that minimise it lose little
-    against the best ones for any of them.
+    against the best ones for any of them. Where rows are kept, it is no more than that of predicting nothing.
     """
     if not has_prediction(segments):
         return None
-    found = [predict_typical(problem, segments, share).excess for share in CURVATURES]
+    runs = [predict_typical(problem, segments, share) for share in CURVATURES]
+    found = [min(run.excess, run.excess_of_nothing) if kept else run.excess for run in runs]
     return math.exp(sum(math.log(max(excess, 1e-300)) for excess in found) / len(found))
 
 
@@ -131,28 +143,28 @@ def expect_scale(problem: Problem, segments: Sequence[Segment]) -> float:
 def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
     """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
 
-    It pays where the weights are expected to be too long, and the kept rows can halve the variance of what is known
-    about their length before. They learn the length s by Theorem D: its variance v falls to v/(1 + vh²T), with h the
-    curvature and T = Σ1/γ² over the kept rows, whose gradients have one dimension.
+    They should where weights of a weak signal are expected to be worse than predicting nothing. They learn the length s
+    by Theorem D: what they know of it is 1/variance = h²T, with h the curvature and T = Σ1/γ² over the kept rows, whose
+    gradients have one dimension.
     """
-    expected = expect_scale(problem, segments)
-    if expected >= TRUSTED:
+    if not segments or not has_prediction(segments):
         return 0
-    length = predict_typical(problem, segments, CURVATURES[1]).squared_length / problem.n_features
+    typical = predict_typical(problem, segments, CURVATURES[1])
+    weak = replace(typical, start=WEAK * typical.start)
+    if weak.best_scale >= TRUSTED:
+        return 0
     small = replace(problem, n_features=1, batch_size=1, own_batches=False)
     information = sum(source.rows / source.noise.moment("variance", small).at(1) for source in sources)
-    curvature = FLATTER * problem.loss_function.curvature * SPREAD**2 + problem.alpha * problem.n_features
-    variance = (1.0 - expected) ** 2
-    gain = variance * length * curvature**2 * information
-    if gain < FEWEST_KEPT:
-        return 0
-    return max(FEWEST_KEPT, int(gain / max(variance / PRECISE**2 - 1.0, 1.0)))
+    spread, inside = SPREAD**2 / problem.n_features, math.erf(CUT / math.sqrt(2.0))
+    curvature = inside * (FLATTER * problem.loss_function.curvature * spread + problem.alpha)
+    known = weak.squared_length * curvature**2 / (CUT**2 * spread) * information
+    return max(FEWEST_KEPT, int(known * PRECISE**2))
 
 
 def count_kept(rows: int, kept: int) -> int:
-    """How many rows take no step, where one in `kept` does not; 0 for none.
+    """How many rows of a source take no step, where one in `kept` does not; 0 for none.
 
-    >>> count_kept(12, 5), count_kept(12, 0)
-    (2, 0)
+    >>> count_kept(12, 5), count_kept(4, 5), count_kept(12, 0)
+    (2, 0, 0)
     """
     return rows // kept if kept else 0

@@ -105,7 +105,7 @@ def _plan_again(
     if plan.anchored is not None:
         return _anchored_again(plan, sources)
     own = {name: size for name, size in plan.batch_sizes.items() if size != plan.problem.batch_size}
-    again = make_plan(sources, plan.problem, plan.strategy, plan.moments, own)
+    again = make_plan(sources, plan.problem, plan.strategy, plan.moments, own, plan.kept)
     excess = again.excess_bound if again.predicted_excess is None else again.predicted_excess
     return again.order, again.exchange, excess
 

@@ -100,7 +100,8 @@ def describe_use(plan: Plan) -> list[str]:
     if plan.kept:
         lines.append(
             f"Keep one row in {plan.kept} of each source: those learn how long the weights are, "
-            f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right."
+            f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right, and less "
+            "where features tell little of the label."
         )
     lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]

@@ -16,16 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import State, Task, checked_rows, compiled_advance, generator, iterate_chunks
-from uneven.planner import FLATTER, SPREAD, Plan, count_kept
+from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept
 from uneven.schedules import MatrixClock
 
 Array = NDArray[np.float64]
 
-LIKELY = 0.5
-"""Standard errors by which the weights must look better than predicting nothing to be left as they are."""
+SURE = 1.5
+"""Standard errors that are taken from the length found: the objective of predicting nothing is known without error."""
+
+FLOOR = 1e-3
+"""Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
 
 STEPS = 100
-"""Steps that the source with the fewest kept rows takes at least, if it has so many."""
+"""Steps that the kept rows of a source take at least, if there are so many."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,23 @@ class Direction:
         return float(self.weights[-1]) * self.constant
 
     @property
-    def typical(self) -> float:
-        """‖w‖/√d without the intercept: of rows in the unit ball and a noisy w, few scores are farther from b."""
+    def spread(self) -> float:
+        """Standard deviation of the scores that is expected, of rows in the unit ball and a noisy w."""
         slopes = self.weights[:-1] if self.constant else self.weights
-        return float(np.linalg.norm(slopes)) / math.sqrt(max(len(slopes), 1))
+        return SPREAD * float(np.linalg.norm(slopes)) / math.sqrt(max(len(slopes), 1))
 
     @property
     def width(self) -> float:
-        """Scores are cut at ±(‖w‖/√d + |b|)."""
-        return max(self.typical + abs(self.intercept), 1e-300)
+        """Scores are cut at plus and minus this."""
+        return CUT * self.spread + abs(self.intercept)
 
-    @property
-    def mean_square(self) -> float:
-        """Expected square of the feature."""
-        return ((SPREAD * self.typical) ** 2 + self.intercept**2) / self.width**2
+    def expect_squares(self) -> Array:
+        """E u², E uv and E v² of normal scores u, and v as they are cut, in units of the width squared."""
+        points = np.linspace(-8.0, 8.0, 2001)
+        shares = np.exp(-(points**2) / 2.0)
+        scores = (self.intercept + self.spread * points) / self.width
+        cut = np.clip(scores, -1.0, 1.0)
+        return np.asarray([scores**2, scores * cut, cut**2] @ (shares / shares.sum()))
 
     def describe_rows(self, X: Any) -> NDArray[np.float32]:
         """Feature of rows as scaled, as a column; a hair less than 1 at most, for float32."""
@@ -71,24 +77,23 @@ def describe_scale(scale: float, rows: int) -> str:
     kept = f"{rows:,} private rows that took no step"
     if scale == 1.0:
         return f"{kept} found that the weights are better than predicting nothing: they stay as they are."
-    if scale == 0.0:
-        return f"{kept} found no sign that the weights tell the classes apart: they are 0."
+    if scale == FLOOR:
+        return (
+            f"{kept} found no clear sign that the weights tell the classes apart: they are {FLOOR:g} times as long, "
+            "which is to predict nothing."
+        )
     return f"{kept} found that the weights should be {scale:.2f} times as long, because of noise."
 
 
 def find_scale(direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> float:
-    """How many times as long the weights should be, in [0, 1], by the kept rows.
-
-    It is Theorem D in one dimension. The start is what the plan expects, and a length of 1 one standard deviation away.
-    The answer is 1 where it is likely that the weights as they are do better than predicting nothing: along a
-    quadratic, that is so where the best s is above 1/2.
+    """How many times as long the weights should be, from `FLOOR` to 1, by the kept rows.
 
     Parameters
     ----------
     direction : Direction
         The weights after all steps.
     rows : dict of str to (features, y) or Stream
-        Of each source: `Direction.describe_rows` of its kept rows, and labels of -1 and 1.
+        Of each source with kept rows: `Direction.describe_rows` of those, and labels of -1 and 1.
     plan : Plan
     seed : int or None
     run : int
@@ -98,28 +103,53 @@ def find_scale(direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: 
     -------
     float
     """
-    problem, expected, width = plan.problem, plan.expected_scale, direction.width
+    return choose_scale(*learn_scale(direction, rows, plan, seed, run)) if direction.width else 1.0
+
+
+def learn_scale(
+    direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
+) -> tuple[float, float]:
+    """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
+
+    The start is s = 0, which is to predict nothing, and s = 1 one standard deviation away.
+    """
+    problem, width = plan.problem, direction.width
     steepest, penalty = problem.loss_function.curvature, problem.alpha * float(np.sum(direction.weights**2)) / width**2
-    at_start = float(problem.loss_function.curvature_at(expected * direction.intercept))
-    curvature, variance = FLATTER * at_start * direction.mean_square + penalty, ((1.0 - expected) * width) ** 2
-    clock = MatrixClock((variance,), (curvature,), 2.0 / (steepest + penalty))
-    fewest = min(count_kept(source.rows, plan.kept) for source in plan.sources)
-    batch = max(1, min(problem.batch_size, fewest // STEPS))
-    small = replace(problem, n_features=1, alpha=1e-9, batch_size=batch, own_batches=False, eigenvalue=1.0)
-    task = Task(small, (), (), (), clock, penalty=np.array([[penalty]]))
-    state = _learn(np.array([expected * width]), rows, plan, task, seed, run)
-    scale = float(state.weights[0]) / width
-    error = (1.0 - expected) / math.sqrt(1.0 + variance * curvature**2 * state.clock)
-    return 1.0 if scale - LIKELY * error > 0.5 else min(max(scale, 0.0), 1.0)
+    # With u the score and v as it is cut, rows tell E (p - σ(sv))v where E (p - σ(su))u - λs‖w‖² should be 0. Along a
+    # quadratic the same s is found if the curvature E uv·(E u²ℓ'' + λ‖w‖²)/E u² is made up of E v²ℓ'' and a penalty.
+    whole, mixed, cut = FLATTER * steepest * direction.expect_squares()
+    curvature = float(mixed / whole * (whole + penalty))
+    rest = curvature - float(cut)
+    clock = MatrixClock((width**2,), (curvature,), 2.0 / (steepest + rest))
+    small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
+    state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
+    return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
+
+
+def choose_scale(found: float, known: float) -> float:
+    """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
+
+    With m the s found less `SURE` standard errors it is m(1 + 2m). Along a quadratic, weights of s times their length
+    are better than predicting nothing for all s below twice the best. So m of a half and more leaves the weights as
+    they are, and very long ones get the best s; between them the multiple rises from m to 2m, since log-loss asks for
+    longer weights than the objective with its penalty.
+
+    >>> [choose_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_scale(0.25, 900.0), 2)
+    ([0.001, 1.0], 0.28)
+    """
+    low = max(found - SURE * math.sqrt(known) / (1.0 + known), 0.0)
+    return min(max(low * (1.0 + 2.0 * low), FLOOR), 1.0)
 
 
 def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: int | None, run: int) -> State:
-    """Where all kept rows lead, the noisiest source's first."""
-    state, small = State(start), task.problem
-    noises = {source.name: source.noise for source in plan.sources if source.name in rows}
-    for name in sorted(noises, key=lambda name: -noises[name].planned_energy(small)):
-        own = replace(task, names=(name,), noises=(noises[name],), moments=(noises[name].moment("variance", small),))
-        order, noise = (generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
+    """Where all kept rows lead, the noisiest source's first; a source of few rows may have none."""
+    state, kept = State(start), {source.name: count_kept(source.rows, plan.kept) for source in plan.sources}
+    noises = {source.name: source.noise for source in plan.sources if source.name in rows and kept[source.name]}
+    for name in sorted(noises, key=lambda name: -noises[name].planned_energy(task.problem)):
+        batch = max(1, min(task.problem.batch_size, kept[name] // STEPS))
+        small, noise = replace(task.problem, batch_size=batch), noises[name]
+        own = replace(task, problem=small, names=(name,), noises=(noise,), moments=(noise.moment("variance", small),))
+        order, draws = (generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
         for chunk in iterate_chunks((name,), [checked_rows(name, rows[name], len(start))], small, order):
-            state = compiled_advance(state, own, chunk, noise)
+            state = compiled_advance(state, own, chunk, draws)
     return state

@@ -121,7 +121,10 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     if trained.plan.problem.own_batches:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
     if trained.plan.kept:
-        return "a fit whose last rows learned the length of the weights: later steps would undo it; clone the model"
+        return (
+            "a fit some of whose rows learned the length of the weights: later steps would undo it; clone the model, "
+            "or fit with strategy='precision', which takes steps alone"
+        )
     if trained.groups.by_row:
         return "a fit to rows that told their own noise: it takes sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from uneven.io import SourcesFile
 from uneven.losses import get_loss
 from uneven.noise import Noise
-from uneven.planner import Plan, Source, choose_kept, get_strategy, make_plan, void_bound
+from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expected_classes, stated_weights
@@ -126,7 +126,8 @@ def find_void(plan: Plan, settings: Settings) -> str:
 def keep_rows(plan: Plan, settings: Settings) -> Plan:
     """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
 
-    That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does.
+    That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does. A
+    source of very few rows keeps none.
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
@@ -134,7 +135,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
         return plan
     kept = choose_kept(plan.problem, plan.sources, plan.segments)
-    if not kept or min(source.rows for source in plan.sources) < kept:
+    if not any(count_kept(source.rows, kept) for source in plan.sources):
         return plan
     return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
 

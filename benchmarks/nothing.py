@@ -1,0 +1,75 @@
+"""Private rows alone, over a grid of rows, features and ε: is the result above predicting nothing?
+
+``python benchmarks/nothing.py [runs] [signal ...]`` prints f(w) - f(0) with its standard error: of the steps alone
+(`strategy="precision"`), and of what a fit does by default. Rows are drawn anew for each signal: ``plain`` and ``weak``
+have features alike in all directions, ``skewed`` has features of falling variance with a mean, ``none`` has labels that
+the features do not tell. A star marks what is above 0 by more than two standard errors.
+"""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from uneven.engine import objective, sweep
+from uneven.experiments.running import divide_rows, shorten_weights
+from uneven.noise import LocalPrivacy
+from uneven.planner import Source, make_plan
+from uneven.problem import PRIVATE_CLIP, USUAL_BATCH, Problem
+from uneven.settings import Settings
+from uneven.training import keep_rows
+
+ROWS, FEATURES, EPSILONS = (1_000, 10_000, 50_000, 100_000), (5, 25, 100), (0.05, 0.1, 0.3, 1.0)
+SIGNALS = {"plain": 6.0, "weak": 2.0, "skewed": 6.0, "none": 0.0}
+SEED, MEASURED = 0, 10_000
+
+
+def draw(signal, n, d):
+    """Rows in the unit ball, and labels by a logistic model of one direction."""
+    rng = np.random.default_rng(SEED)
+    spread = 1.0 / np.arange(1, d + 1) if signal == "skewed" else np.ones(d)
+    X = rng.normal(size=(n, d)) * spread + (0.5 * spread if signal == "skewed" else 0.0)
+    X /= 1.2 * np.sqrt((X**2).sum(axis=1).mean())
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    direction = rng.normal(size=d)
+    score = (X - X.mean(axis=0)) @ direction
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-SIGNALS[signal] / 3.0 * score / score.std())), 1.0, -1.0)
+    return np.ascontiguousarray(X, dtype=np.float32), y
+
+
+def measure(X, y, epsilon, runs):
+    """The plan, and f(w) - f(0) of each run: by default, and by steps alone."""
+    n, d = X.shape
+    problem = Problem(d, 1e-3, USUAL_BATCH, clip=PRIVATE_CLIP)
+    steps = make_plan([Source("a", n, LocalPrivacy(epsilon))], problem)
+    plan, found = keep_rows(steps, Settings()), []
+    for one in (plan, steps):
+        weights = sweep([one], {"a": divide_rows((X, y), one.kept)[0]}, runs=runs, seed=SEED, threads=1).weights[0]
+        if one.kept:
+            weights = shorten_weights(one, weights, {"a": (X, y)}, 0, SEED)
+        found.append(objective(replace(problem, clip=None), weights, X[:MEASURED], y[:MEASURED]) - np.log(2))
+    return plan, *found
+
+
+def show(values):
+    """Mean and standard error, with a star where it is above 0."""
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+    return f"{mean:+.4f} ± {error:.4f}{' *' if round(mean, 4) > 2 * error else '  '}"
+
+
+def main(runs, signals):
+    """Print the table."""
+    print("signal       n   d     ε  kept  expected  by default           steps alone")
+    for signal in signals:
+        for d in FEATURES:
+            for n in ROWS:
+                X, y = draw(signal, n, d)
+                for epsilon in EPSILONS:
+                    plan, ours, steps = measure(X, y, epsilon, runs)
+                    facts = f"{signal:6} {n:7,} {d:3} {epsilon:5g} {plan.kept:5} {plan.expected_scale:9.3f}"
+                    print(f"{facts}  {show(ours)}  {show(steps)}", flush=True)
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    main(int(words[0]) if words else 20, words[1:] or list(SIGNALS))
