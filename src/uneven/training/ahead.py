@@ -121,7 +121,7 @@ def value_ahead(file: SourcesFile) -> Valued:
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _find_caveat(file) or note
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
-    from uneven.training.anchoring import fit_public, refuse_anchor  # now only: they need a compiler
+    from uneven.training.anchoring import fit_public, refuse_start  # now only: they need a compiler
     from uneven.training.convergence import can_converge
 
     settings, read = file.settings, [one.name for one in readable]
@@ -130,7 +130,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
     sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
     by_steps = settings.steps_asked is not None or not settings.public_first
-    if not by_steps and refuse_anchor(settings, job.groups, len(targets), job.scan.sparse) is None:
+    if not by_steps and refuse_start(settings, job.groups, len(targets), job.scan.sparse) is None:
         return Valued(sources, job.problem, fit_public(job, read, targets[0]), ())
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     return Valued(sources, job.problem, None, (CONVERGED,) if can_converge(settings, job.groups, 0) else run)

@@ -103,6 +103,11 @@ def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bo
     private = [noise.private for noise in groups.noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
+    return refuse_start(settings, groups, problems, sparse)
+
+
+def refuse_start(settings: Settings, groups: Grouped, problems: int, sparse: bool) -> str | None:
+    """In words why nothing can be expected of these rows without privacy; None if it can."""
     loss = get_loss(settings.loss)
     if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
         return "it needs a smooth loss such as 'logistic', one problem for all classes and dense rows"
