@@ -109,7 +109,7 @@ def one_of(name: str, value: object, choices: Collection[str]) -> str:
 def only_keys(what: str, given: Collection[str], accepted: Collection[str]) -> None:
     """Refuse keys that nobody would read, so that a typing slip is not silently ignored."""
     if unknown := sorted(set(given) - set(accepted)):
-        raise ValueError(f"{what} has no key {unknown[0]!r}; accepted: {', '.join(map(repr, accepted))}")
+        raise ValueError(f"{what} has no key {unknown[0]!r}; accepted: {', '.join(map(repr, accepted)) or 'none'}")
 
 
 def needed_keys(what: str, given: Collection[str], needed: Collection[str]) -> None:

@@ -1,5 +1,7 @@
 """Flipped labels with another noise on the same rows; `test_contract` has the moments and the law of the releases."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,35 @@ def test_the_caveat_names_the_activity_of_every_source():
     sources = [uneven.Source("a", 5_000, noise), uneven.Source("b", 5_000, LocalPrivacy(3.0, activity=0.4))]
     (said,) = [one for one in uneven.plan(sources, 25, clip=0.5).caveats if "(the activity)" in one]
     assert "'a' 0.2, 'b' 0.4;" in said or "'b' 0.4, 'a' 0.2;" in said
+
+
+@pytest.mark.parametrize(
+    "then", [LocalPrivacy(2.0), LocalPrivacy(2.0, "l2-laplace"), SitePrivacy(2.0), AdditiveNoise(4.0)]
+)
+@pytest.mark.parametrize("rate", [0.1, (0.05, 0.15)])
+def test_energies_are_those_of_the_second_noise_with_the_longer_bound(then, rate):
+    """Corrected gradients are up to A·C long: what is stated of a release is what the second noise states at A·C."""
+    labels = FlippedLabels(rate)
+    both, plain = then & labels, Problem(6, 1e-3, 50, clip=0.25)
+    longer = Problem(6, 1e-3, 50, clip=0.25 * labels.amplification())
+    assert both.epsilon_per_row == then.epsilon_per_row
+    assert labels.amplification() > 1.1
+    for name in ("row_energy", "planned_energy", "added_energy", "batch_energy"):
+        assert getattr(both, name)(plain) == pytest.approx(getattr(then, name)(longer), rel=1e-12), name
+
+
+def test_labels_are_flipped_before_they_are_randomised():
+    """P(seen j | true i) = Σ_k P(flipped to k | i)·P(randomised to j | k), for a matrix that is not symmetric."""
+    T = np.array([[0.7, 0.2, 0.1], [0.0, 0.9, 0.1], [0.3, 0.3, 0.4]])
+    private = LabelPrivacy(1.5)
+    kept = math.exp(1.5) / (math.exp(1.5) + 2.0)
+    seen = np.zeros((3, 3))
+    for i in range(3):
+        for k in range(3):
+            for j in range(3):
+                seen[i, j] += T[i, k] * (kept if j == k else (1.0 - kept) / 2.0)
+    found = (private & FlippedLabels(T)).observed_among(3)
+    np.testing.assert_allclose(found.confusion_of(3), seen, atol=1e-12)
+    np.testing.assert_allclose(
+        seen @ found.targets(3), np.eye(3), atol=1e-12
+    )  # Σ_j P(j | i)·target_j is true class i's

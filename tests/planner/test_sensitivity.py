@@ -125,6 +125,10 @@ def test_an_anchored_plan_is_interpolated_between_its_known_ends():
     assert change.order == plan.order
     assert change.excess < plan.anchored.excess < plan.anchored.excess_start
     assert change.exchange["closed"] > plan.exchange["closed"]
+    # One over the excess is linear in the clock, which passes one over a row's energy.
+    stated, actual = (LocalPrivacy(epsilon).planned_energy(plan.problem) for epsilon in (4.0, 40.0))
+    start, end = 1 / plan.anchored.excess_start, 1 / plan.anchored.excess
+    assert 1 / change.excess == pytest.approx(start + (end - start) * stated / actual)
 
 
 @pytest.mark.parametrize(

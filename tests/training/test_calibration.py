@@ -79,6 +79,16 @@ def expect_cut(direction):
     return [np.trapezoid(x * weight, scores) for x in (scores**2, scores * cut, cut**2)]
 
 
+def test_a_run_of_two_sources_alike_is_that_of_one():
+    """What is left of the start and of earlier noise fades in later segments too."""
+    problem = Problem(5, 1e-3, 50, clip=0.5)
+    one = noisy_plan(5, 20_000, kept=0)
+    two = make_plan([uneven.Source(name, 10_000, NOISY) for name in "ab"], problem)
+    assert [segment.rows for segment in two.segments] == [10_000, 10_000]
+    single, double = (predict_typical(problem, plan.segments, 0.25) for plan in (one, two))
+    assert (double.left, double.noise) == pytest.approx((single.left, single.noise))
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.25])
 def test_without_noise_the_kept_rows_find_the_minimum_along_the_direction(constant):
     """Theorem D with many exact rows: the start is forgotten; s minimises the loss of cut scores and the penalty."""

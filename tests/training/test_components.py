@@ -1,6 +1,7 @@
 """A sketch beside public rows: their principal components, the width by expected loss, folded back into the weights."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,3 +224,23 @@ def test_auto_is_not_below_no_sketch_on_wide_digits():
 def test_a_scale_without_components_is_as_it_was():
     assert Scale(1.0, columns=300, sketch=40).projection.shape == (300, 40)
     assert "basis" not in repr(Scale(1.0, basis=b"1234"))
+
+
+def test_of_alike_widths_the_widest_is_taken():
+    """Row by row: the third differs from the best by less than two standard errors, the first and the last by more."""
+    rng = np.random.default_rng(0)
+    best, noise = rng.normal(size=400), 0.1 * rng.normal(size=400)
+    losses = np.array([best + 0.5, best, best + 0.001 + noise - noise.mean(), best + 0.2])
+    assert components.choose_widest(losses) == 2
+    assert components.choose_widest(losses[:2]) == 1
+    assert components.choose_widest(losses[::-1]) == 2  # the best is last but one, and nothing after it is alike
+
+
+def test_a_looked_at_sample_errs_more_than_all_public_rows(monkeypatch):
+    """Losses of 2 of 4 rows hold what 2 rows err by, twice the expected excess of 4: that is taken from them."""
+    anchor = SimpleNamespace(X=np.zeros((2, 3)), losses=np.array([1.0, 2.0]))
+    prepared = SimpleNamespace(anchor=anchor, converged=("open",))
+    monkeypatch.setattr(components.anchoring, "prepare", lambda *_: prepared)
+    monkeypatch.setattr(components.anchoring, "expect", lambda *_: (0.25, 0.1, None, None))
+    job = SimpleNamespace(groups=SimpleNamespace(names=("open", "closed"), counts=np.array([4, 900])))
+    np.testing.assert_allclose(components.expect_losses(job, None), [1.0 - 0.5 + 0.1, 2.0 - 0.5 + 0.1])

@@ -27,4 +27,5 @@ def test_a_plan_without_steps_can_be_shown(rows):
     assert clf.plan_.order == ["public"]
     assert len(clf.plan_.step_sizes()) == len(clf.plan_.step_moments()) == 0
     assert "left out and not charged" in " ".join(clf.plan_.summary().split())
+    assert clf.plan_.summary().startswith("Plan 'anchored': no steps, logistic loss")
     assert clf.plan_.plot() is not None

@@ -38,7 +38,9 @@ def _headline(plan: Plan) -> str:
 
 
 def describe_steps(plan: Plan) -> str:
-    """How many steps, and of how many rows: "1,200 steps of 50 rows"."""
+    """How many steps, and of how many rows: "1,200 steps of 50 rows"; "no steps" where no source takes any."""
+    if not plan.steps:
+        return "no steps"
     sizes = sorted(set(plan.batch_sizes.values())) or [plan.problem.batch_size]
     rows = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     return f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {rows} rows"

@@ -1,0 +1,80 @@
+"""Parts of an anchored fit beside direct computations."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import uneven
+from uneven import Exact, FlippedLabels, LocalPrivacy, Problem
+from uneven.anchor import Summary, choose_coordinates, expected_excess, list_frames, measure_information
+from uneven.training import adding, anchoring
+from uneven.training.convergence import find_carried_share
+from uneven.training.grouping import group_pieces
+
+COUNTS = {"public": 120, "first": 300, "second": 500}
+
+
+def fit(monkeypatch, most=None):
+    """An anchored fit of three sources, of whose public rows at most so many are looked at; and what it was made of."""
+    seen = SimpleNamespace(sources=[], anchors=[])
+    if most is not None:
+        for name in ("LEAST_SAMPLE", "LARGEST_SAMPLE"):
+            monkeypatch.setattr(anchoring, name, most)
+    private, look, learn = anchoring.PrivateSource, anchoring._look, anchoring.fit_public
+    monkeypatch.setattr(anchoring, "PrivateSource", lambda *a: seen.sources.append(private(*a)) or seen.sources[-1])
+    monkeypatch.setattr(anchoring, "_look", lambda *a: seen.anchors.append(look(*a)) or seen.anchors[-1])
+    monkeypatch.setattr(anchoring, "fit_public", lambda *a: seen.anchors.append(learn(*a)) or seen.anchors[-1])
+    rng, n = np.random.default_rng(0), sum(COUNTS.values())
+    X = rng.uniform(-0.5, 0.5, (n, 3))
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-X @ [5.0, -4.0, 0.0])), 1, 0)
+    noise = {"public": Exact(), "first": LocalPrivacy(6.0), "second": LocalPrivacy(3.0)}
+    clf = uneven.UnevenClassifier(noise, random_state=0, row_norm=1.0, use="all", alpha=1e-3)
+    return clf.fit(X, y, source=np.repeat(list(COUNTS), list(COUNTS.values()))), seen
+
+
+def test_each_source_has_its_share_of_the_rows_up_to_it(monkeypatch):
+    _, seen = fit(monkeypatch)
+    assert [one.name for one in seen.sources] == ["first", "second"]
+    assert [one.share for one in seen.sources] == [300 / 420, 500 / 920]
+
+
+def test_the_covariance_of_a_sample_is_that_of_all_public_rows(monkeypatch):
+    """Rows are 120, of which every third is looked at: a third of the sample's covariance, at the answer of all."""
+    _, seen = fit(monkeypatch, most=40)
+    looked, anchor = seen.anchors
+    assert len(looked.X) < 120
+    np.testing.assert_allclose(anchor.covariance, looked.covariance * len(looked.X) / 120)
+    assert not np.allclose(anchor.weights, looked.weights)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_mean_of_sources_that_disagree_is_by_rows(share):
+    """Of independent answers: (1-s)w + sw', with covariance (1-s)²V + s²V'."""
+    before, after = (Summary(np.full(2, k), k * np.diag([1.0, 3.0]), 0.1, True, ()) for k in (1.0, 2.0))
+    mixed = adding._mixed(before, after, share)
+    np.testing.assert_allclose(mixed.weights, (1 - share) * 1.0 + share * 2.0)
+    np.testing.assert_allclose(mixed.covariance, ((1 - share) ** 2 + 2 * share**2) * np.diag([1.0, 3.0]))
+
+
+def test_a_public_row_is_worth_what_one_more_takes_from_the_expected_excess(monkeypatch):
+    """Beside a private one: E(n+1) and E(τ+row) by their definition, in the coordinates that the plan is in."""
+    clf, seen = fit(monkeypatch)
+    anchor, plan = seen.anchors[-1], clf.plan_
+    sources = {one.name: seen_one for one in plan.sources for seen_one in seen.sources if seen_one.name == one.name}
+    clocks = [measure_information(one.noise, one.rows, one.problem) for one in sources.values()]
+    c = choose_coordinates(list_frames(anchor), lambda activity: sum(clock(activity) for clock in clocks))
+    tau = sum(clock(c.activity) for clock in clocks)
+    row = measure_information(sources["first"].noise, 1, sources["first"].problem)(c.activity)
+    now, step = expected_excess(c, tau), 1e-3
+    public = (now - expected_excess(replace(c, covariance=c.covariance / (1 + step)), tau)) / (step * 120)
+    private = (now - expected_excess(c, tau * (1 + step))) / (step * tau) * row
+    assert plan.exchange["first"] / plan.exchange["public"] == pytest.approx(private / public, rel=0.02)  # steps of 1%
+
+
+def test_the_carried_share_counts_rows_by_their_worth():
+    """Labels flipped at σ count (1-2σ)²: 100 exact rows and 400 at σ = ¼ are half and half."""
+    groups, problem = group_pieces({"a": 100, "b": 400}, {"a": Exact(), "b": FlippedLabels(0.25)}), Problem(3, 1e-3, 1)
+    assert find_carried_share(groups, problem, ["a"]) == pytest.approx(0.5)
+    assert find_carried_share(groups, problem, ["a", "b"]) == 1.0
