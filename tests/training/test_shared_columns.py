@@ -32,8 +32,8 @@ def write_table(folder, table, key="epsilon", kind="csv", head=""):
     path = folder / f"all.{kind}"
     table.to_parquet(path) if kind == "parquet" else table.to_csv(path, index=False)
     (folder / "sources.toml").write_text(
-        f'label = "y"\nrow_norm = 1.0\nclasses = [0, 1]\nuse = "all"\ndata = "all.{kind}"\nsource_column = "site"\n{head}'
-        f'{PUBLIC}[[source]]\nname = "survey"\n{key} = "level"\nid = "patient"\n'
+        f'label = "y"\nrow_norm = 1.0\nclasses = [0, 1]\nuse = "all"\ndata = "all.{kind}"\nsource_column = "site"\n'
+        f'{head}{PUBLIC}[[source]]\nname = "survey"\n{key} = "level"\nid = "patient"\n'
     )
     return read_sources(folder / "sources.toml")
 
