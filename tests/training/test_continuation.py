@@ -170,6 +170,7 @@ def test_moments_estimated_on_the_way_go_on():
         ({"noise": LocalPrivacy(1.0)}, "noise must stay None"),
         ({"row_norm": 3.0}, "row_norm must stay 'auto'"),
         ({"clip": 0.1}, "clip must stay 'auto'"),
+        ({"sketch": 2}, "sketch must stay None"),
         ({"fit_intercept": False}, "fit_intercept must stay True"),
         ({"moments": "estimated"}, "moments must stay 'auto'"),
         ({"strategy": "two-rates"}, "strategy must be 'precision' for partial_fit, got 'two-rates'"),

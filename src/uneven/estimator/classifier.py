@@ -61,7 +61,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         others', and the same as the others where steps are asked for.
     clip : "auto", float or None
         Norm that rows' gradients are shrunk to, in units of the rows' norm. ``"auto"`` is 0.5 where a source is
-        private and the strategy is "precision", else None.
+        private and the strategy is "precision" or "anchored", else None.
     average : {"auto", "last", "late", "growing", "steps"}
         Which iterates the answer is made of: by default the late average for "precision".
     row_norm : "auto" or float

@@ -36,7 +36,7 @@ from uneven.training.trainer import Trained
 
 KEPT = (
     *("alpha", "batch_size", "loss", "moments", "radius", "fit_intercept", "clip", "row_norm"),
-    *("class_weight", "multi_class"),
+    *("class_weight", "multi_class", "sketch"),
 )
 """Settings that the clock, the weights and their scale were made with: they stay as they were."""
 
