@@ -158,3 +158,37 @@ def test_more_exact_rows_are_worth_what_a_fit_with_them_gains(tmp_path):
     for expected, refitted in np.array(figures).T.reshape(2, 2, -1):
         error = refitted.std(ddof=1) / 20**0.5
         assert abs(expected.mean() - refitted.mean()) < 4 * error + 0.25 * refitted.mean()
+
+
+def value_beside(folder, offer, rows=500):
+    """The valuation of exact rows in a file whose scale comes from them, beside an offer of some noise."""
+    X, y, _, _, _ = draw_case(1)
+    y = np.where(X[:, 0] + np.random.default_rng(0).normal(size=len(y)) > 0, 1, 0)
+    write_files(folder, X, y, np.full(len(y), "mine"), {"mine": uneven.Exact()}, {})
+    path = folder / "sources.toml"
+    sold = f'[[source]]\nname = "sold"\nrows = {rows}\nprice = 0.1\nnoise = {offer}\n'
+    path.write_text(path.read_text() + (sold if offer else ""))
+    return value_file(read_sources(path), budget=10.0)
+
+
+EXACT, FLIPPED = '{ kind = "exact" }', '{ kind = "flipped-labels", rate = 0.3 }'
+
+
+@pytest.mark.parametrize("offer", [EXACT, FLIPPED])
+def test_rows_without_privacy_on_offer_leave_the_scale_to_the_owned_ones(tmp_path, offer):
+    """Where no row is private the scale is that of the rows, and only owned ones are read."""
+    alone, beside = (value_beside(tmp_path, one).problem for one in ("", offer))
+    assert (beside.norms, beside.eigenvalue, beside.n_features) == (alone.norms, alone.eigenvalue, alone.n_features)
+    assert beside.norms == "rms"
+
+
+@pytest.mark.parametrize("offer", [EXACT, FLIPPED, '{ kind = "local-privacy", epsilon = 2.0 }'])
+def test_the_problem_does_not_depend_on_how_many_rows_are_on_offer(tmp_path, offer):
+    """Alpha is that of the rows that are owned, and of one row on offer."""
+    few, many = (value_beside(tmp_path, offer, rows).problem for rows in (1, 50_000))
+    assert few == many
+
+
+def test_a_flip_rate_on_offer_is_not_estimated(tmp_path):
+    with pytest.raises(ValueError, match=r"source 'sold': rate must be a number for rows on offer.*; got 'estimate'"):
+        value_beside(tmp_path, '{ kind = "flipped-labels", rate = "estimate" }')

@@ -14,6 +14,7 @@ from uneven.io import SourceEntry, SourcesFile, located
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead
+from uneven.training.refusals import find_unknown
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     from uneven.training.anchoring import fit_public, refuse_start  # now only: they need a compiler
     from uneven.training.convergence import can_converge
 
+    _refuse_unread_rates([one for one in sources if one.name not in owned])
     settings, read = file.settings, [one.name for one in readable]
     counts = {one.name: one.rows if one.name in mine else 1 for one in file.described()}
     job, targets = _public_job(file, counts, read)
@@ -134,6 +136,13 @@ def value_ahead(file: SourcesFile) -> Valued:
         return Valued(sources, job.problem, fit_public(job, read, targets[0]), ())
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     return Valued(sources, job.problem, None, (CONVERGED,) if can_converge(settings, job.groups, 0) else run)
+
+
+def _refuse_unread_rates(offered: list[Source]) -> None:
+    for name in find_unknown({one.name: one.noise for one in offered}):
+        raise ValueError(
+            f"source {name!r}: rate must be a number for rows on offer, which are not read; got 'estimate'"
+        )
 
 
 def _note_run(file: SourcesFile, sources: list[Source], problem: Problem) -> tuple[str, ...]:

@@ -30,12 +30,13 @@ LATER = 2.0
 
 
 def mean_square_norms(scan: Scan, groups: Grouped) -> list[float]:
-    """Root-mean-square norm of each source's rows."""
-    totals = list(scan.totals.values())
+    """Root-mean-square norm of each source's rows, of those that were read."""
+    totals, counts = list(scan.totals.values()), list(scan.counts.values())
     if groups.index is not None and scan.squares is not None:
         # Adds row after row, as the running sums of the scan do: both round the same way.
         totals = np.bincount(groups.index, scan.squares, minlength=len(groups.names)).tolist()
-    return [math.sqrt(total / count) for total, count in zip(totals, groups.counts.tolist(), strict=True)]
+        counts = np.bincount(groups.index, minlength=len(groups.names)).tolist()
+    return [math.sqrt(total / max(count, 1)) for total, count in zip(totals, counts, strict=True)]
 
 
 def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool) -> Scale:
