@@ -17,7 +17,20 @@ from uneven.losses import HINGE, LOSSES, Loss, get_loss
 MARGINS = np.linspace(-30, 30, 1001) + 0.0123  # off the kinks at 0 and 1
 CAPS = (math.inf, 1.0, 0.75, 0.5, 0.1)
 
-every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+SMOOTHED = Loss(
+    "smoothed-hinge",
+    value_at_zero=0.5,
+    lipschitz=1.0,
+    curvature=1.0,
+    infimum=0.0,
+    capped_value=lambda m, cap: np.clip(1 - m, 0, cap) * (np.maximum(0, 1 - m) - np.clip(1 - m, 0, cap) / 2),
+    plain_slope=lambda m: -np.clip(1 - m, 0, 1),
+    second_derivative=lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
+)
+"""The example of docs/add-a-loss.md."""
+
+registered = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+every_loss = pytest.mark.parametrize("loss", [*LOSSES.values(), SMOOTHED], ids=[*LOSSES, SMOOTHED.name])
 
 
 @every_loss
@@ -72,7 +85,8 @@ def test_convex_and_no_steeper_than_stated(loss, cap):
     slope = loss.slope(MARGINS, cap)
     assert (np.diff(slope) >= 0).all()
     assert slope.max() <= 0
-    assert -slope.min() == pytest.approx(min(cap, loss.lipschitz))  # attained, so not just an upper bound
+    assert -slope.min() <= min(cap, loss.lipschitz)
+    assert -loss.slope(-1e9, cap) == pytest.approx(min(cap, loss.lipschitz))  # tended to: not just an upper bound
 
 
 @every_loss
@@ -84,7 +98,8 @@ def test_constants(loss):
         assert curvature.max() == pytest.approx(loss.curvature, rel=1e-3, abs=1e-12)
     else:
         assert curvature.max() > 10
-    assert loss.value(1e9) == (loss.infimum if math.isfinite(loss.infimum) else -1e9)
+    least = loss.infimum if math.isfinite(loss.infimum) else -1e9
+    assert least <= loss.value(1e9) <= least + 1e-9  # reached, or tended to as 1/m
 
 
 @every_loss
@@ -142,27 +157,8 @@ def test_a_loss_is_found_by_name_or_passed_through():
     assert get_loss("hinge") is get_loss(LOSSES["hinge"])
 
 
-SMOOTHED = Loss(
-    "smoothed-hinge",
-    value_at_zero=0.5,
-    lipschitz=1.0,
-    curvature=1.0,
-    infimum=0.0,
-    capped_value=lambda m, cap: np.where(1 - m > cap, cap * (1 - m) - cap**2 / 2, np.maximum(0, 1 - m) ** 2 / 2),
-    plain_slope=lambda m: -np.clip(1 - m, 0, 1),
-    second_derivative=lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
-)
-
-
 def test_a_new_loss_runs_as_the_page_says(monkeypatch):
     """A smoothed hinge, registered and nothing more: planned, run by the reference loop, and its optimum found."""
-    for check in (
-        test_slope_is_the_derivative_of_the_value,
-        test_curvature_is_the_derivative_of_the_slope,
-        test_convex_and_no_steeper_than_stated,
-    ):
-        check(SMOOTHED, 0.75)
-    test_constants(SMOOTHED)
     monkeypatch.setitem(LOSSES, "smoothed-hinge", SMOOTHED)
     X, y, _ = draw_rows()
     plan = uneven.plan([uneven.Source("a", 600)], 3, 0.1, 10, loss="smoothed-hinge")
@@ -199,7 +195,7 @@ def fit(loss, noise, n=600, **settings):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@every_loss
+@registered
 def test_the_name_of_a_loss_decides_nothing(monkeypatch, loss, noise):
     """Under another name a loss has no compiled code, and gives the same model: a sum in another order apart."""
     monkeypatch.setitem(LOSSES, "another", replace(loss, name="another"))
@@ -249,7 +245,7 @@ def test_the_page_names_every_field_and_file():
         assert (Path(__file__).parents[1] / path).is_file(), path
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=lambda loss: loss.name)
+@every_loss
 def test_terms_are_the_loss_and_its_derivatives_away_from_a_kink(loss):
     margins, width = np.array([-30.0, -2.0, 0.3, 0.8, 1.5, 40.0]), 1e-9
     total, slopes, bends = loss.terms(margins, width)

@@ -1,4 +1,4 @@
-"""What every backend must do (the contract of `uneven.engine.Backend`). To test one, add it to `backends`."""
+"""What every backend must do: the contract of `uneven.engine.Backend`. To test one, add it to `BACKENDS` there."""
 
 from dataclasses import replace
 
@@ -10,8 +10,9 @@ from scipy import sparse
 import uneven
 from uneven import noise as noises
 from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, compiled, initial_state, reference
+from uneven.engine.rows import limit_of
 from uneven.losses import LOSSES
-from uneven.schedules import AVERAGES, Averaged, MatrixClock, Precision, Rate
+from uneven.schedules import AVERAGES, Anytime, Averaged, MatrixClock, Precision, Rate
 
 D = 5
 NOISES = [
@@ -32,21 +33,38 @@ NOISES = [
     noises.SitePrivacy(4.0) & noises.FlippedLabels(0.2),
     noises.AdditiveNoise(2.0) & noises.FlippedLabels((0.3, 0.05)),
 ]
-SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3)]
+SCHEDULES = [Rate(4.0), Precision(0.1), Precision(0.1, offset=30.0), Averaged(0.3), Anytime(2.0)]
 # Weights are sums of at most 33·D products of order 1, in another order: a few hundred roundings of 1e-16.
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+K = 4
+CONFUSION = ((0.8, 0.1, 0.05, 0.05), (0.1, 0.7, 0.1, 0.1), (0.0, 0.2, 0.8, 0.0), (0.1, 0.1, 0.1, 0.7))
+CLASS_NOISES = [*NOISES[:4], NOISES[5], NOISES[7], NOISES[9], noises.FlippedLabels(CONFUSION)]
 
 backends = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 
 
 def task(noise=NOISES[1], schedule=SCHEDULES[0], *, loss="logistic", batch_size=7, clip=None, average="last", **more):
     problem = uneven.Problem(D, 0.1, batch_size, loss, clip=clip)
-    return Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), schedule, Average(average, 3.0), **more)
+    answer = Average(average, 3.0, last_share=0.3)
+    return Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), schedule, answer, **more)
 
 
 def chunk(n=33, seed=0, dtype=np.float32):
     X, y = rows(n, D, seed, dtype)
     return checked_chunk(("a",), X, y, np.arange(n))
+
+
+def task_of_classes(kinds, schedule, clip, class_weights=()):
+    problem = uneven.Problem(K * D, 0.1, 7, clip=clip, classes=K, class_weights=class_weights)
+    kinds = tuple(noise.observed_among(K) for noise in kinds)
+    moments = tuple(noise.moment("upper", problem) for noise in kinds)
+    return Task(problem, ("a", "b")[: len(kinds)], kinds, moments, schedule, Average("growing", 0.0, 0.3))
+
+
+def chunk_of_classes(group=None):
+    y = np.random.default_rng(5).integers(K, size=33).astype(np.float64)
+    names = ("a",) if group is None else ("a", "b")
+    return checked_chunk(names, rows(33, D)[0], y, np.arange(33), group, classes=K)
 
 
 def thin_chunk():
@@ -67,13 +85,23 @@ def both(backend, what, part, state=None, seed=9):
 def assert_same(state, expected, **close):
     for name in ("weights", "clock", "step_size", "average", "average_weight"):
         np.testing.assert_allclose(getattr(state, name), getattr(expected, name), err_msg=name, **(close or CLOSE))
-    assert state.step == expected.step
+    assert (state.step, state.last_share) == (expected.step, expected.last_share)
     if expected.twin is not None:
         np.testing.assert_allclose(state.twin, expected.twin, err_msg="twin", **(close or CLOSE))
     assert (state.silent, state.released) == (expected.silent, expected.released)
     assert state.estimates.keys() == expected.estimates.keys()
     for name in expected.estimates:
         np.testing.assert_allclose(state.estimates[name], expected.estimates[name], **(close or CLOSE))
+
+
+def assert_right_or_refused(backend, what, part):
+    """What a backend cannot compute, it refuses; the reference can compute everything."""
+    try:
+        backend(initial_state(D), what, part, np.random.default_rng(0))
+    except ValueError:
+        assert backend is not reference.advance
+    else:
+        assert_same(*both(backend, what, part, initial_state(D)))
 
 
 # 1. The reference defines the result.
@@ -115,7 +143,8 @@ def test_same_with_class_weights(backend, noise, clip):
 
 
 @backends
-def test_same_from_any_state(backend):
+@pytest.mark.parametrize("noise", [NOISES[1], NOISES[7]], ids=repr)
+def test_same_from_any_state(backend, noise):
     start = replace(
         initial_state(D, twin=True),
         weights=np.full(D, 0.4),
@@ -123,9 +152,44 @@ def test_same_from_any_state(backend):
         clock=5.0,
         average=np.full(D, 0.2),
         average_weight=2.0,
+        last_share=0.1,
         estimates={"a": (3.0, 2.0), "b": (1.0, 1.0)},
+        silent={"a": 4, "b": 1},
+        released={"a": 9, "b": 3},
     )
-    assert_same(*both(backend, task(average="growing", estimate=True), chunk(), start))
+    assert_same(*both(backend, task(noise, average="growing", estimate=True), chunk(), start))
+
+
+@backends
+@pytest.mark.parametrize("noise", CLASS_NOISES, ids=repr)
+@pytest.mark.parametrize("schedule", [Precision(0.1), Averaged(0.3)], ids=repr)
+@pytest.mark.parametrize(("clip", "class_weights"), [(None, ()), (0.5, ()), (0.5, (0.2, 1.0, 0.5, 0.8))])
+def test_same_for_more_than_two_classes(backend, noise, schedule, clip, class_weights):
+    what = task_of_classes((noise,), schedule, clip, class_weights)
+    assert_same(*both(backend, what, chunk_of_classes(), initial_state(K * D, twin=True)))
+
+
+@backends
+def test_same_for_more_than_two_classes_shuffled_together(backend):
+    what = task_of_classes((noises.LocalPrivacy(4.0), noises.FlippedLabels(0.1)), Precision(0.1), 0.5)
+    part = chunk_of_classes(np.random.default_rng(0).integers(2, size=33))
+    assert_same(*both(backend, what, part, initial_state(K * D, twin=True)))
+
+
+@backends
+@pytest.mark.parametrize("noise", [NOISES[0], NOISES[2], NOISES[10], NOISES[3]], ids=repr)
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_same_for_rows_whose_mean_square_is_bounded(backend, noise, clip):
+    """Single rows may be longer than 1, and are clipped only where a clip was asked for."""
+    what = task(noise, SCHEDULES[2], average="growing")
+    what = replace(what, problem=replace(what.problem, norms="rms", clip=clip))
+    X, y = rows(33, D, dtype=np.float64)
+    X *= np.random.default_rng(0).pareto(3.0, size=(33, 1)) + 0.1
+    X /= np.sqrt((X**2).sum(axis=1).mean())
+    assert np.linalg.norm(X, axis=1).max() > 2
+    for form in (np.asarray, sparse.csr_array)[: 1 if noise.is_mixture else 2]:  # noise that fills rows: not sparse
+        part = checked_chunk(("a",), form(X), y, np.arange(33), limit=limit_of(what.problem))
+        assert_same(*both(backend, what, part, initial_state(D)))
 
 
 @backends
@@ -150,17 +214,18 @@ def test_same_for_sources_shuffled_together(backend, schedule):
     assert fast.silent["d"] == 0 < fast.silent["e"] < fast.released["e"]
 
 
-def test_silent_rows_are_counted_from_stretch_to_stretch():
+@backends
+def test_silent_rows_are_counted_from_stretch_to_stretch(backend):
     """Counts of two stretches add, and other sources' stay; a noise that is never silent by nature counts nothing."""
     what, state = task(noises.LocalPrivacy(4.0)), replace(initial_state(D), silent={"b": 1}, released={"b": 3})
     rng = np.random.default_rng(0)
-    once = advance(state, what, chunk(), rng)
-    twice = advance(once, what, chunk(), rng)
+    once = advance(state, what, chunk(), rng, backend)
+    twice = advance(once, what, chunk(), rng, backend)
     assert once.released == {"a": 33, "b": 3}
     assert twice.released == {"a": 66, "b": 3}
     assert 0 < once.silent["a"] < twice.silent["a"] < 66
     assert twice.silent["b"] == 1
-    assert advance(initial_state(D), task(NOISES[1]), chunk(), rng).released == {}
+    assert advance(initial_state(D), task(NOISES[1]), chunk(), rng, backend).released == {}
 
 
 @backends
@@ -220,10 +285,10 @@ def test_the_order_of_rows_matters_and_a_short_batch_is_last(backend):
 
 @backends
 @pytest.mark.parametrize("cut", [7, 14, 28])
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "silent"])
 def test_a_chunk_cut_between_batches_leads_to_the_same_state(backend, cut, form):
-    noise = NOISES[1] if form == "dense" else NOISES[2]
-    what, part = task(noise, average="late", estimate=True), chunk() if form == "dense" else thin_chunk()
+    noise = {"dense": NOISES[1], "sparse": NOISES[2], "silent": NOISES[7]}[form]
+    what, part = task(noise, average="late", estimate=True), thin_chunk() if form == "sparse" else chunk()
     whole = backend(initial_state(D), what, part, np.random.default_rng(1))
     state, rng = initial_state(D), np.random.default_rng(1)
     for some in (slice(cut), slice(cut, None)):
@@ -294,11 +359,7 @@ def test_norms_that_lie_let_no_longer_gradient_through(backend):
 @backends
 @pytest.mark.parametrize("noise", [NOISES[1], NOISES[3], NOISES[5]], ids=repr)
 def test_sparse_rows_with_noise_in_every_coordinate_are_right_or_refused(backend, noise):
-    if backend is reference.advance:
-        assert_same(*both(backend, task(noise), thin_chunk(), initial_state(D)))
-    else:
-        with pytest.raises(ValueError, match=r"rows of source 'a' must be dense: .* fills every coordinate"):
-            backend(initial_state(D), task(noise), thin_chunk(), np.random.default_rng(0))
+    assert_right_or_refused(backend, task(noise), thin_chunk())
 
 
 @backends

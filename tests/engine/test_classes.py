@@ -15,7 +15,7 @@ from uneven import (
     Source,
     softmax,
 )
-from uneven.engine import Stream, fit, objective, optimum, reference, sweep
+from uneven.engine import Stream, fit, objective, optimum, sweep
 from uneven.planner import make_plan, plan
 
 K, D, N = 4, 3, 230
@@ -41,26 +41,6 @@ def draw_rows(seed=0, n=N):
 
 def make_problem(clip=None, batch_size=20, class_weights=()):
     return Problem(K * D, alpha=0.01, batch_size=batch_size, clip=clip, classes=K, class_weights=class_weights)
-
-
-@pytest.mark.parametrize("noise", NOISES, ids=repr)
-@pytest.mark.parametrize(("clip", "class_weights"), [(None, ()), (0.5, ()), (0.5, WEIGHTS)])
-def test_the_compiled_loop_is_the_reference(noise, clip, class_weights):
-    X, y = draw_rows()
-    planned = make_plan([Source("a", N, noise)], make_problem(clip, class_weights=class_weights))
-    quick, slow = (fit(planned, {"a": (X, y)}, seed=1, **how) for how in ({}, {"backend": reference.advance}))
-    np.testing.assert_allclose(quick.weights, slow.weights, rtol=1e-9, atol=1e-12)
-    assert quick.activity == slow.activity
-
-
-def test_shuffled_sources_and_twins_too():
-    X, y = draw_rows()
-    sources = [Source("a", 100, LocalPrivacy(4.0)), Source("b", 130, FlippedLabels(0.1))]
-    planned = plan(sources, D, 0.01, 20, strategy="arbitrary", clip=0.5, classes=K)
-    data = {"a": (X[:100], y[:100]), "b": (X[100:], y[100:])}
-    quick, slow = (fit(planned, data, seed=1, twin=True, **how) for how in ({}, {"backend": reference.advance}))
-    np.testing.assert_allclose(quick.weights, slow.weights, rtol=1e-9)
-    np.testing.assert_allclose(quick.state.twin, slow.state.twin, rtol=1e-9)
 
 
 def test_a_stream_is_the_array_it_is_cut_from():

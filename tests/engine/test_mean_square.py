@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from problems import rows
-from scipy import sparse
 from scipy.optimize import minimize
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem
-from uneven.engine import Average, Task, advance, checked_chunk, initial_state, reference
-from uneven.engine.rows import FINITE
+from uneven.engine import Task
 from uneven.schedules import Precision
 
 NOISES = [Exact(), FlippedLabels(0.3), AdditiveNoise(3.0)]
@@ -45,22 +43,6 @@ def test_moments_hold_for_the_mean_square(noise, clip):
     ]:
         assert squares.mean() <= bound + 4 * squares.std() / np.sqrt(DRAWS)
     assert np.linalg.eigvalsh(X.T @ X / len(y))[-1] / 4 + problem.alpha <= problem.smoothness
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("noise", NOISES, ids=repr)
-@pytest.mark.parametrize("clip", [None, 0.5])
-def test_compiled_loops_take_long_rows_as_the_reference_does(form, noise, clip):
-    if form is sparse.csr_array and isinstance(noise, AdditiveNoise):
-        pytest.skip("that noise fills every coordinate")
-    problem = Problem(3, 0.1, 7, clip=clip, norms="rms")
-    task = Task(problem, ("a",), (noise,), (noise.moment("upper", problem),), Precision(0.1, 5.0), Average("growing"))
-    X, y = uneven_rows(40)
-    part = checked_chunk(("a",), form(X), y, np.arange(40), limit=FINITE)
-    fast = advance(initial_state(3), task, part, np.random.default_rng(1))
-    slow = reference.advance(initial_state(3), task, part, np.random.default_rng(1))
-    np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-10)
-    np.testing.assert_allclose(fast.average, slow.average, rtol=1e-10)
 
 
 def test_the_bound_holds_for_the_mean_square():

@@ -47,7 +47,7 @@ def draw_case(seed):
     classes = np.unique(y).tolist()
     several, noise = len(classes) > 2, draw_noise(rng, source, len(classes) > 2)
     private = [one.private for one in noise.values()]
-    loss = "logistic" if several and any(private) else str(rng.choice(["logistic", "logistic", "hinge", "linear"]))
+    loss = "logistic" if several and any(private) else str(rng.choice(["logistic", *LOSSES]))
     size = int(rng.integers(1, 60))
     settings = {
         "alpha": ["auto", float(10 ** rng.uniform(-4, -1))][rng.integers(2)],

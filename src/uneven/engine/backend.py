@@ -25,9 +25,9 @@ class Backend(Protocol):
        and given in two calls leads to the same state, to the bit.
     5. *Only the rows it was given*: memory of the chunk is used again for the next one, so no reference to it is kept.
     6. *Rows were checked.* `advance` and `fit` pass only chunks of `checked_chunk`: labels of -1 or 1, or 0 to
-       K - 1 for K > 2 classes, true squared
-       norms within the task's limit, a source for every row. Privacy rests on it: a backend that gets rows by another
-       way must call `advance`. What it cannot compute, it refuses with a `ValueError`.
+       K - 1 for K > 2 classes, true squared norms within the task's limit, a source for every row. Privacy rests on
+       it: a backend that gets rows by another way must call `advance`. What it cannot compute, it refuses with
+       a `ValueError`.
     """
 
     def __call__(self, state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> State:

@@ -11,9 +11,9 @@ from uneven.losses import HINGE, LINEAR, LOGISTIC
 from uneven.noise import Coefficients, Noise
 from uneven.schedules import AVERAGES, Anytime, MatrixClock, Precision, Rate, Schedule
 
-LOSS_CODES = {LOGISTIC.name: 0, HINGE.name: 1, LINEAR.name: 2}
+LOGISTIC_CODE, HINGE_CODE, LINEAR_CODE = range(3)
+LOSS_CODES = {LOGISTIC.name: LOGISTIC_CODE, HINGE.name: HINGE_CODE, LINEAR.name: LINEAR_CODE}
 """Losses that `raw_slope` knows; others run by the reference."""
-LOGISTIC_CODE, HINGE_CODE, LINEAR_CODE = LOSS_CODES.values()
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 """Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed."""
 RATE_CODE, PRECISION_CODE, AVERAGED_CODE, MATRIX_CODE, ANYTIME_CODE = range(5)

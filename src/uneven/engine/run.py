@@ -25,7 +25,7 @@ from uneven.noise import Activity
 
 @dataclass(frozen=True)
 class Path:
-    """A thinned record of a run: one entry a point, arrays of one length.
+    """A thinned record of a run: one entry per point, arrays of one length.
 
     Attributes
     ----------

@@ -4,6 +4,7 @@ tables         a file of rows, described, and its rows piece by piece or all at 
 delimited      CSV and TSV
 arrow          Parquet, Arrow and Feather
 arrays         NumPy and libsvm
+row_columns    columns in which rows tell their own ε, flip rate or id
 sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
 source_entry   one source of it
 agreement      what the files of several sources must agree on
@@ -25,6 +26,7 @@ from uneven.io.files import (
 )
 from uneven.io.proposal import propose_sources
 from uneven.io.refusals import list_names, located, shorten_error
+from uneven.io.row_columns import read_ids, read_levels
 from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_edit import Change, edit_sources
 from uneven.io.sources_file import (
@@ -55,6 +57,8 @@ __all__ = [
     "opened_outputs",
     "parsed_content",
     "propose_sources",
+    "read_ids",
+    "read_levels",
     "read_ranks",
     "read_sources",
     "refuse_folder",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, op
 from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.io.files import resolve
+from uneven.io.row_columns import refuse_gaps
 from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 
@@ -143,6 +144,7 @@ class Table:
         columns: Sequence[str] = (),
         checked: bool = True,
         encoder: Encoder | None = None,
+        gaps: Collection[str] = (),
     ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Rows in pieces as `stream` has them, and more columns as they are written.
 
@@ -154,6 +156,8 @@ class Table:
             Columns to read beside them.
         checked : bool
             Whether to refuse missing and infinite values; a second reading need not.
+        gaps : collection of str
+            Those of `columns` that may have no value in some rows.
 
         Yields
         ------
@@ -174,7 +178,8 @@ class Table:
                 if encoder is None:
                     _refuse_values(self.path, X, chosen, first)
                 for column in as_written:
-                    _refuse_no_value(self.path, said[column], column, first)
+                    if column == name or column not in gaps:
+                        refuse_gaps(self.path, said[column], column, range(first, first + len(said[column])))
             first += X.shape[0]
             yield X, y, said
 
@@ -340,14 +345,6 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
         refusals.refuse_gap(path, features[column], first + row)
     which = owner_only(f", got {value} in row {first + row}")
     raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
-
-
-def _refuse_no_value(path: Path, y: Any, label: str, first: int) -> None:
-    missing = np.asarray(y != y, dtype=bool)  # NaN and NaT differ from themselves
-    if y.dtype.kind == "O":
-        missing |= np.array([value is None for value in y], dtype=bool)
-    if missing.any():
-        refusals.refuse_gap(path, label, first + int(np.argmax(missing)))
 
 
 def _joined(parts: Sequence[Any]) -> Any:

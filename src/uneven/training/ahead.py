@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor import Anchor, ClassAnchor
-from uneven.io import SourceEntry, SourcesFile, located
+from uneven.io import SourceEntry, SourcesFile, located, read_levels
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
+from uneven.redaction import redacted
 from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead
 from uneven.training.refusals import find_unknown
 from uneven.training.rows import Piece
@@ -57,7 +58,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     note : str
         What it was planned for.
     """
-    with located(str(file.path)):
+    with located(str(file.path)), redacted(file.settings.redact):
         if _can_read_public(file):
             job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
@@ -204,13 +205,16 @@ def _group_told(file: SourcesFile, counts: Mapping[str, int]) -> Grouped:
 
 def _read_column(file: SourcesFile, entry: SourceEntry, column: str) -> NDArray[np.float64]:
     """A column of one source's rows as numbers."""
-    if file.source_column is None:
-        assert entry.table is not None
-        return np.concatenate([np.asarray(said[column]).astype(np.float64) for said in entry.table.cells([column])])
-    assert file.shared is not None
-    cells = file.shared.cells([column, file.source_column])
-    mine = [np.asarray(said[column])[np.asarray(said[file.source_column]).astype(str) == entry.name] for said in cells]
-    return np.concatenate(mine).astype(np.float64)
+    table, names, parts, first = entry.table or file.shared, file.source_column, [], 0
+    assert table is not None
+    for said in table.cells([column] if names is None else [column, names]):
+        cells = np.asarray(said[column])
+        mine = np.arange(len(cells))
+        if names is not None:
+            mine = np.flatnonzero(np.asarray(said[names]).astype(str) == entry.name)
+        parts.append(read_levels(table.path, column, cells[mine], (first + mine).tolist()))
+        first += len(cells)
+    return np.concatenate(parts)
 
 
 def _public_job(

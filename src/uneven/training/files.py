@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import objective
-from uneven.io import SourceEntry, SourcesFile, Table, located, same_file
+from uneven.io import SourceEntry, SourcesFile, Table, located, read_ids, read_levels, same_file
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan
@@ -33,10 +33,10 @@ from uneven.training.trainer import Bar, Trained, no_bar, train
 
 
 def read_rows(
-    file: SourcesFile, table: Table, columns: Sequence[str] = (), checked: bool = True
+    file: SourcesFile, table: Table, columns: Sequence[str] = (), checked: bool = True, gaps: Sequence[str] = ()
 ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    """Rows of a table as the file describes them, in pieces, and more columns as they are written."""
-    return table.read(file.label, file.feature_names, columns, checked, file.encoder)
+    """Rows of a table as the file describes them, and more columns as they are written, with empty cells in `gaps`."""
+    return table.read(file.label, file.feature_names, columns, checked, file.encoder, gaps)
 
 
 def find_cells(file: SourcesFile, said: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -82,26 +82,33 @@ class FileRows:
 
     def _pieces(self, entry: SourceEntry, checked: bool) -> Iterator[Piece]:
         assert entry.table is not None
-        columns = list(entry.columns.values())
+        columns, first = list(entry.columns.values()), 0
         for X, y, said in read_rows(self.file, entry.table, columns, checked):
-            own = {_argument(key): said[column] for key, column in entry.columns.items()}
+            rows = range(first, first + len(y))
+            own = {_argument(key): _read_own(entry.table, key, c, said[c], rows) for key, c in entry.columns.items()}
+            first += len(y)
             yield Piece(X, y, entry.name, **own, cells=find_cells(self.file, said), where=str(entry.table.path))
 
     def _shared_pieces(self, table: Table, checked: bool) -> Iterator[Piece]:
         """Rows that name their sources; a column that one source's rows have is empty for the others."""
-        column = self.file.source_column
+        column, first = self.file.source_column, 0
         assert column is not None
-        columns = list(dict.fromkeys([column, *(c for entry in self.file.sources for c in entry.columns.values())]))
-        for X, y, said in read_rows(self.file, table, columns, checked):
+        told = list(dict.fromkeys(c for entry in self.file.sources for c in entry.columns.values() if c != column))
+        for X, y, said in read_rows(self.file, table, [column, *told], checked, gaps=told):
             names = np.asarray(said[column]).astype(str)
             own: dict[str, Any] = {}
             for entry in self.file.sources:
+                mine = np.flatnonzero(names == entry.name)
                 for key, place in entry.columns.items():
-                    missing = -1 if key == "id" else np.nan
-                    before = own.setdefault(_argument(key), np.full(len(y), missing))
-                    mine = names == entry.name
-                    before[mine] = np.asarray(said[place])[mine]
+                    before = own.setdefault(_argument(key), np.full(len(y), -1 if key == "id" else np.nan))
+                    before[mine] = _read_own(table, key, place, np.asarray(said[place])[mine], (first + mine).tolist())
+            first += len(y)
             yield Piece(X, y, names, **own, cells=find_cells(self.file, said), where=str(table.path))
+
+
+def _read_own(table: Table, key: str, column: str, cells: Any, rows: Sequence[int]) -> NDArray[Any]:
+    """What rows tell in a column of their own, as numbers."""
+    return (read_ids if key == "id" else read_levels)(table.path, column, np.asarray(cells), rows)
 
 
 def _argument(key: str) -> str:

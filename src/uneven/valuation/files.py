@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from uneven.io import SourcesFile, located
+from uneven.redaction import redacted
 from uneven.training import value_ahead
 from uneven.valuation.valuing import Valuation, value_sources
 
@@ -21,7 +22,7 @@ def value_file(file: SourcesFile, budget: float | None = None, more: int = 1_000
     -------
     Valuation
     """
-    with located(str(file.path)):
+    with located(str(file.path)), redacted(file.settings.redact):
         ahead = value_ahead(file)
         return value_sources(
             ahead.sources,
