@@ -246,3 +246,17 @@ def test_activity_is_found_over_all_calls():
     assert clf.activity_["b"] == before["b"]
     now, then = (one.high - one.low for one in (clf.activity_["a"], before["a"]))
     assert now == pytest.approx(then / np.sqrt(2), rel=0.1)
+
+
+def test_of_sources_that_come_together_the_noisiest_is_first():
+    """One call with rows of both is the call with the private ones, then the call with the exact ones."""
+    X, y = blobs(400)
+    source = np.where(np.arange(400) % 2 == 0, "exact", "private")
+    noise = {"exact": Exact(), "private": LocalPrivacy(2.0)}
+    together, apart = (UnevenClassifier(noise, row_norm=5.0, random_state=0, use="all") for _ in range(2))
+    together.partial_fit(X, y, source=source, row_id=np.arange(400))
+    for name in ("private", "exact"):
+        mine = source == name
+        apart.partial_fit(X[mine], y[mine], source=source[mine], row_id=np.flatnonzero(mine))
+    np.testing.assert_array_equal(together.coef_, apart.coef_)
+    np.testing.assert_array_equal(together.intercept_, apart.intercept_)

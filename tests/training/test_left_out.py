@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import uneven
+from uneven.settings import Settings
+from uneven.training.rows import ArrayRows, Piece
+from uneven.training.trainer import train
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +32,13 @@ def test_a_plan_without_steps_can_be_shown(rows):
     assert "left out and not charged" in " ".join(clf.plan_.summary().split())
     assert clf.plan_.summary().startswith("Plan 'anchored': no steps, logistic loss")
     assert clf.plan_.plot() is not None
+
+
+@pytest.mark.parametrize(("use", "told"), [("auto", {"public": 3}), ("all", {"public": 3, "private": 10})])
+def test_long_rows_are_told_of_the_sources_that_are_used(rows, use, told):
+    X, y, source = rows
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    X[1_497:1_510] *= 3.0  # 3 public rows and 10 private ones
+    noise = {"public": uneven.Exact(), "private": uneven.LocalPrivacy(0.05)}
+    settings = Settings(row_norm=1.01, use=use, random_state=0)
+    assert train(ArrayRows(Piece(X, y, source)), noise, settings).too_long == told

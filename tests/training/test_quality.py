@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_
 
 import uneven
 from uneven.settings import Settings
+from uneven.training.files import measure
 from uneven.training.model import Model
 from uneven.training.quality import area_interval, compare, public_rivals, wilson_interval
 from uneven.training.rows import ArrayRows, Piece
@@ -150,3 +151,15 @@ def test_nothing_is_compared_with_itself():
     assert public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0]) == {}  # none is cleaner
     even = {"a": uneven.FlippedLabels(0.1), "b": uneven.FlippedLabels(0.1)}
     assert list(public_rivals(trained(even)[0])) == ["logistic regression on 600 rows without privacy"]
+
+
+def test_the_objective_shown_has_no_l2_term_of_the_intercept():
+    """Learned to convergence, it is the mean loss and (alpha/2)‖w‖², as scikit-learn has it."""
+    X, y = rows(500, 8)
+    X += 2.0
+    trained = train(ArrayRows(Piece(X, y)), None, Settings(alpha=0.05, random_state=0))
+    model = trained.model
+    shown = measure(trained, "rows", lambda: [(X[:300], y[:300]), (X[300:], y[300:])]).objective
+    pull = 0.05 / 2 * float(np.square(model.coef).sum())
+    assert shown == pytest.approx(log_loss(y, model.predict_proba(X)) + pull, rel=1e-5)  # rows are in float32
+    assert abs(float(model.intercept[0])) > 0.1
