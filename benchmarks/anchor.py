@@ -1,7 +1,7 @@
 """Public rows as the anchor of private ones, with the classifier as users call it.
 
-``python benchmarks/anchor.py [table] [runs] [first seed]``, the table one of twelve, large, shift, moved, hospitals, predict,
-alarms and times, prints
+``python benchmarks/anchor.py [table] [runs] [first seed]``, the table one of twelve, large, shift, moved, hospitals,
+predict, alarms and times, prints
 
 - the excess objective at alpha = 1e-3 on all rows to learn from, as scikit-learn's `LogisticRegression` has it:
   exact rows alone (to convergence), private rows alone, both (anchored). Where all rows are private the intercept is
