@@ -162,3 +162,25 @@ def test_class_weights_count_where_no_rows_are_read(tmp_path):
     path.write_text("n_features = 2\nalpha = 0.01\nclass_weight = { 0 = 1.0, 1 = 4.0 }\n" + PUBLIC + "rows = 100\n")
     problem = plan_ahead(read_sources(path))[0].problem
     assert (problem.class_weights, problem.alpha) == ((0.25, 1.0), 0.0025)
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "flip_rate"])
+@pytest.mark.parametrize("setting", [{"sketch": 2}, {"class_weight": "balanced"}])
+def test_rows_that_all_tell_their_own_noise_are_planned_or_refused_as_they_are_fitted(tmp_path, kind, setting):
+    """A sketch needs private rows, and balanced weights others: what rows tell decides, not what sources declare."""
+    rng = np.random.default_rng(0)
+    X, y, levels = rng.uniform(-0.5, 0.5, (300, 3)), rng.integers(0, 2, 300), rng.choice([0.1, 0.3], 300)
+    settings = {"row_norm": 1.0, "classes": [0, 1], **setting}
+    file = write_files(tmp_path, X, y, np.full(300, "b"), {}, settings, own=(levels, kind))
+    if (kind == "epsilon") == ("sketch" in setting):
+        assert plan_ahead(file)[0] == train_files(file, seed=0).plan
+        return
+    for look in (plan_ahead, lambda one: train_files(one, seed=0), value_ahead):
+        with pytest.raises(ValueError, match=f"{next(iter(setting))} must be None or"):
+            look(file)
+
+
+def test_a_sketch_is_not_refused_where_the_file_of_private_rows_is_not_there(tmp_path):
+    path = tmp_path / "sources.toml"
+    path.write_text('n_features = 9\nrow_norm = 1.0\nsketch = 2\n[[source]]\nname = "b"\nrows = 500\nepsilon = "own"\n')
+    assert plan_ahead(read_sources(path))[1].startswith("planned as if rows that tell their own noise were exact")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from uneven.io import SourcesFile
 from uneven.losses import get_loss
-from uneven.noise import Noise
+from uneven.noise import LocalPrivacy, Noise
 from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -157,7 +157,7 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
 
 
-def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem, str]:
+def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`.
 
     `sources` are those that the file describes.
@@ -166,7 +166,7 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     noises, classes = [entry.noise for entry in file.sources], expected_classes(settings, private)
-    refuse_impossible({one.name: one.noise for one in file.sources if one.noise is not None}, settings, classes)
+    refuse_impossible(_list_noises(file, sources), settings, classes)
     weights = stated_weights(settings, classes)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
@@ -180,6 +180,12 @@ def problem_ahead(file: SourcesFile, sources: Iterable[Source]) -> tuple[Problem
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
+
+
+def _list_noises(file: SourcesFile, sources: Sequence[Source]) -> dict[str, Noise]:
+    """Noises of the sources as a fit has them; of rows that tell an ε which was not read, that they are private."""
+    unread = [entry.name for entry in file.sources if entry.noise is None and entry.private]
+    return {one.name: LocalPrivacy(1.0) if one.name in unread else one.noise for one in sources}
 
 
 def _join_notes(*notes: str) -> str:
