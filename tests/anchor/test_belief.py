@@ -8,6 +8,7 @@ import pytest
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.anchor import strength
 from uneven.anchor.belief import know_nothing
+from uneven.anchor.classes import fit_class_anchor
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.uncertainty import Flips, fit_anchor
@@ -147,3 +148,38 @@ def test_copies_are_held_out_together():
     assert (numbers.reshape(30, 10) == numbers[::10, None]).all()
     held = dict(choose_alpha(problem, [rows]).path)
     assert min(held.values()) > 0.2  # copies of held-out rows would tell their labels
+
+
+def test_rows_that_a_plane_separates_know_no_curvature():
+    """Twice as many rows as weights: noisy labels curve in all of them, a plane leaves a few rows that decide."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(16, 8)) / 8**0.5
+    noisy = np.where(rng.random(16) < 0.5, 1.0, -1.0)
+    curves = [fit_anchor(X, y, 1e-3, chosen=1e-3).knows_curvature for y in (noisy, np.sign(X[:, 0]))]
+    assert curves == [True, False]
+
+
+def classes_anchor(lost=None, rows=60):
+    """Three classes in two columns, one of them lost, at alpha = 0.01."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(rows, 2)), rng.integers(0, 3, rows).astype(float)
+    kept = y != lost
+    problem = Problem(6, 0.01, 1, classes=3)
+    return fit_class_anchor(problem, [PublicRows.from_arrays(X[kept], y[kept])], np.ones(6), None)
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_public_rows_without_one_of_three_classes_know_nothing(lost):
+    anchor = classes_anchor(lost)
+    assert not anchor.weights.any()
+    assert not anchor.knows_curvature
+    assert np.sum(anchor.hessian * anchor.covariance) / 2 == pytest.approx(np.log(3))
+    assert classes_anchor().weights.any()
+
+
+def test_errors_of_classes_sum_to_zero():
+    """Weights do, since what is added to all classes alike changes no softmax; the rest is what `sandwich` says."""
+    V = classes_anchor().covariance
+    together = np.kron(np.ones((1, 3)), np.eye(2))
+    np.testing.assert_allclose(together @ V, 0.0, atol=1e-9 * np.abs(V).max())
+    assert np.linalg.matrix_rank(V, tol=1e-6 * np.abs(V).max()) == 4

@@ -100,3 +100,11 @@ def test_accuracies_between_the_computed_ones_are_as_if_computed(anchor):
         direct = expect(anchor, [brings(clock) for clock in clocks[k + 1 :]])[1]
         found = verdicts[str(k)].accuracy_without
         assert [found.value, found.low, found.high] == pytest.approx([direct.value, direct.low, direct.high], abs=2e-3)
+
+
+def test_sources_that_help_are_used_where_all_is_worse_than_nothing(anchor):
+    """Expectations are shown as at most log 2, and compared as they are."""
+    lost = anchor.moved(anchor.weights, 100.0 * anchor.covariance)
+    found = judge_sources(lost, {"a": brings(10.0)})["a"]
+    assert found.excess == found.excess_without == pytest.approx(np.log(2))
+    assert found.word == "little"

@@ -56,7 +56,7 @@ def test_rows_with_an_epsilon_each_are_decided_on_as_one_source():
     one, own = fit_split(0, 100, 1), fit_split(0, 100, 1, draw_epsilons(0))
     verdicts = own.plan_.verdicts
     assert len(verdicts) > 200
-    assert sum(verdict.word == "worth it" for verdict in verdicts.values()) > 0.5 * len(verdicts)
+    assert sum(verdict.word == "worth it" for verdict in verdicts.values()) > 0.25 * len(verdicts)
     assert {name for name, verdict in verdicts.items() if verdict.word == "no"} == set(verdicts) - set(own.plan_.order)
     assert own.plan_.anchored.excess == pytest.approx(one.plan_.anchored.excess, rel=0.05)
 

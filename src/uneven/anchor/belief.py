@@ -74,9 +74,11 @@ class Anchor:
     def knows_curvature(self) -> bool:
         """Whether the rows are enough to build on their curvature: to shape a release, or for one long step.
 
-        They are not if they tell nothing of the weights: it changes on the way to them.
+        Rows count as far as their loss curves, (Σb)²/Σb² of the bends b: of rows that a plane separates a few near it
+        decide. None does if they tell nothing of the weights: the curvature changes on the way to them.
         """
-        return len(self.y) >= ROWS_PER_FEATURE * len(self.weights) and bool(self.weights.any())
+        rows = self.bends.sum() ** 2 / max(float((self.bends**2).sum()), 1e-300)
+        return bool(rows >= ROWS_PER_FEATURE * len(self.weights) and self.weights.any())
 
     @property
     def diagonal(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.belief import ROWS_PER_FEATURE, Anchor
+from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, Anchor
 from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import softmax_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
@@ -68,7 +68,8 @@ class ClassAnchor:
     @property
     def knows_curvature(self) -> bool:
         """Whether the rows are enough to build on their curvature: a row speaks for all classes at once."""
-        return bool(len(self.X) >= ROWS_PER_FEATURE * self.X.shape[1] * (self.scores.shape[1] - 1))
+        enough = len(self.X) >= ROWS_PER_FEATURE * self.X.shape[1] * (self.scores.shape[1] - 1)
+        return bool(enough and self.weights.any())
 
     @property
     def losses(self) -> Array:
@@ -114,6 +115,9 @@ def fit_class_anchor(
     flipped = any(source.flip_rate > 0.0 for source in sources)
     factors = np.maximum(factors, 1.0) if flipped else factors
     alpha = problem.alpha
+    seen = np.concatenate([y for source in sources for _, y in source.pieces()]).astype(np.int64)
+    if np.bincount(seen, minlength=problem.classes).min() < FEWEST:
+        return _know_nothing(problem, rows.X, factors)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
         weights = solve(replace(problem, alpha=strength, clip=None), sources, factors, start).weights
@@ -125,6 +129,16 @@ def fit_class_anchor(
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
     return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
+
+
+def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
+    """Anchor of rows that lack a class: as `belief.know_nothing`, with the log K that predicting nothing loses."""
+    n, K, D = len(X), problem.classes, problem.n_features
+    labels = public_generator("labels of a class that is missing").integers(0, K, n)
+    ridge, every = problem.alpha * factors, np.zeros((D, D))
+    strength, none = problem.alpha, np.zeros((n, K))
+    start = ClassAnchor(X, labels, strength, strength, np.zeros(D), every, none, ridge, problem.weigh(labels))
+    return start.moved(np.zeros(D), 2.0 * np.log(K) / np.trace(start.hessian) * np.eye(D))
 
 
 @dataclass(frozen=True)
@@ -201,7 +215,11 @@ class _Rows:
         H = self.curvature(scores)
         S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
         inverse = np.linalg.inv(H + np.diag(strength))
-        return np.asarray(inverse @ (S / n + np.diag((strength - alpha) ** 2 * size)) @ inverse)
+        V = inverse @ (S / n + np.diag((strength - alpha) ** 2 * size)) @ inverse
+        # What is added to all classes alike changes no softmax: weights sum to 0 over the classes, and so do errors.
+        K = scores.shape[1]
+        centred = np.kron(np.eye(K) - 1.0 / K, np.eye(D // K))
+        return np.asarray(centred @ V @ centred)
 
     def draw_labels(self, scores: Array) -> NDArray[np.int64]:
         """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""

@@ -38,17 +38,20 @@ class Ladder:
         all of them at step 0, none at the last.
     frames : tuple of Coordinates
         Those coordinates.
+    computed : array of shape (steps + 1,)
+        The excesses as they come out, also where they are above what anybody has: they still tell better from worse.
     """
 
     places: NDArray[np.int64]
     excesses: Array
     clocks: Array
     frames: tuple[Coordinates, ...]
+    computed: Array
 
     @property
     def cut(self) -> int:
         """The last step whose excess is next to the best: what was left out up to it is not worth using."""
-        return int(np.flatnonzero(self.excesses.min() > LITTLE * self.excesses).max(initial=0))
+        return int(np.flatnonzero(self.computed.min() > LITTLE * self.computed).max(initial=0))
 
     @property
     def used(self) -> NDArray[np.bool_]:
@@ -75,4 +78,6 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
     found[1:, -1] = np.inf  # all alike at the start
     best = found.argmin(axis=0)
     at = np.arange(len(best))
-    return Ladder(places, np.minimum(found[best, at], NOTHING), left[best, at], tuple(possible[k] for k in best))
+    computed = found[best, at]
+    frames = tuple(possible[k] for k in best)
+    return Ladder(places, np.minimum(computed, NOTHING), left[best, at], frames, computed)

@@ -131,7 +131,8 @@ def measure_shift(
     squares, expected, d = gradient**2, 1.0 / clock + curvature**2 * variance, len(gradient)
     together = 1e9
     if freedom is not None:
-        degrees = np.maximum(freedom, 1.0) * (expected / np.maximum(curvature**2 * variance, 1e-300)) ** 2
+        known = np.maximum(curvature**2 * variance, 1e-9 * expected)  # by the rows; 0 where all of it is noise
+        degrees = np.maximum(freedom, 1.0) * (expected / known) ** 2
         squares = chdtri(1.0, np.maximum(fdtrc(1.0, np.minimum(degrees, 1e9), squares / expected), 1e-300)) * expected
         usual = float(np.median(degrees))
         together = max(usual - d + 1.0, usual / 2.0)  # a rare column has few rows, but not few in all

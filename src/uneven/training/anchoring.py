@@ -168,7 +168,7 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     chosen = None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names)
     anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
-    if known and count <= most:
+    if (known and count <= most) or not anchor.weights.any():
         return anchor
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
