@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import uneven
 from uneven import BudgetExceeded, Exact, LabelPrivacy, Ledger, LocalPrivacy
 from uneven.training.charging import Account, Bill
 from uneven.training.grouping import group_pieces
@@ -77,3 +78,10 @@ def test_an_id_twice_among_private_rows_is_refused():
     twice = np.array([0, 1, 0, *range(3, 14)])
     with pytest.raises(ValueError, match="row_id must be distinct among a source's private rows, got 0 more than once"):
         Account().charge(make_bill(ids=twice))
+
+
+def test_a_budget_below_what_a_row_tells_is_refused_by_the_name_of_its_source():
+    X, y = np.full((4, 1), 0.5), np.array([0, 1, 0, 1])
+    clf = uneven.UnevenClassifier(budget=1.0, row_norm=1.0, classes=[0, 1], random_state=0)
+    with pytest.raises(ValueError, match=r"budget must be at least 2, what a row of 'q' would spend, got 1\.0$"):
+        clf.fit(X, y, source=["q"] * 4, epsilon=[1.0, 2.0, 1.0, 2.0])

@@ -156,7 +156,9 @@ class Account:
     def refuse_costs(self, bill: Bill) -> None:
         """Refuse what a row would spend by this call, or by this and those before it."""
         budget, before = bill.budget, self.earlier
-        for name, cost in bill.costs.items():
+        known_as = dict(zip(bill.groups.names, bill.groups.charged_to, strict=True))
+        for level, cost in bill.costs.items():
+            name = known_as[level]
             if budget is not None and cost > budget * (1 + 1e-9):
                 raise ValueError(
                     f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}"
