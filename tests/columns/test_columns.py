@@ -167,7 +167,7 @@ def test_only_rows_that_are_public_are_looked_at():
         ValueError, match=r"^public must say which rows are not private, to take the range or values of"
     ):
         unstated.fit(frame)
-    with pytest.raises(ValueError, match=r"^public must be true for some rows, one boolean a row, got \[1, 1\]"):
+    with pytest.raises(ValueError, match=r"^public must be one boolean per row, true for some rows, got \[1, 1\]"):
         unstated.fit(frame, public=[1, 1])
     found = unstated.fit(frame, public=[True, True, True, False]).columns_
     assert found == {"age": {"range": [21.2, 58.8]}, "job": {"values": ["a", "b"]}}

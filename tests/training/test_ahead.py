@@ -184,3 +184,24 @@ def test_a_sketch_is_not_refused_where_the_file_of_private_rows_is_not_there(tmp
     path = tmp_path / "sources.toml"
     path.write_text('n_features = 9\nrow_norm = 1.0\nsketch = 2\n[[source]]\nname = "b"\nrows = 500\nepsilon = "own"\n')
     assert plan_ahead(read_sources(path))[1].startswith("planned as if rows that tell their own noise were exact")
+
+
+@pytest.mark.parametrize("head", ["", "row_norm = 1.0\n"])
+@pytest.mark.parametrize(("more", "said"), [("", True), ('strategy = "precision"\n', False), ("passes = 2\n", False)])
+def test_a_plan_without_files_says_that_a_fit_learns_public_rows_to_convergence(tmp_path, head, more, said):
+    """With the files it is another plan, but where steps are asked for."""
+    path = tmp_path / "sources.toml"
+    path.write_text("n_features = 3\n" + head + more + PUBLIC + "rows = 300\n" + PRIVATE + "rows = 2000\n")
+    file = read_sources(path)
+    plan, note = plan_ahead(file)
+    assert plan.strategy == "precision"
+    assert note.startswith("planned by steps alone, since no rows were read") == said
+    assert ("for rows in the unit ball" in note.lower()) == (not head)
+    assert ("as 'uneven fit' runs it" in note) == (bool(head) and not said)
+    assert any(one.startswith("Planned by steps alone, since no rows") for one in value_ahead(file).notes) == said
+
+
+def test_a_plan_of_private_rows_without_files_is_the_one_that_a_fit_runs(tmp_path):
+    path = tmp_path / "sources.toml"
+    path.write_text("n_features = 3\nrow_norm = 1.0\n" + PRIVATE + "rows = 2000\n")
+    assert plan_ahead(read_sources(path))[1].startswith("planned as 'uneven fit' runs it")

@@ -124,7 +124,7 @@ def expected_excesses(coordinates: Coordinates, clocks: Array) -> Array:
 
 
 def compute_capped_excess(coordinates: Coordinates, precision: float, steps: int) -> float:
-    """Expected excess after so many steps of that precision 1/σ², none longer than the longest: step by step.
+    """Expected excess after `steps` steps of precision 1/σ² each, where step sizes are limited; computed step by step.
 
     Without the limit it is `expected_excess` at the clock steps·precision, but for what clipping does.
     """

@@ -42,12 +42,12 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one private source brings, together with those that bring no more, before ε is spent.
+    """What one private source and all that bring no more than it are worth together, before ε is spent.
 
     Attributes
     ----------
     excess, excess_without : float
-        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more.
+        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more than it.
     accuracy, accuracy_without : Accuracy
     word : {"worth it", "little", "no"}
         "no" for sources that bring nothing or harm together: they are to be left out.
@@ -109,7 +109,7 @@ def weigh_public_row(noise: Noise, problem: Problem) -> float:
 def judge_sources(
     anchor: Anchor | ClassAnchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
 ) -> dict[str, Verdict]:
-    """Verdict on each private source, together with those that bring no more.
+    """Verdict on each private source, taken together with all that bring no more than it.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def open_ledger(path: Path | None, budget: float | None) -> Ledger | None:
-    """The ledger; a new one is made with the budget. That of one that is there already is never raised."""
+    """The ledger; a new one is made with the budget. An existing ledger keeps the budget it has."""
     from uneven.ledger import Ledger
 
     return None if path is None else Ledger(path, budget=None if path.exists() else budget)

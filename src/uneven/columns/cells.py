@@ -63,7 +63,7 @@ def as_number(text: str) -> float | None:
 
 
 def as_text(values: Iterable[Any]) -> list[str | None]:
-    """Values as text, without spaces around them, a number in one way of writing it; None where there is none.
+    """Values as text without spaces around them; equal numbers become the same text, and a missing value None.
 
     >>> as_text(["yes ", 3.0, "3.0", "0.10", True, None, ""])
     ['yes', '3', '3', '0.1', 'true', None, None]

@@ -180,5 +180,5 @@ def _checked_public(public: Any, rows: int, columns: tuple[Column, ...]) -> NDAr
         )
     mask = np.full(rows, public) if isinstance(public, bool | np.bool_) else np.asarray(public)
     if mask.dtype != bool or mask.shape != (rows,) or not mask.any():
-        raise ValueError(f"public must be true for some rows, one boolean a row, got {checks.shown(public)}")
+        raise ValueError(f"public must be one boolean per row, true for some rows, got {checks.shown(public)}")
     return mask

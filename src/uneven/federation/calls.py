@@ -37,7 +37,7 @@ def no_tell(_site: str, _what: str, _done: int, _of: int) -> None:
 
 @dataclass(frozen=True)
 class Ask:
-    """How a server asks: by which call, how long it waits for a site that is away, and whom it tells of progress."""
+    """How a server asks: by which call, how long it waits for a site that is away, and where it reports progress."""
 
     call: Call
     patience: float = 60.0

@@ -56,7 +56,7 @@ class Opened:
 
 
 def identify_file(path: Path) -> tuple[int, ...]:
-    """What tells a file from one that was put in its place or written to; empty if there is none."""
+    """Numbers that change when a file is replaced or written to; empty if there is no file."""
     found = path.stat() if path.exists() else None
     return () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 

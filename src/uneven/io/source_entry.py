@@ -121,7 +121,7 @@ def parse_entry(
 
 
 def _refuse_noise(columns: Mapping[str, str], noise: Noise | None) -> None:
-    """Refuse rows that nobody says the quality of, and those of which two things are said."""
+    """Refuse a source whose quality is not stated, or is stated twice."""
     own = [key for key in ("epsilon", "flip_rate") if key in columns]
     if len(own) > 1:
         raise ValueError("epsilon must be left out where there is flip_rate, got columns for both")

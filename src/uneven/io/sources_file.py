@@ -248,7 +248,7 @@ def _checked_shared(file: Path, values: Mapping[str, Any]) -> tuple[Path | None,
     data, column = values.get("data"), values.get("source_column")
     if (data is None) != (column is None):
         missing, given = ("data", "source_column") if data is None else ("source_column", "data")
-        raise ValueError(f"{missing} must be given with {given}: one file for all sources, and who each row is of")
+        raise ValueError(f"{missing} must be given with {given}: one file, and its column of sources")
     if data is None:
         return None, None
     return file.parent / checks.text("data", data), checks.text("source_column", column)

@@ -165,11 +165,11 @@ class Noise(ABC):
         return self
 
     def observed_among(self, classes: int) -> Noise:
-        """The same for so many classes, where that makes a difference."""
+        """Return the noise as it is planned for that number of classes; most do not depend on it."""
         return self.observed
 
     def against_rest(self, classes: int) -> Noise:
-        """The same where one of so many classes is told from the others."""
+        """Return the noise where one class is learned against the rest; most do not depend on it."""
         return self
 
     @property

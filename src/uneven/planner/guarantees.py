@@ -84,8 +84,8 @@ def find_caveats(
         without = strategy.drafter(moments)(problem, rest).bound
         if without < draft.bound:
             yield (
-                f"Without {cleanest.sources[0]!r} the bound would be smaller, {without:.4g}: so clean a source limits "
-                "the step sizes of all, and has too few rows to make up for it."
+                f"Without {cleanest.sources[0]!r} the bound would be smaller, {without:.4g}: it is so clean that it "
+                "limits the step sizes of all sources, and it has too few rows to make up for that."
             )
     if draft.bound >= problem.ball**2:
         yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."

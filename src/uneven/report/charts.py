@@ -179,7 +179,7 @@ def intervals(
 
 @dataclass(frozen=True)
 class Dot:
-    """A value with the ends of its interval, and what it is of."""
+    """A value with its name and the ends of its interval."""
 
     name: str
     value: float

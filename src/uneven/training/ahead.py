@@ -14,7 +14,7 @@ from uneven.io import SourceEntry, SourcesFile, located, read_levels
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
-from uneven.training.planning import find_void, keep_rows, plan_steps, problem_ahead
+from uneven.training.planning import UNKNOWN, find_void, keep_rows, plan_steps, problem_ahead
 from uneven.training.refusals import find_unknown
 from uneven.training.rows import Piece
 
@@ -27,7 +27,7 @@ PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; privat
 
 UNREAD = (
     "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "
-    "first, and reports the plan that it ran"
+    "first, where it can, and reports the plan that it ran"
 )
 
 LABELS = (
@@ -69,7 +69,14 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
         planned = keep_rows(plan_steps(seen, problem, file.settings), file.settings)
-        return declare_noises(planned, noises), _find_caveat(file) or note
+        return declare_noises(planned, noises), _add_caveat(file, note)
+
+
+def _add_caveat(file: SourcesFile, note: str) -> str:
+    """The note of a plan made without reading rows, beside or in place of what it was planned for."""
+    if not (caveat := _find_caveat(file)):
+        return note
+    return f"{caveat}. {note[0].upper()}{note[1:]}" if note.startswith(UNKNOWN) else caveat
 
 
 def _find_caveat(file: SourcesFile) -> str:
@@ -78,7 +85,8 @@ def _find_caveat(file: SourcesFile) -> str:
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return LABELS
-    return UNREAD if _list_public(file) and file.settings.strategy == "auto" and file.shared is not None else ""
+    converges = file.settings.public_first and file.settings.steps_asked is None
+    return UNREAD if converges and _list_public(file) and not _is_opened(file) else ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     if not (readable and _can_read_public(replace(file, sources=readable))):
         problem, note = problem_ahead(file, sources)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
-        note = _find_caveat(file) or note
+        note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, refuse_start  # now only: they need a compiler
     from uneven.training.convergence import can_converge

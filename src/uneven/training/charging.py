@@ -251,7 +251,7 @@ def _is_same(one: Ledger, other: Ledger | None) -> bool:
 
 
 def _charge_ledger(ledger: Ledger, bill: Bill, ids: NDArray[Any] | None, before: float) -> None:
-    """One transaction for all sources; rows that told their own noise are charged where their source is."""
+    """One transaction for all sources; rows that state their own noise are charged under their source's name."""
     groups, costs = bill.groups, bill.costs
     charges = []
     for source, parts in _by_charged_name(groups, costs).items():

@@ -106,7 +106,7 @@ def refuse_settings(settings: Settings) -> None:
         raise ValueError(f"strategy must be 'precision' for partial_fit, got {settings.strategy!r}")
     if settings.average not in ("auto", "growing"):
         raise ValueError(
-            f"average must be 'auto' or 'growing' for partial_fit: nobody knows how much is to come; got "
+            f"average must be 'auto' or 'growing' for partial_fit: how many rows will come is unknown; got "
             f"{settings.average!r}"
         )
     if settings.line_search:
@@ -114,7 +114,7 @@ def refuse_settings(settings: Settings) -> None:
 
 
 def keep_progress(trained: Trained, noise: Any) -> Progress | str:
-    """What `partial_fit` goes on from after a fit, or in words why it cannot."""
+    """What `partial_fit` goes on from after a fit; or, as text, the reason why it cannot."""
     model, settings = trained.model, trained.model.settings
     if not get_strategy(settings.stepping).can_continue:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"

@@ -98,7 +98,7 @@ def largest_eigenvalue(unit: Any) -> float:
 
 
 def count_long(scan: Scan, groups: Grouped, bound: float) -> dict[str, int]:
-    """How many rows of each source are longer than the bound, of those that have any: for the rows' owner only."""
+    """How many rows are longer than the bound, for each source that has such rows: for the rows' owner only."""
     if groups.index is None:
         counts = list(scan.long.values())
     else:

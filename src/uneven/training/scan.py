@@ -210,7 +210,7 @@ class _Held:
         self.most, self.parts, self.size = most, list[Piece](), 0
 
     def see(self, piece: Piece, private: bool) -> None:
-        """Hold a piece; private rows count all their cells, for the number of those that are not 0 is theirs."""
+        """Hold a piece. All cells of private rows count, zeros too: how many cells are not 0 is itself private."""
         X = piece.X
         self.size += X.data.nbytes if is_sparse(X) and not private else X.shape[0] * X.shape[1] * X.dtype.itemsize
         if self.size <= self.most:
@@ -245,7 +245,7 @@ class _Sample:
         self.count += len(piece.y)
 
     def _places(self, count: int) -> NDArray[np.int64]:
-        """Places in the next piece, of so many rows, of those that the stride divides."""
+        """Places, in the next piece of `count` rows, of the rows whose number the stride divides."""
         return np.arange(-self.count % self.stride, count, self.stride)
 
     def _thin(self) -> None:

@@ -215,7 +215,7 @@ def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
-    """Rows of these sources, those that there are."""
+    """Rows of each of these sources that has any."""
     found = {name: job.sample([name]) for name in names}
     return {name: rows for name, rows in found.items() if rows is not None}
 
