@@ -47,13 +47,21 @@ def test_without_a_shift_its_variance_is_seldom_positive():
 
 
 def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
-    """g² is twice its variance, h² a thousandth of that: only a variance above 50 would explain it."""
-    g, flat = np.full(30, 0.014), np.full(30, 1e-3)
+    """g² is 2.2 times its variance, h² a thousandth of that: only a variance above 50 would explain it."""
+    g, flat = np.full(30, 0.015), np.full(30, 1e-3)
     absurd, plausible = (measure_shift(g, CLOCK, flat, V, largest) for largest in (1e4, 1.0))
     assert absurd.p_value == plausible.p_value < LEVEL
     assert absurd.matters
     assert not plausible.matters
-    assert "used as if it agreed" in plausible.describe("clinic")
+    assert "used as it is" in plausible.describe("clinic")
+
+
+def test_what_chance_may_have_made_is_said_and_not_acted_on():
+    likely, unclear, clear = (Disagreement(50.0, p, 1.0) for p in (0.02, 0.005, 1e-4))
+    assert [one.matters for one in (likely, unclear, clear)] == [False, False, True]
+    assert likely.describe("a") == "'a' agrees with the anchor within noise (p = 0.02)"
+    assert unclear.describe("a") == "'a' may differ from the anchor (p = 0.005), too little to act on: it is used as is"
+    assert clear.describe("a") == "'a' disagrees with the anchor by more than noise explains (p = 0.0001)"
 
 
 def test_the_level_holds_where_the_variance_was_estimated_from_few_rows():

@@ -30,8 +30,11 @@ Array = NDArray[np.float64]
 MEASURED_SHARE, LOST_SHARE = 0.1, 0.02
 """Share of a private source's rows that measure; where the measurement cannot also be a step, so that they are lost."""
 
-LEVEL = 0.01
-"""Probability below which chance is not believed."""
+LEVEL, ACT = 0.01, 0.001
+"""Probability below which a source is said to differ, and below which steps allow for it.
+
+To allow for a difference that chance made costs several times the excess; differences of real sources, where noise does
+not hide them, are far less likely than either."""
 
 GRID, DROP = 200, 1.0
 """Values of t² tried; and the fall of twice the log likelihood that bounds it from below with 84%: one standard error.
@@ -67,8 +70,8 @@ class Disagreement:
 
     @property
     def matters(self) -> bool:
-        """Whether, besides, an optimum at a plausible distance is a likelier one: then steps allow for it."""
-        return self.found and self.variance > 0.0
+        """Whether it is clear, and an optimum at a plausible distance explains it better: then steps allow for it."""
+        return self.p_value < ACT and self.variance > 0.0
 
     def describe(self, name: str) -> str:
         """One sentence for the fit's output.
@@ -80,7 +83,11 @@ class Disagreement:
             return f"the public rows say too little to tell whether {name!r} agrees with them"
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
-        used = "" if self.matters else "; no plausible distance explains it better, so it is used as if it agreed"
+        if self.p_value >= ACT:
+            return (
+                f"{name!r} may differ from the anchor (p = {self.p_value:.1g}), too little to act on: it is used as is"
+            )
+        used = "" if self.matters else "; no plausible distance explains it better, so it is used as it is"
         return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
 
 
@@ -88,13 +95,13 @@ def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
     """One sentence for each source; of many, one for all of them: some are found by chance.
 
     >>> describe_disagreements({f"clinic {k}": Disagreement(9.0, 0.05 * k, 0.0) for k in range(20)})
-    ["1 of 20 private sources disagrees with the anchor by more than noise explains (p < 0.01, 0.2 by chance): ...
+    ["1 of 20 private sources disagrees with the anchor by more than noise explains (p < 0.001, 0.02 by chance)...
     """
     if len(found) <= FEW:
         return [one.describe(name) for name, one in found.items()]
-    names = [name for name, one in found.items() if one.found]
+    names = [name for name, one in found.items() if one.p_value < ACT]
     told = f"{len(names)} of {len(found)} private sources {'disagrees' if len(names) == 1 else 'disagree'}"
-    chance = f"(p < {LEVEL:g}, {LEVEL * len(found):.2g} by chance)"
+    chance = f"(p < {ACT:g}, {ACT * len(found):.2g} by chance)"
     return [f"{told} with the anchor by more than noise explains {chance}{f': {name_few(names)}' if names else ''}"]
 
 
