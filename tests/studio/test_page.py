@@ -213,7 +213,7 @@ UNPLANNED = {
     ),
     "a rate to estimate": (
         b'n_features = 2\n[[source]]\nname = "a"\nrows = 5\nnoise = {kind = "flipped-labels", rate = "estimate"}',
-        "mine.toml: rate must be a number here",
+        "mine.toml: noise must have a source with a known flip rate and without privacy, to anchor the estimate of 'a'",
     ),
 }
 
