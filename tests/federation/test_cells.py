@@ -18,7 +18,6 @@ from sites import FEATURES, ROWS, make_folders, make_rows, write_rows
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
 
 from uneven.cli.app import main
-from uneven.federation import cells
 from uneven.federation.calls import Ask
 from uneven.federation.cells import _cell, open_server
 from uneven.federation.kits import Kit, make_kits
@@ -133,7 +132,7 @@ def test_the_command_evaluates_across_sites(federation, call, monkeypatch, capsy
     """
     local = train_files(read_sources(federation.root / "local.toml"), seed=7).model
     model_file.save_model(local, federation.root / "model.json")
-    monkeypatch.setattr(cells, "open_server", lambda _: nullcontext(call))
+    monkeypatch.setattr("uneven.federation.open_server", lambda _: nullcontext(call))
     words = ["evaluate", "model.json", "--kit", "server", "--epsilon", "0.9", "--json"]
     monkeypatch.chdir(federation.root)
     with pytest.raises(SystemExit) as end:
