@@ -165,7 +165,7 @@ def test_an_anchor_that_says_nothing_agrees_and_disagrees_with_nobody():
     after, found = react(nothing, np.full(4, 0.5), 1e4, step=True)
     assert after is nothing
     assert not found.found
-    assert found.describe("clinic") == "the public rows say too little to tell whether 'clinic' agrees with them"
+    assert found.describe("clinic") == "too little is known to tell whether 'clinic' agrees with the public rows"
 
 
 @pytest.mark.parametrize(("d", "rows"), [(2, 15), (5, 15), (5, 60)])

@@ -29,6 +29,7 @@ from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import (
     LOST_SHARE,
     MEASURED_SHARE,
+    UNMEASURED,
     Disagreement,
     describe_disagreements,
     doubt_curvature,
@@ -53,6 +54,7 @@ __all__ = [
     "MEASURED_SHARE",
     "MOST_CLASS_ROWS",
     "TOLERANCE",
+    "UNMEASURED",
     "Anchor",
     "ClassAnchor",
     "Coordinates",

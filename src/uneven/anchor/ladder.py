@@ -33,20 +33,22 @@ class Ladder:
     ----------
     places : array of shape (sources,)
         Step before which each source is left out: 0 for the least useful.
-    excesses, clocks : arrays of shape (steps + 1,)
+    computed, clocks : arrays of shape (steps + 1,)
         Expected excess with the sources that are left at each step, in the best coordinates for them, and their clock:
         all of them at step 0, none at the last.
     frames : tuple of Coordinates
         Those coordinates.
-    computed : array of shape (steps + 1,)
-        The excesses as they come out, also where they are above what anybody has: they still tell better from worse.
     """
 
     places: NDArray[np.int64]
-    excesses: Array
+    computed: Array
     clocks: Array
     frames: tuple[Coordinates, ...]
-    computed: Array
+
+    @property
+    def excesses(self) -> Array:
+        """The expected excesses as far as they are believed; above that they still tell better from worse."""
+        return np.minimum(self.computed, NOTHING)
 
     @property
     def cut(self) -> int:
@@ -78,6 +80,4 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
     found[1:, -1] = np.inf  # all alike at the start
     best = found.argmin(axis=0)
     at = np.arange(len(best))
-    computed = found[best, at]
-    frames = tuple(possible[k] for k in best)
-    return Ladder(places, np.minimum(computed, NOTHING), left[best, at], frames, computed)
+    return Ladder(places, found[best, at], left[best, at], tuple(possible[k] for k in best))

@@ -53,7 +53,7 @@ class Disagreement:
         rows, the square is first taken down to that of a normal variable as unlikely as it is, and the sum is d times F
         with d and as many degrees of freedom as rows are left, as Hotelling's T² is.
     p_value : float
-        Probability of as large a statistic where the source agrees; 1 where the anchor says nothing to agree with.
+        Probability of as large a statistic where the source agrees; 1 where it was not measured (`UNMEASURED`).
     variance : float
         t², h times the variance between sources: the smallest that the likelihood allows with 84%, since the likeliest
         is far too large where noise is. 0 where no plausible t² explains the statistic better than chance.
@@ -80,7 +80,7 @@ class Disagreement:
         "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
         """
         if self.p_value == 1.0:
-            return f"the public rows say too little to tell whether {name!r} agrees with them"
+            return f"too little is known to tell whether {name!r} agrees with the public rows"
         if not self.found:
             return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
         if self.p_value >= ACT:
@@ -89,6 +89,10 @@ class Disagreement:
             )
         used = "" if self.matters else "; no plausible distance explains it better, so it is used as it is"
         return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+
+
+UNMEASURED = Disagreement(0.0, 1.0, 0.0)
+"""Where the source has too few rows to tell, or the anchor says nothing to agree with."""
 
 
 def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
@@ -224,7 +228,7 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
     """
     if not coordinates.start.any():
-        return coordinates, Disagreement(0.0, 1.0, 0.0)
+        return coordinates, UNMEASURED
     gradient = gradient - coordinates.clip_shift
     precision = 1.0 / (1.0 / clock + coordinates.clip_variance)
     found = measure_shift(

@@ -140,10 +140,9 @@ def search_strength(
         weights, loss, found = look(strength, start)
         return loss + counted / 2.0 * float(factors @ weights**2), strength, weights, found
 
-    first = plain = judge(alpha, None)
+    best = plain = judge(alpha, None)
     if chosen is not None and chosen > alpha:
-        first = judge(chosen, plain[2])
-    best = first
+        best = judge(chosen, plain[2])
     for ratio in (step, 1.0 / step):
         while alpha <= (strength := best[1] * ratio) <= most * (1.0 + 1e-9):
             if (tried := judge(strength, best[2]))[0] >= best[0]:

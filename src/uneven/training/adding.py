@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from uneven.anchor import (
     LOST_SHARE,
     MEASURED_SHARE,
+    UNMEASURED,
     Coordinates,
     Disagreement,
     Summary,
@@ -43,9 +44,6 @@ from uneven.schedules import MatrixClock
 from uneven.training.job import Tick
 
 Array = NDArray[np.float64]
-
-UNMEASURED = Disagreement(statistic=0.0, p_value=1.0, variance=0.0)
-"""Of a source with too few rows to tell."""
 
 
 @dataclass(frozen=True)
