@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 from uneven.fronts import open_lazily
 
 if TYPE_CHECKING:
-    from uneven.training.adding import PrivateSource
+    from uneven.training.adding import Addition, Camp, PrivateSource, choose_rivals, join, mix
     from uneven.training.ahead import Valued, plan_ahead, value_ahead
     from uneven.training.anchoring import fit_public, refuse_anchor, resume_state, weigh_penalty
     from uneven.training.calibration import Direction, find_scale
