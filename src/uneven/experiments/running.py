@@ -20,7 +20,7 @@ from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
-from uneven.training import Direction, find_scale, project, projection, shorten_rows
+from uneven.training import find_scale, make_direction, project, projection, shorten_rows
 
 Array = NDArray[np.float64]
 
@@ -121,7 +121,7 @@ def shorten_weights(plan: Plan, weights: Array, sources: Mapping[str, Any], firs
     """Weights of each run with the length that the kept rows find."""
     found = []
     for run, w in enumerate(weights, start=first):
-        direction = Direction(w, 0.0)
+        direction = make_direction(w, 0.0, plan.problem)
         last = {name: divide_rows(sources[name], plan.kept)[1] for name in plan.order}
         kept = {name: (direction.describe_rows(X), y) for name, (X, y) in last.items()}
         found.append(find_scale(direction, kept, plan, seed, run) * w)

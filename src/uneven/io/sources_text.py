@@ -50,7 +50,7 @@ MEANING = {
 """Every key above the sources, in the order of the file."""
 
 LEFT_OUT = {
-    "alpha": "# alpha = 0.001  # L2 strength; left out: chosen on rows without privacy, or 0.001 if all are private\n",
+    "alpha": "# alpha = 0.001  # L2 strength; left out: by rows without privacy, or predicted if all are private\n",
     "batch_size": "# batch_size = 50  # rows per step; left out: 50, or what is best for each site with site privacy\n",
     "strategy": '# strategy = "precision"  # how to learn; left out: to convergence, and private rows after that\n',
     "clip": f"# clip = {CLIP}  # norm that gradients are clipped to; left out: none, or {CLIP} in private fits\n",

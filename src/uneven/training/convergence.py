@@ -18,6 +18,8 @@ from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
+from uneven.training.planning import describe_sources
+from uneven.training.strength import choose_private_alpha
 
 Array = NDArray[np.float64]
 
@@ -64,13 +66,16 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 
 
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
-    """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
+    """The job with alpha chosen by cross-validation on rows without privacy, or predicted where there are none.
 
     `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
     default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
+    if not any(not noise.private for noise in noises.values()):
+        sources = describe_sources(noises, job.groups.counts)
+        return replace(job, alpha=choose_private_alpha(settings, sources, job.problem))
     if not (names and settings.public_first and isinstance(settings.alpha, str)):
         return job
     if _lacks_surrogate(settings, (noises[name] for name in names)):

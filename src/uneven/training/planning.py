@@ -15,6 +15,7 @@ from uneven.training.labels import expected_classes, stated_weights
 from uneven.training.refusals import refuse_impossible
 from uneven.training.scaling import Scale, stated_scale
 from uneven.training.sketch import choose_width, expect_width
+from uneven.training.strength import choose_private_alpha
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -132,7 +133,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
     private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
-    if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
+    if asked or not private or not get_loss(settings.loss).probabilistic:
         return plan
     kept = choose_kept(plan.problem, plan.sources, plan.segments)
     if not any(count_kept(source.rows, kept) for source in plan.sources):
@@ -172,6 +173,7 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
         problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
+        problem = _with_predicted_alpha(problem, settings, sources)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
@@ -179,7 +181,14 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
+    problem = _with_predicted_alpha(problem, settings, sources)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
+
+
+def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source]) -> Problem:
+    """The problem with the alpha that is chosen where all rows are private."""
+    seen = [replace(source, noise=source.noise.observed_among(problem.classes)) for source in sources]
+    return replace(problem, alpha=problem.alpha * choose_private_alpha(settings, seen, problem) / settings.stated_alpha)
 
 
 def _list_noises(file: SourcesFile, sources: Sequence[Source]) -> dict[str, Noise]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven.noise import Noise
+from uneven.problem import DEFAULT_ALPHA
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.class_weights import find_weights
@@ -50,7 +51,7 @@ def prepare(
 
 def prepare_alone(rows: Rows, scan: Scan, scale: Scale, name: str, noise: Noise) -> Job:
     """The job of one source whose scale and problem were decided elsewhere, as at a site of a federated run."""
-    steps = Settings(strategy="precision")  # for which nothing is chosen from the rows
+    steps = Settings(strategy="precision", alpha=DEFAULT_ALPHA)  # for which nothing is chosen
     return prepare(rows, scan, group_pieces({name: scan.rows}, {name: noise}), steps, scale)
 
 

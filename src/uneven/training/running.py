@@ -154,7 +154,7 @@ def run(
 def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
     """Steps on most rows, then the length of the weights from those kept."""
     fitted = _run(job, plan, target, record, evaluate)
-    direction = calibration.Direction(fitted.weights, job.scale.unit_constant)
+    direction = calibration.make_direction(fitted.weights, job.scale.unit_constant, plan.problem)
     rows = job.kept_rows(target, plan.order, direction.describe_rows)
     scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
