@@ -7,12 +7,12 @@ from scipy.linalg import sqrtm
 from uneven.anchor.clock import expected_excess
 from uneven.anchor.shape import (
     Shape,
-    _shapes,
+    _make_shape,
     choose_coordinates,
     list_coordinates,
     make_coordinates,
     plain_coordinates,
-    shaping_matrices,
+    shaping_matrix,
 )
 from uneven.anchor.uncertainty import fit_anchor
 
@@ -25,7 +25,7 @@ def test_no_matrix_has_a_lower_product_of_noise_and_length():
     rng = np.random.default_rng(0)
     B, D = rng.standard_normal((2, 4, 4))
     hessian, moment = B @ B.T + 0.1 * np.eye(4), D @ D.T + 0.1 * np.eye(4)
-    (inverse,) = shaping_matrices(moment, hessian, [0.0])
+    inverse = shaping_matrix(moment, hessian, 0.0)
     M = np.linalg.inv(inverse.T @ inverse)
     np.testing.assert_allclose(M @ np.linalg.solve(hessian, M), moment, atol=1e-9)  # the geometric mean of H and Sₓ
     root = np.real(sqrtm(M))
@@ -80,7 +80,7 @@ def test_rows_are_as_long_as_fresh_ones_in_a_shape_made_from_few():
     X = 0.9 * np.eye(40)[rng.integers(0, 40, 4080)]
     y = np.where(rng.random(4080) < 0.5, 1.0, -1.0)
     few = fit_anchor(X[:80], y[:80], 1e-3)
-    shape = _shapes(few)[0]
+    shape = _make_shape(few)
     own, fresh = (np.linalg.norm(one @ shape.matrix.T, axis=1).mean() for one in (X[:80], X[80:]))
     assert own < 0.9 * fresh
     assert abs(shape.lengths.mean() / fresh - 1) < 0.1

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from sites import FEATURES, ROWS, Network, make_rows, policy_text
+from sites import DIRECTION, FEATURES, ROWS, Network, make_folders, make_rows, policy_text, write_rows
 
 import uneven
 from uneven.anchor.clock import Coordinates
@@ -49,6 +49,22 @@ def test_equals_the_local_fit(tmp_path, network, alpha):
         assert verdict.excess == pytest.approx(local.plan.verdicts[name].excess, rel=1e-9)
         assert verdict.word == local.plan.verdicts[name].word
     assert set(federated.model.privacy_spent) == {"north", "east"}
+
+
+def test_equals_the_local_fit_where_sites_disagree(tmp_path):
+    """Both private sites mean the opposite: the first begins a camp of its own, and the second joins it."""
+    rows = {"east": 6_000, "north": 6_000, "west": 500}
+    make_folders(tmp_path, rows=rows, **ALL)
+    for name in ("north", "east"):
+        X, y = make_rows(name, rows[name])
+        write_rows(tmp_path / name / "rows.csv", X, 1 - y)
+    sites = Network(tmp_path)
+    local, federated = both(tmp_path, sites)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-9, atol=1e-12)
+    assert federated.notes == local.trained.notes
+    assert [json.loads(reply)["added"]["place"] for _, text, reply in sites.messages if '"add"' in text] == [1, 1]
+    assert federated.model.coef[0] @ DIRECTION < 0.0
+    sites.close()
 
 
 def test_the_verdict_is_shown_before_a_private_site_is_asked(tmp_path, network):
@@ -118,7 +134,8 @@ def test_a_replayed_request_and_a_second_one(tmp_path, network):
         (("anchor", "frames", 0, "transform"), base64.b64encode(np.zeros((D, D)).tobytes()).decode()),
         (("anchor", "frames", 0, "transform"), base64.b64encode(np.full((D, D), np.nan).tobytes()).decode()),
         (("anchor", "frames", 0, "longest_step"), 1e12),
-        (("share",), 2.0),
+        (("others",), [{"weights": [1e300] * D, "covariance": "AAAA"}]),
+        (("others",), 3),
         (("noise",), {"kind": "exact"}),
         (("problem", "n_features"), 3),
     ],

@@ -8,8 +8,8 @@ import pytest
 
 import uneven
 from uneven import Exact, FlippedLabels, LocalPrivacy, Problem
-from uneven.anchor import Summary, choose_coordinates, expected_excess, list_frames, measure_information
-from uneven.training import adding, anchoring
+from uneven.anchor import choose_coordinates, expected_excess, list_frames, measure_information
+from uneven.training import anchoring
 from uneven.training.convergence import find_carried_share
 from uneven.training.grouping import group_pieces
 
@@ -34,12 +34,6 @@ def fit(monkeypatch, most=None):
     return clf.fit(X, y, source=np.repeat(list(COUNTS), list(COUNTS.values()))), seen
 
 
-def test_each_source_has_its_share_of_the_rows_up_to_it(monkeypatch):
-    _, seen = fit(monkeypatch)
-    assert [one.name for one in seen.sources] == ["first", "second"]
-    assert [one.share for one in seen.sources] == [300 / 420, 500 / 920]
-
-
 def test_the_covariance_of_a_sample_is_that_of_all_public_rows(monkeypatch):
     """Rows are 120, of which every third is looked at: a third of the sample's covariance, at the answer of all."""
     _, seen = fit(monkeypatch, most=40)
@@ -47,15 +41,6 @@ def test_the_covariance_of_a_sample_is_that_of_all_public_rows(monkeypatch):
     assert len(looked.X) < 120
     np.testing.assert_allclose(anchor.covariance, looked.covariance * len(looked.X) / 120)
     assert not np.allclose(anchor.weights, looked.weights)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_mean_of_sources_that_disagree_is_by_rows(share):
-    """Of independent answers: (1-s)w + sw', with covariance (1-s)²V + s²V'."""
-    before, after = (Summary(np.full(2, k), k * np.diag([1.0, 3.0]), 0.1, True, ()) for k in (1.0, 2.0))
-    mixed = adding._mixed(before, after, share)
-    np.testing.assert_allclose(mixed.weights, (1 - share) * 1.0 + share * 2.0)
-    np.testing.assert_allclose(mixed.covariance, ((1 - share) ** 2 + 2 * share**2) * np.diag([1.0, 3.0]))
 
 
 def test_a_public_row_is_worth_what_one_more_takes_from_the_expected_excess(monkeypatch):

@@ -9,7 +9,7 @@ shaping lose, and then it is not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 
 CLIP = PRIVATE_CLIP
 
-RIDGES = (0.01, 0.1, 1.0)
-"""Ridges of Sₓ that are tried, relative to its mean eigenvalue."""
+RIDGE = 0.1
+"""Ridge of Sₓ, relative to its mean eigenvalue."""
 
 MANY_ROWS, FOLDS = 20, 5
 """Rows a feature above which the rows' own lengths are those of fresh rows; below, the folds that lengths are from."""
@@ -56,21 +56,22 @@ class Shape:
         return Shape(self.matrix * factor, self.inverse / factor, self.norm * factor, self.lengths * factor)
 
 
-def shaping_matrices(second_moment: Array, hessian: Array, ridges: Sequence[float] = RIDGES) -> Array:
-    """A⁻¹ for each ridge, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H.
+def shaping_matrix(second_moment: Array, hessian: Array, ridge: float = RIDGE) -> Array:
+    """A⁻¹, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H.
 
-    So A⁻¹ = e^{-¼}UᵀL⁻¹, U and e the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ. A ridge adds that multiple of Sₓ's mean
-    eigenvalue to Sₓ.
+    So A⁻¹ = e^{-¼}UᵀL⁻¹, U and e the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ. The ridge adds that multiple of Sₓ's
+    mean eigenvalue to Sₓ.
 
-    >>> (shape,) = shaping_matrices(np.diag([16.0, 1.0]), np.eye(2), [0.0])
+    >>> shape = shaping_matrix(np.diag([16.0, 1.0]), np.eye(2), 0.0)
     >>> (shape.T @ shape).round(6).tolist()
     [[0.25, 0.0], [0.0, 1.0]]
     """
     d = len(hessian)
     inverse = solve_triangular(np.linalg.cholesky(hessian), np.eye(d), lower=True)
-    added = np.asarray(ridges)[:, None, None] * np.trace(second_moment) / d * (inverse @ inverse.T)
-    values, U = np.linalg.eigh(inverse @ second_moment @ inverse.T + added)
-    return np.asarray((U * np.maximum(values, 1e-300)[:, None, :] ** -0.25).transpose(0, 2, 1) @ inverse)
+    values, U = np.linalg.eigh(
+        congruence(inverse, add_diagonal(second_moment, np.full(d, ridge * np.trace(second_moment) / d)))
+    )
+    return np.asarray((U * np.maximum(values, 1e-300) ** -0.25).T @ inverse)
 
 
 def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
@@ -120,7 +121,7 @@ def plain_coordinates(anchor: Anchor) -> Coordinates:
 
 
 def list_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:
-    """Rows as they are, and a few shapes."""
+    """Rows as they are, and shaped, each clipped at a few quantiles."""
     return (plain_coordinates(anchor), *_shaped(anchor))
 
 
@@ -144,7 +145,7 @@ def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[f
 def _shaped(anchor: Anchor) -> Iterator[Coordinates]:
     if anchor.diagonal or not anchor.knows_curvature:
         return
-    for shape in (*_shapes(anchor), _as_they_are(anchor)):
+    for shape in (_make_shape(anchor), _as_they_are(anchor)):
         for bound in np.quantile(anchor.slopes * shape.lengths, QUANTILES).tolist():
             if bound:  # not where most rows have no slope at all
                 yield make_coordinates(anchor, shape.times(CLIP / bound))
@@ -155,20 +156,21 @@ def _as_they_are(anchor: Anchor) -> Shape:
     return Shape.of(np.ones(d) if anchor.diagonal else np.eye(d), anchor.X)
 
 
-def _shapes(anchor: Anchor) -> list[Shape]:
-    """A⁻¹ of all rows for each ridge, with lengths of fresh rows: where rows are few, under the A⁻¹ of others."""
+def _make_shape(anchor: Anchor) -> Shape:
+    """A⁻¹ of all rows, with lengths of fresh rows: where rows are few, under the A⁻¹ of others."""
     n, d = anchor.X.shape
     fold = np.random.default_rng(0).permutation(n) % (1 if n >= MANY_ROWS * d else FOLDS)
     bends = anchor.bends
     members = [np.flatnonzero(fold == k) for k in range(fold.max() + 1)]
     parts = [np.stack([X.T @ X, (X.T * bends[rows]) @ X]) for rows in members for X in (anchor.X[rows],)]
-    total, lengths = sum(parts, np.zeros((2, d, d))), np.empty((len(RIDGES), n))
+    total, lengths = sum(parts, np.zeros((2, d, d))), np.empty(n)
 
-    def matrices_of(sums: Array, rows: int) -> Array:
-        return shaping_matrices(sums[0] / rows, sums[1] / rows + np.diag(anchor.ridge))
+    def matrix_of(sums: Array, rows: int) -> Array:
+        return shaping_matrix(sums[0] / rows, add_diagonal(sums[1] / rows, anchor.ridge))
 
-    matrices = matrices_of(total, n)
+    matrix = matrix_of(total, n)
+    if len(parts) == 1:
+        return Shape.of(matrix, anchor.X)
     for rows, part in zip(members, parts, strict=True):
-        others = matrices if len(parts) == 1 else matrices_of(total - part, n - len(rows))
-        lengths[:, rows] = np.linalg.norm(anchor.X[rows] @ others.transpose(0, 2, 1), axis=2)
-    return [replace(Shape.of(one, anchor.X), lengths=found) for one, found in zip(matrices, lengths, strict=True)]
+        lengths[rows] = np.linalg.norm(turn_rows(anchor.X[rows], matrix_of(total - part, n - len(rows))), axis=1)
+    return replace(Shape.of(matrix, anchor.X), lengths=lengths)

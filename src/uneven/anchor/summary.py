@@ -51,7 +51,7 @@ class Summary:
 
     @property
     def possible(self) -> tuple[Coordinates, ...]:
-        """Rows as they are, and a few shapes, at the start."""
+        """Rows as they are, and shaped, at the start."""
         return tuple(frame.moved(self.weights, self.covariance) for frame in self.frames)
 
 

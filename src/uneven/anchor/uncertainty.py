@@ -271,7 +271,7 @@ def leave_one_out_margins(
         solved = solve_rows(X, bends, strength * np.ones(X.shape[1]))
     else:
         H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
-        solved = np.asarray(np.linalg.solve(H, X.T), np.float64)
+        solved = np.linalg.inv(H) @ X.T
     return leave_out(margins, np.einsum("ij,ji->i", X, solved) / len(y), flips)
 
 

@@ -20,6 +20,8 @@ from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training import (
+    Addition,
+    Camp,
     Rows,
     Scale,
     Scan,
@@ -111,11 +113,15 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
         bool(values["knows_curvature"]),
         tuple(frames),
     )
+    _check_frames(summary)
+    return summary
+
+
+def _check_frames(summary: Summary) -> None:
     for placed in summary.possible:
         numbers = (placed.start, placed.covariance, placed.penalty)
         if not all((np.abs(one) <= LARGEST).all() for one in numbers) or not (placed.variance >= 0.0).all():
             raise ValueError("anchor must have frames that can be turned back, got others")
-    return summary
 
 
 def _frame_from_dict(values: Any, d: int) -> Coordinates:
@@ -135,12 +141,27 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
 
 
 def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
-    """Summary moved by what a site replied."""
+    """Summary moved to a start that `start_to_dict` described."""
     d = len(summary.weights)
     weights = vector("weights", values["weights"], d)
-    return summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
+    moved = summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
+    _check_frames(moved)
+    return moved
 
 
-def added_to_dict(summary: Summary, disagreement: Any, excess: float) -> dict[str, Any]:
+def added_to_dict(added: Addition) -> dict[str, Any]:
     """What a private site replies of the anchor it was added to."""
-    return {**start_to_dict(summary), "disagreement": asdict(disagreement), "excess": excess}
+    return {**start_to_dict(added.summary), "place": added.place, "disagreement": asdict(added.disagreement)}
+
+
+def camps_to_dict(camps: Sequence[Camp]) -> dict[str, Any]:
+    """What sites say so far: the anchor's camp, and where others stand that disagree with it."""
+    others = [{**start_to_dict(camp.summary), "rows": camp.rows} for camp in camps[1:]]
+    return {"summary": summary_to_dict(camps[0].summary), "rows": camps[0].rows, "others": others}
+
+
+def camps_from_dict(values: Mapping[str, Any], n_features: int, public: int) -> list[Camp]:
+    """Camps that `camps_to_dict` described; before any site was added, that of so many public rows."""
+    summary = summary_from_dict(values["summary"], n_features)
+    others = [Camp(move_summary(summary, one), int(one["rows"])) for one in values.get("others", ())]
+    return [Camp(summary, int(values.get("rows", public))), *others]

@@ -107,8 +107,8 @@ class Job:
         kind = "relay" if self.mode == "relay" else "open"
         return {"kind": kind, **self.common(), "number": number, "task": task_to_dict(self.tasks[number])}
 
-    def request_adding(self, number: int, before: int) -> dict[str, Any]:
-        """A request to add the rows of a segment's site to the anchor, after so many rows of other sites."""
+    def request_adding(self, number: int) -> dict[str, Any]:
+        """A request to add the rows of a segment's site to the anchor."""
         segment, decided = self.plan.segments[number], self.plan.anchored
         assert decided is not None
         (site,) = segment.sources
@@ -119,7 +119,6 @@ class Job:
             "number": number,
             "problem": replace(self.problem, batch_size=size).to_dict(),
             "noise": self.noises[site].to_dict(),
-            "share": segment.rows / (before + segment.rows),
         }
 
 

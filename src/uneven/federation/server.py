@@ -15,7 +15,15 @@ from uneven import checks
 from uneven.anchor import Disagreement
 from uneven.columns import columns_to_dict
 from uneven.engine import State, initial_state
-from uneven.federation.anchors import MOST_FEATURES, move_summary, start_to_dict, summary_from_dict
+from uneven.federation.anchors import (
+    MOST_FEATURES,
+    camps_from_dict,
+    camps_to_dict,
+    move_summary,
+    start_to_dict,
+    summary_from_dict,
+    summary_to_dict,
+)
 from uneven.federation.asking import SiteFailed, ask_anchor
 from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
@@ -32,7 +40,7 @@ from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer, check_counts, check_segment
 from uneven.io import SourcesFile
 from uneven.planner import Plan
-from uneven.training import Model, group_pieces, refuse_anchor, resume_state
+from uneven.training import Camp, Model, choose_rivals, group_pieces, join, mix, refuse_anchor, resume_state
 
 MOST_RESTARTS = 20
 """How often a site may be restarted during one step."""
@@ -246,26 +254,36 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     assert progress.anchor is not None
     (site,), d = job.plan.segments[number].sources, job.problem.n_features
     rows = {source.name: source.rows for source in job.sources}
-    passed = [one for segment in job.plan.segments[:number] for one in segment.sources]
-    before = sum(rows[one] for one in (*job.plan.converged, *passed) if one not in progress.left_out)
-    summary = progress.anchor["summary"]
-    reply = ask(site, {**job.request_adding(number, before), "anchor": summary, "state": state_to_dict(state)})
+    camps = _camps(job, progress)
+    rivals = choose_rivals(camps)
+    others = [start_to_dict(camps[place].summary) for place in rivals[1:]]
+    sent = {"anchor": summary_to_dict(camps[0].summary), "others": others, "state": state_to_dict(state)}
+    reply = ask(site, {**job.request_adding(number), **sent})
     with reading(site):
-        moved = {**summary, **start_to_dict(move_summary(summary_from_dict(summary, d), reply["added"]))}
+        place = checks.whole("place", reply["added"]["place"], 0, len(rivals))
+        moved = Camp(move_summary(camps[0].summary, reply["added"]), rows[site])
+        camps = join(camps, [*rivals, len(camps)][place], moved)
         said = reply["added"]["disagreement"]
         keys = ("statistic", "p_value", "variance")
         found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})
         after = state_from_dict(reply["state"], d)
         check_counts(state, after, site, rows[site])
-        _checked_state(resume_state(after, summary_from_dict(moved, d))[0])
+        _checked_state(resume_state(after, mix(camps))[0])
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
         progress,
         next=number + 1,
         state=state_to_dict(after),
-        anchor={**progress.anchor, "summary": moved},
+        anchor={**progress.anchor, **camps_to_dict(camps)},
         notes=[*progress.notes, found.describe(site)],
     )
+
+
+def _camps(job: Job, progress: Progress) -> list[Camp]:
+    """What the sites say so far."""
+    assert progress.anchor is not None
+    public = [one.rows for one in job.sources if one.name in job.plan.converged and one.name not in progress.left_out]
+    return camps_from_dict(progress.anchor, job.problem.n_features, sum(public))
 
 
 def _relay(job: Job, ask: Ask, site: str, number: int, state: State) -> State:
@@ -324,9 +342,8 @@ def _ask_step(job: Job, ask: Ask, site: str, number: int, request: Mapping[str, 
 def _result(job: Job, progress: Progress) -> Federated:
     d = job.problem.n_features
     if progress.anchor is not None:
-        summary = summary_from_dict(progress.anchor["summary"], d)
         state = initial_state(d) if progress.state is None else state_from_dict(progress.state, d)
-        state, _ = resume_state(state, summary)
+        state, _ = resume_state(state, mix(_camps(job, progress)))
     elif progress.state is None:
         raise ConnectionError(f"no site took part: {'; '.join(progress.left_out.values())}")
     else:

@@ -21,7 +21,7 @@ from typing import Any
 from uneven import checks
 from uneven.anchor import Summary, use_one_thread
 from uneven.engine import State, Task
-from uneven.federation.anchors import added_to_dict, answer_as_anchor, summary_from_dict
+from uneven.federation.anchors import added_to_dict, answer_as_anchor, move_summary, summary_from_dict
 from uneven.federation.messages import (
     LARGEST,
     digest,
@@ -154,7 +154,7 @@ class Site:
     def _add(self, message: dict[str, Any], text: str) -> Reply:
         """Add the site's rows to what the anchor says."""
         with refusing():
-            expect_keys(message, (*JOB_KEYS, "problem", "noise", "share", "anchor", "state"))
+            expect_keys(message, (*JOB_KEYS, "problem", "noise", "anchor", "others", "state"))
             noise, problem = noise_from_dict(message["noise"]), Problem.from_dict(message["problem"])
         asked = check_job(self.policy, message, text, "relay", noise, problem)
         if noise.compiled(problem) is None or problem.ball > LARGEST:
@@ -162,17 +162,17 @@ class Site:
         with refusing():
             summary = summary_from_dict(message["anchor"], problem.n_features)
             state = state_from_dict(message["state"], problem.n_features)
-            share = checks.within("share", message["share"], 0.0, 1.0)
-        source = PrivateSource(self.policy.name, noise, problem, self.scan.rows, share)
-        return self._start(asked, partial(self._run_source, asked, source, summary, state))
+            rivals = [summary, *(move_summary(summary, one) for one in message["others"])]
+        source = PrivateSource(self.policy.name, noise, problem, self.scan.rows)
+        return self._start(asked, partial(self._run_source, asked, source, rivals, state))
 
     def _run_source(
-        self, asked: Asked, source: PrivateSource, summary: Summary, state: State, done: list[int]
+        self, asked: Asked, source: PrivateSource, rivals: list[Summary], state: State, done: list[int]
     ) -> dict[str, Any]:
         with use_one_thread():
             tick = self._ticker(asked.release, done)
-            moved, found, excess, after = source.add(summary, state, self._data(asked), self.policy.seed, tick)
-        return {"added": added_to_dict(moved, found, excess), "state": state_to_dict(after)}
+            added = source.add(rivals, state, self._data(asked), self.policy.seed, tick)
+        return {"added": added_to_dict(added), "state": state_to_dict(added.state)}
 
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
         """Answer that was given before, or a segment that is running: its rows are charged first."""

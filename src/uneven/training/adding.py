@@ -1,8 +1,14 @@
-"""Add one private source to what public rows say, wherever its rows are: all it needs of those is their summary."""
+"""Add one private source to what public rows say, wherever its rows are: all it needs of those is their summary.
+
+Sources that disagree have optima of their own. Those that agree with one another are a camp, the first of which is that
+of the public rows. A source is compared with that first camp and, where it disagrees, with the largest of the others:
+it joins the one that it agrees with, or begins its own. No camp moves another, so the order of the sources decides
+nothing; the answer is that of all camps, by rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +27,6 @@ from uneven.anchor import (
     compute_release_energy,
     congruence,
     doubt_curvature,
-    expected_excess,
     measure_information,
     react,
     turn_rows,
@@ -47,49 +52,100 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Camp:
+    """Sources that agree: what they say together, and how many rows they have."""
+
+    summary: Summary
+    rows: int
+
+
+def choose_rivals(camps: Sequence[Camp]) -> list[int]:
+    """Places of the camps that a source is compared with: the first, and the largest of the others."""
+    return [0, *sorted(range(1, len(camps)), key=lambda place: -camps[place].rows)[:1]]
+
+
+def join(camps: Sequence[Camp], place: int, joined: Camp) -> list[Camp]:
+    """Camps after a source with so many rows has moved the one at this place, or has begun one of its own."""
+    before = camps[place].rows if place < len(camps) else 0
+    return [*camps[:place], replace(joined, rows=before + joined.rows), *camps[place + 1 :]]
+
+
+def mix(camps: Sequence[Camp]) -> Summary:
+    """What all camps say: the optimum of all rows is the mean of theirs, by rows, to second order."""
+    total = sum(camp.rows for camp in camps)
+    parts = [(camp.rows / total, camp.summary) for camp in camps]
+    weights = np.sum([share * one.weights for share, one in parts], axis=0)
+    return parts[0][1].moved(weights, np.sum([share**2 * one.covariance for share, one in parts], axis=0))
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a source has brought.
+
+    Attributes
+    ----------
+    place : int
+        Of the summary that it agreed with; the number of summaries if it agreed with none.
+    summary : Summary
+        That one, moved.
+    disagreement : Disagreement
+        How it agreed with the first.
+    state : State
+    """
+
+    place: int
+    summary: Summary
+    disagreement: Disagreement
+    state: State
+
+
+@dataclass(frozen=True)
 class PrivateSource:
-    """One private source: its noise, the problem of the rows as scaled, its rows and their share of those up to it."""
+    """One private source: its noise, the problem of the rows as scaled, and its rows."""
 
     name: str
     noise: Noise
     problem: Problem
     rows: int
-    share: float
 
     def add(
-        self, anchor: Summary, state: State, data: Any, seed: int | None, tick: Tick = lambda _: None
-    ) -> tuple[Summary, Disagreement, float, State]:
+        self, rivals: Sequence[Summary], state: State, data: Any, seed: int | None, tick: Tick = lambda _: None
+    ) -> Addition:
         """Measure with the first rows, then step through the rest.
 
         Parameters
         ----------
-        anchor : Summary
+        rivals : sequence of Summary
+            The anchor, and what others say that disagree with it.
         state : State
             Its counts go on.
         data : (X, y) or Stream
         seed : int or None
         tick : callable
             Told how many rows were used since the last time.
-
-        Returns
-        -------
-        anchor, disagreement, excess, state
-            The summary moved, how the source agrees with it, the expected excess after it, and the state.
         """
-        problem = self.problem
+        problem, anchor = self.problem, rivals[0]
         rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (MEASURED_SHARE if anchor.knows_curvature else LOST_SHARE) * self.rows
         rows = checked_rows(self.name, data, problem.columns, problem.classes)
         coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
         if wanted < problem.batch_size and not self.noise.once_a_batch:  # of few rows, few measure
             wanted = int(wanted)
-            coming = _cut_first(coming, wanted)
+            coming = _cut_first(coming, wanted, len(rivals))
         coordinates, disagreement, measured, state = self._look(anchor, state, coming, wanted, rng, tick)
+        place = len(rivals) if disagreement.matters else 0
+        for other in range(1, len(rivals) if disagreement.matters and measured <= 2 * wanted else 0):
+            joined, found, more, state = self._look(rivals[other], state, coming, wanted, rng, tick)
+            measured += more
+            if not found.matters:
+                place, coordinates = other, joined
+                break
         left = measure_information(self.noise, self.rows - measured, problem)
-        if not disagreement.matters:
+        agrees = place < len(rivals)
+        if agrees:
             moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
-        if disagreement.matters or not anchor.knows_curvature:
+        if not (agrees and anchor.knows_curvature):
             coordinates = doubt_curvature(coordinates, left(coordinates.activity))
         task = self._task(coordinates)
         state = replace(state, weights=coordinates.start, clock=0.0)
@@ -98,9 +154,7 @@ class PrivateSource:
             tick(len(chunk.y))
         clock = left(coordinates.activity)
         after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
-        if disagreement.matters:
-            after = _mixed(anchor, after, self.share)
-        return after, disagreement, expected_excess(coordinates, clock), state
+        return Addition(place, after, disagreement, state)
 
     def _look(
         self,
@@ -169,21 +223,15 @@ class PrivateSource:
         return Task(problem, (self.name,), (self.noise,), (moment,), clock, penalty=coordinates.penalty)
 
 
-def _cut_first(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
-    """Chunks, the first of them in two: so many rows, and the rest."""
+def _cut_first(chunks: Iterator[Chunk], rows: int, times: int) -> Iterator[Chunk]:
+    """Chunks, the first of them in parts: so many rows, so many times, and the rest."""
     first = next(chunks)
-    for part in (slice(0, rows), slice(rows, None)):
+    ends = [rows * k for k in range(times + 1)]
+    for part in (*map(slice, ends[:-1], ends[1:]), slice(ends[-1], None)):
         cut = Chunk(first.X[part], first.y[part], first.group, first.squares[part])
         if len(cut.y):
             yield cut
     yield from chunks
-
-
-def _mixed(before: Summary, after: Summary, share: float) -> Summary:
-    """Where sources disagree, each has its own optimum: that of all rows is their mean, by rows, to second order."""
-    kept = 1.0 - share
-    covariance = kept**2 * before.covariance + share**2 * after.covariance
-    return after.moved(kept * before.weights + share * after.weights, covariance)
 
 
 def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chunk:

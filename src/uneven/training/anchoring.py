@@ -44,7 +44,7 @@ from uneven.noise import Exact, FlippedLabels, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.adding import PrivateSource, covariance_at
+from uneven.training.adding import Camp, PrivateSource, choose_rivals, covariance_at, join, mix
 from uneven.training.convergence import find_carried_share, free_intercept, public_rows
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -253,7 +253,6 @@ class Added:
     """
 
     weights: Array
-    excess: float
     disagreements: Mapping[str, Disagreement]
     state: State
     pace: float
@@ -261,19 +260,19 @@ class Added:
 
 def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
     """Use the private sources one after the other, each row once."""
-    summary, found = summarize(anchoring.anchor, anchoring.possible), {}
-    excess = expected_excess(summary.plain, 0.0)
+    counts, found = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True)), {}
+    public = sum(counts[name] for name in anchoring.converged)
+    camps = [Camp(summarize(anchoring.anchor, anchoring.possible), public)]
     state = State(np.zeros(job.problem.n_features))
-    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
-    before = sum(counts[name] for name in anchoring.converged)
     for name in anchoring.order:
         data = job.data(target, [name], in_memory=False)[name]
-        share = counts[name] / (before + counts[name])
         problem = replace(job.problem, batch_size=anchoring.sizes[name])
-        source = PrivateSource(name, job.groups.noises[name], problem, counts[name], share)
-        summary, found[name], excess, state = source.add(summary, state, data, job.settings.random_state)
-        before += counts[name]
-    return Added(summary.weights, excess, found, *resume_state(state, summary))
+        source, rivals = PrivateSource(name, job.groups.noises[name], problem, counts[name]), choose_rivals(camps)
+        added = source.add([camps[place].summary for place in rivals], state, data, job.settings.random_state)
+        camps = join(camps, [*rivals, len(camps)][added.place], Camp(added.summary, counts[name]))
+        found[name], state = added.disagreement, added.state
+    summary = mix(camps)
+    return Added(summary.weights, found, *resume_state(state, summary))
 
 
 def resume_state(state: State, anchor: Summary) -> tuple[State, float]:
