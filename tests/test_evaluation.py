@@ -75,6 +75,17 @@ def test_public_rows_are_measured_exactly():
     )
 
 
+def test_public_rows_of_more_classes_have_the_auc_of_scikit_learn():
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    y = (X + np.random.default_rng(1).gumbel(size=X.shape)).argmax(axis=1)
+    model = uneven.UnevenClassifier(alpha=0.01).fit(X[:300], y[:300])
+    found = evaluate(model, X[300:], y[300:], epsilon=None)
+    assert found.auc.value == pytest.approx(roc_auc_score(y[300:], model.predict_proba(X[300:]), multi_class="ovr"))
+    assert found.auc.low < found.auc.value < found.auc.high < found.auc.low + 0.15
+    with pytest.raises(ValueError, match="auc must be False for private rows of more than two classes, got 3"):
+        evaluate(model, X[300:], y[300:], epsilon=1.0, auc=True)
+
+
 def _pair(seed):
     X, y = rows(400, seed)
     return X[:, 0], y == 1

@@ -121,7 +121,8 @@ def evaluate(
     row_id : array of int, Fingerprints or None
         How the ledger knows the rows, one each; None means by their content.
     auc : bool
-        Whether half of the rows answer for AUC; two classes only. Public rows always give it.
+        Whether half of the rows answer for AUC; private rows of two classes only. Public rows always give it, of more
+        than two classes as the mean of that of each class against the rest.
     thresholds : sequence of float
         Public thresholds of the decision function, in order. They must not be chosen on private rows.
     confidence : float
@@ -149,12 +150,13 @@ def evaluate(
     """
     checks.within("confidence", confidence, 0.5, 1.0)
     labels = np.asarray(y)
-    _refuse_labels(labels, np.shape(X)[0], np.asarray(model.classes_), auc)
+    _refuse_labels(labels, np.shape(X)[0], np.asarray(model.classes_), auc, epsilon is not None)
     cuts = _checked_thresholds(thresholds)
     if epsilon is None:
         correct = np.asarray(model.predict(X) == labels, dtype=bool)
-        both = len(np.unique(labels)) == len(model.classes_) == 2
-        area = exact_auc(model.decision_function(X), labels == model.classes_[1], confidence) if auc or both else None
+        area = (
+            _public_auc(model, X, labels, confidence) if auc or len(np.unique(labels)) == len(model.classes_) else None
+        )
         return Evaluation(
             accuracy_from_answers(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
         )
@@ -183,14 +185,14 @@ def evaluate(
     return Evaluation(accuracy, area, noise.epsilon, confidence, seed is not None)
 
 
-def _refuse_labels(labels: NDArray[Any], rows: int, classes: NDArray[Any], auc: bool) -> None:
+def _refuse_labels(labels: NDArray[Any], rows: int, classes: NDArray[Any], auc: bool, private: bool) -> None:
     """Refuse before any charge what could not be measured; a private label is not named."""
     if labels.shape != (rows,):
         raise ValueError(f"y must have one label per row of X, shape ({rows},), got shape {labels.shape}")
     if not np.isin(labels, classes).all():
         raise ValueError(f"y must hold the classes of the model, {checks.shown(classes.tolist())}; a row has another")
-    if auc and len(classes) != 2:
-        raise ValueError(f"auc must be False for more than two classes, got {len(classes)} classes")
+    if auc and private and len(classes) != 2:
+        raise ValueError(f"auc must be False for private rows of more than two classes, got {len(classes)} classes")
     if len(labels) < (2 * len(THRESHOLDS) if auc else 1):
         raise ValueError(f"rows must be at least {2 * len(THRESHOLDS) if auc else 1}, got {len(labels)}")
 
@@ -234,6 +236,20 @@ def exact_auc(scores: ArrayLike, positive: NDArray[np.bool_], confidence: float)
     up, down = share_below(ours, theirs), 1.0 - share_below(theirs, ours)
     variance = sum(np.var(one, ddof=1) / len(one) if len(one) > 1 else 0.25 for one in (up, down))
     return _interval(float(up.mean()), math.sqrt(variance), confidence, len(values))
+
+
+def _public_auc(model: Classifier, X: Any, labels: NDArray[Any], confidence: float) -> Estimate:
+    """AUC on public rows; of more than two classes the mean of each against the rest, with the mean of the intervals.
+
+    That is no narrower than it should be, however the areas of the classes depend on one another.
+    """
+    classes, scores = model.classes_, np.asarray(model.decision_function(X))
+    if len(classes) == 2:
+        return exact_auc(scores, labels == classes[1], confidence)
+    ranked = model.predict_proba(X) if hasattr(model, "predict_proba") else scores
+    found = [exact_auc(column, labels == one, confidence) for one, column in zip(classes, ranked.T, strict=True)]
+    value, low, high = np.mean([(one.value, one.low, one.high) for one in found], axis=0).tolist()
+    return Estimate(value, low, high, len(labels))
 
 
 def _interval(value: float, error: float, confidence: float, rows: int) -> Estimate:

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from uneven.losses import LOGISTIC, Loss
 
@@ -56,6 +56,16 @@ def loss_values(scores: Array, labels: NDArray[np.int64]) -> Array:
     """ℓ(s, y) of each row: scores of shape (..., K), labels of the leading shape."""
     chosen = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
     return np.asarray(logsumexp(scores, axis=-1) - chosen)
+
+
+def compute_probabilities(scores: Array, together: bool = False) -> Array:
+    """Probability of each class from scores: for more than two, by softmax, or one-vs-rest ones scaled to sum to 1."""
+    if together:
+        return np.asarray(softmax(scores, axis=1))
+    positive = expit(scores)
+    if positive.ndim == 1:
+        return np.column_stack([1.0 - positive, positive])
+    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))
 
 
 def score_gradients(scores: Array, targets: Array, cap: Array | float = math.inf) -> Array:

@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from problems import rows
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 import uneven
-from uneven.engine import accuracy, optimum
+from uneven.engine import accuracy, auc, optimum
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,19 @@ def test_accuracy_is_the_share_on_the_right_side(tiny):
     weights = np.random.default_rng(0).normal(size=(2, 3, 4))
     expected = [[np.mean((tiny.X @ w > 0) == (tiny.y > 0)) for w in some] for some in weights]
     np.testing.assert_allclose(accuracy(weights, tiny.X, tiny.y), expected, atol=1 / len(tiny.y))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_auc_is_that_of_scikit_learn(together):
+    """Of two classes by score; of more the mean of each against the rest, by softmax or scaled to sum to 1."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)).astype(np.float32), rng.integers(3, size=300)
+    W = rng.normal(size=(2, 12))
+    found = auc(W, X, y, classes=3, together=together)
+    for one, w in zip(found, W, strict=True):
+        scores = X @ w.reshape(3, 4).T
+        shares = softmax(scores, axis=1) if together else expit(scores) / expit(scores).sum(axis=1, keepdims=True)
+        assert one == pytest.approx(roc_auc_score(y, shares, multi_class="ovr"), abs=1e-6)
+    signs = np.where(y == 0, 1.0, -1.0)
+    assert auc(W[0, :4], X, signs) == pytest.approx(roc_auc_score(signs, X @ W[0, :4]), abs=1e-6)
+    assert np.isnan(auc(W, X, np.minimum(y, 1), classes=3)).all()

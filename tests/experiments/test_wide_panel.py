@@ -7,7 +7,7 @@ import pytest
 
 import uneven
 from uneven.datasets import Dataset, count_rows
-from uneven.engine import accuracy
+from uneven.engine import accuracy, auc
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART
 from uneven.experiments.outputs import tabulate
 from uneven.experiments.panels import SKETCHES, build_wide
@@ -39,8 +39,11 @@ def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
     weights = uneven.sweep([case.plan], sources, runs=2, seed=0).weights[0]
     expected = [accuracy(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
     np.testing.assert_allclose(results.of(case.method, "accuracy")[1][-1], expected, atol=1 / 300)
-    head, _ = tabulate(results)
-    assert head[-2:] == ["uneven, sketch auto", "excess objective of uneven"]
+    areas = [auc(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
+    np.testing.assert_allclose(results.of(case.method, "auc")[1][-1], areas, atol=1e-3)
+    head, cells = tabulate(results)
+    assert head[-3:] == ["uneven, sketch auto", "AUC of uneven", "excess objective of uneven"]
+    assert [row[-2] for row in cells] == [f"{area:.4f}" for area in results.of("uneven", "auc")[1].mean(axis=1)]
 
 
 @pytest.mark.parametrize(

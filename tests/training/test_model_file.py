@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samples import blobs, uneven_labels
-from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+from uneven import BudgetExceeded, Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.training.model_file import _digest
 
 
@@ -205,3 +205,15 @@ def test_a_changed_number_is_noticed(tmp_path):
         file.write_text(json.dumps({**values, key: value}))
         with pytest.raises(ValueError, match=r"model.json must be a model as it was saved, got one whose content was"):
             UnevenClassifier.load(file)
+
+
+def test_a_loaded_model_remembers_what_its_rows_have_spent(tmp_path):
+    """Rows without ids may be the same at the next fit: what the file says they spent counts on top."""
+    X, y = blobs(400)
+    made = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, budget=1.5).fit(X, y)
+    made.save(tmp_path / "model.json")
+    loaded = UnevenClassifier.load(tmp_path / "model.json")
+    with pytest.raises(BudgetExceeded, match="may have spent 1 in earlier fits of this model"):
+        loaded.fit(X, y)
+    loaded.set_params(budget=2.0).fit(X, y)
+    assert loaded.privacy_spent_ == {"data": 2.0}

@@ -38,6 +38,33 @@ def test_scores_are_those_of_scikit_learn_however_cut():
         assert found.auc.value == pytest.approx(roc_auc_score(y, probability[:, 1]), abs=1e-4)
 
 
+@pytest.mark.parametrize("how", ["softmax", "one-vs-rest"])
+def test_auc_of_more_classes_is_that_of_scikit_learn_however_cut(how):
+    """The mean of each class against the rest, by its probability; the majority class has ½."""
+    X, y = rows(4000, 0)
+    y = np.where((y == 1) & (X[:, 2] > 0.5), 2, y)
+    model = train(ArrayRows(Piece(X[:500], y[:500])), None, Settings(alpha=0.01, random_state=0, multi_class=how)).model
+    right = roc_auc_score(y, model.predict_proba(X), multi_class="ovr")
+    for cut in ([4000], [1, 1999, 4000]):
+        found = compare(model, {}, list(zip(np.split(X, cut), np.split(y, cut), strict=True)))
+        # 21,845 bins a class: at most a few of 4,000 rows share one.
+        assert found.scores.auc.value == pytest.approx(right, abs=1e-4)
+        assert found.others[0].auc.value == 0.5
+    assert compare(model, {}, [(X[y < 2], y[y < 2])]).scores.auc is None
+
+
+def test_the_interval_of_the_auc_of_more_classes_holds_the_truth():
+    """At least 95% of 200 samples, within three standard errors of that."""
+    X, y = rows(100_000, 4)
+    y = np.where((y == 1) & (X[:, 2] > 0.5), 2, y)
+    model = train(ArrayRows(Piece(X[:500], y[:500])), None, Settings(alpha=0.01, random_state=0)).model
+    truth, rng = compare(model, {}, [(X, y)]).scores.auc.value, np.random.default_rng(0)
+    drawn = (rng.integers(len(X), size=300) for _ in range(200))
+    found = [compare(model, {}, [(X[one], y[one])]).scores.auc for one in drawn]
+    assert np.mean([one.low <= truth <= one.high for one in found]) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)
+    assert np.mean([one.high - one.low for one in found]) < 0.15
+
+
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
 def test_calibration_and_confusion_are_those_of_scikit_learn_however_cut(classes):
     """Of the second class of two; of the predicted class of more."""

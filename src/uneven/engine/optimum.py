@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from uneven.engine.state import Array
 from uneven.problem import Problem
+from uneven.softmax import compute_probabilities
 
 
 def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
@@ -75,29 +77,47 @@ def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Arra
     return np.asarray(correct.reshape(W.shape[:-1]) / len(labels))
 
 
-def auc(weights: ArrayLike, X: Any, y: ArrayLike) -> Array:
+def auc(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2, together: bool = True) -> Array:
     """Area under the ROC curve: the chance that a positive row has a larger wᵀx than a negative one; ties count half.
+
+    For K > 2 classes it is the mean over classes of the area of each against the rest, by its probability.
 
     Parameters
     ----------
     weights : array of shape (..., d)
+        For K > 2 classes those of each class, one after the other.
     X : array of shape (n, d)
-    y : array of shape (n,), labels -1 and 1
+    y : array of shape (n,), labels -1 and 1; numbers of classes for more than two
+    classes : int
+    together : bool
+        Whether more than two classes were learned together (softmax), and not each against the rest.
 
     Returns
     -------
     array of shape (...)
-        NaN without rows of both labels.
+        NaN without rows of every label.
 
     Examples
     --------
     >>> auc([[1.0], [-1.0], [0.0]], [[0.5], [0.25]], [1.0, -1.0]).tolist()
     [1.0, 0.0, 0.5]
+    >>> auc([[3.0, 0.0, -3.0]], [[1.0], [0.0], [-1.0]], [0, 1, 2], classes=3).round(2).tolist()
+    [1.0]
     """
-    W, positive = np.asarray(weights, dtype=np.float32), np.asarray(y) > 0
+    W, labels, rows = np.asarray(weights, dtype=np.float32), np.asarray(y), np.asarray(X, dtype=np.float32)
+    flat = W.reshape(-1, W.shape[-1])
+    if classes == 2:
+        return np.array([_area(rows @ w, labels > 0) for w in flat]).reshape(W.shape[:-1])
+    found = []
+    for w in flat:
+        shares = compute_probabilities(np.asarray(rows @ w.reshape(classes, -1).T, dtype=np.float64), together)
+        found.append(np.mean([_area(shares[:, k], labels == k) for k in range(classes)]))
+    return np.array(found).reshape(W.shape[:-1])
+
+
+def _area(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+    """Chance that a positive row has a larger score than a negative one; NaN without rows of both kinds."""
     n, m = int(positive.sum()), int((~positive).sum())
     if not n or not m:
-        return np.full(W.shape[:-1], np.nan)
-    scores = np.asarray(X, dtype=np.float32) @ W.reshape(-1, W.shape[-1]).T
-    above = rankdata(scores, axis=0)[positive].sum(axis=0) - n * (n + 1) / 2.0
-    return np.asarray((above / (n * m)).reshape(W.shape[:-1]))
+        return math.nan
+    return float((rankdata(scores)[positive].sum() - n * (n + 1) / 2.0) / (n * m))

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from uneven.estimator.guards import validated
 from uneven.losses import LOSSES
 from uneven.settings import Settings
-from uneven.training import choose_classes, compute_probabilities, compute_scores, uses_softmax
+from uneven.softmax import compute_probabilities
+from uneven.training import choose_classes, compute_scores, uses_softmax
 
 Array = NDArray[np.float64]
 

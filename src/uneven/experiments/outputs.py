@@ -67,10 +67,11 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def describe_baselines(results: Results) -> str:
     """What the numbers of a panel's table are to be compared with, in words."""
     best = results.settings["optimum"]
+    area = f" and an AUC of {best['auc']:.4f}" if "auc" in results.values else ""
     return (
         f"{results.runs} runs per point. f* = {best['objective']:.4f}, with {best['accuracy']:.2%} of test rows "
-        f"classified correctly. Predicting nothing has an excess of {best['nothing'] - best['objective']:.4f}; the "
-        f"majority class is {best['majority']:.2%} of test rows."
+        f"classified correctly{area}. Predicting nothing has an excess of {best['nothing'] - best['objective']:.4f}; "
+        f"the majority class is {best['majority']:.2%} of test rows."
     )
 
 
@@ -99,12 +100,15 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
     accuracy = results.of(ours, "accuracy")[1].mean(axis=1)
     baselines = [method for method in ("Algorithm2", "CleanOnly") if method in excess]
     head = [results.settings["varies"], *excess, *(f"{m} / uneven" for m in baselines), f"accuracy of {ours}"]
+    area = _list_areas(results, ours)
+    head += ["AUC of " + ours] if area else []
     rows = [
         [
             name_setting(results.kind, x),
             *(f"{found[i]:.4f}" for found in excess.values()),
             *(f"{excess[method][i] / excess['uneven'][i]:.0f}" for method in baselines),
             f"{accuracy[i]:.2%}",
+            *area[i : i + 1],
         ]
         for i, x in enumerate(xs)
     ]
@@ -112,11 +116,28 @@ def tabulate(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _tabulate_accuracy(results: Results, xs: Sequence[float]) -> tuple[list[str], list[list[str]]]:
-    """Test accuracy of every method at each x, and the excess objective of ours."""
+    """Test accuracy of every method at each x, and AUC and the excess objective of ours."""
     found = {m: np.broadcast_to(results.of(m, "accuracy")[1].mean(axis=1), len(xs)) for m in results.methods}
-    excess = results.excess("uneven")[1]
+    excess, area = results.excess("uneven")[1], _list_areas(results, "uneven")
     rows = [
-        [name_setting(results.kind, x), *(f"{one[i]:.2%}" for one in found.values()), f"{excess[i]:.4f}"]
+        [
+            name_setting(results.kind, x),
+            *(f"{one[i]:.2%}" for one in found.values()),
+            *area[i : i + 1],
+            f"{excess[i]:.4f}",
+        ]
         for i, x in enumerate(xs)
     ]
-    return [results.settings["varies"], *found, "excess objective of uneven"], rows
+    return [
+        results.settings["varies"],
+        *found,
+        *(["AUC of uneven"] if area else []),
+        "excess objective of uneven",
+    ], rows
+
+
+def _list_areas(results: Results, method: str) -> list[str]:
+    """Mean AUC of a method at each x; empty where it was not measured."""
+    if "auc" not in results.values:
+        return []
+    return [f"{area:.4f}" for area in results.of(method, "auc")[1].mean(axis=1)]

@@ -109,6 +109,9 @@ CLASSES = {"mnist-digits": 10, "covertype-types": 7}
 ONE_VS_REST, NO_NOISE = "one-vs-rest, ε/K each", "no noise"
 CLASS_EPSILONS = (1.0, 3.0, 10.0)
 
+WITH_AUC = ("harder", "wide", "classes")
+"""Kinds of panel that measure AUC beside accuracy; for more than two classes the mean of each against the rest."""
+
 Counts = Callable[[Mapping[str, float]], Mapping[str, int]]
 """From shares to rows of each source."""
 
@@ -169,6 +172,11 @@ class Panel:
     twin: bool = False
     marks: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
+
+    @property
+    def auc(self) -> bool:
+        """Whether AUC is measured beside accuracy."""
+        return self.name.partition("-")[0] in WITH_AUC
 
 
 def plan_sources(noises: Mapping[str, Noise], rows: Mapping[str, int], n_features: int, **options: Any) -> Plan:

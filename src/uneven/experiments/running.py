@@ -136,7 +136,7 @@ def _against_rest(sources: Mapping[str, Any], number: int) -> dict[str, Any]:
 def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -> dict[str, Array]:
     """What is kept of each run: the objective over all training rows, and the accuracy on the test rows.
 
-    And the log-loss on those, where rows learn the length of the weights.
+    And the log-loss on those, where rows learn the length of the weights; and AUC in some panels.
     """
     problem = panel.cases[0].plan.problem
     values = {
@@ -145,6 +145,10 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
     }
     if any(case.plan.kept for case in panel.cases):
         values["log_loss"] = objective(replace(problem, alpha=1e-18), weights, data.X_test, data.y_test)
+    if panel.auc:
+        test, classes = (data.X_test, data.y_test), problem.classes
+        pairs = zip(weights, panel.cases, strict=True)
+        values["auc"] = np.array([auc(w, *test, classes, together=not case.one_vs_rest) for w, case in pairs])
     if twins is not None:
         values["twin_objective"] = objective(problem, twins, data.X, data.y)
     return {name: value.ravel() for name, value in values.items()}
@@ -160,7 +164,7 @@ def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
         "accuracy": float(accuracy(w, data.X_test, data.y_test, problem.classes)),
-        **({"auc": float(auc(w, data.X_test, data.y_test))} if problem.outputs == 1 else {}),
+        "auc": float(auc(w, data.X_test, data.y_test, problem.classes)),
         "nothing": problem.loss_function.value_at_zero,
         "majority": float(np.unique(data.y_test, return_counts=True)[1].max() / len(data.y_test)),
     }
@@ -179,6 +183,7 @@ def describe_settings(panel: Panel, rows: int, features: int, seed: int) -> dict
         "cases": [[c.method, repr(c.x), c.average, c.estimate, _digest(c), c.sketch, c.plan.kept] for c in panel.cases],
         "marks": dict(panel.marks),
         "varies": panel.varies,
+        **({"auc": True} if panel.auc else {}),
     }
 
 

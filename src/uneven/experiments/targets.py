@@ -256,9 +256,17 @@ def judge_class_accuracy(results: Results) -> Claim:
         f"test accuracy at least {shown} at ε = {named}",
         HOLDS if (mean >= asked).all() else FAILS,
         f"{', '.join(f'{m:.2%} ± {e:.2%}' for m, e in zip(mean, error, strict=True))}; the majority class "
-        f"{majority:.2%}, the optimum without privacy {best:.2%}",
+        f"{majority:.2%}, the optimum without privacy {best:.2%}{_tell_areas(results)}",
         {"epsilon": x, "accuracy": mean, "standard error": error, "target": asked, "optimum": best},
     )
+
+
+def _tell_areas(results: Results) -> str:
+    """AUC beside accuracy, and that of the optimum; nothing where it was not measured."""
+    if "auc" not in results.values:
+        return ""
+    found = ", ".join(f"{m:.4f} ± {e:.4f}" for m, e in zip(*estimate_mean(results.of("uneven", "auc")[1]), strict=True))
+    return f"; AUC {found}, the optimum {results.settings['optimum']['auc']:.4f}"
 
 
 def judge_one_vs_rest(results: Results) -> Claim:

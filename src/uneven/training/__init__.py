@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from uneven.training.grouping import Grouped, checked_noises, group_pieces
     from uneven.training.job import Job
     from uneven.training.labels import learning_targets, refuse_missing, refuse_others, uses_softmax
-    from uneven.training.model import Model, choose_classes, compute_probabilities, compute_scores
+    from uneven.training.model import Model, choose_classes, compute_scores
     from uneven.training.model_file import load_model, model_to_text, save_model
     from uneven.training.planning import (
         describe_sources,

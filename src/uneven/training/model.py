@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, softmax
+from scipy.special import logit
 
 from uneven.columns import Column, Encoder
 from uneven.planner import Plan
 from uneven.settings import Settings
+from uneven.softmax import compute_probabilities
 from uneven.training.labels import uses_softmax
 from uneven.training.scaling import Scale, shorten_rows
 
@@ -114,13 +115,3 @@ def choose_classes(scores: Array, classes: NDArray[Any], threshold: float | None
         scores = scores - np.nextafter(logit(threshold), -np.inf)
     places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[places])
-
-
-def compute_probabilities(scores: Array, together: bool = False) -> Array:
-    """Probability of each class from scores: for more than two, by softmax, or one-vs-rest ones scaled to sum to 1."""
-    if together:
-        return np.asarray(softmax(scores, axis=1))
-    positive = expit(scores)
-    if positive.ndim == 1:
-        return np.column_stack([1.0 - positive, positive])
-    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300))

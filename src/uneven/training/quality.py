@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from uneven.losses import get_loss
 from uneven.noise import Exact
 from uneven.settings import Settings
-from uneven.training.model import Model, choose_classes, compute_probabilities
+from uneven.softmax import compute_probabilities
+from uneven.training.model import Model, choose_classes
 from uneven.training.rows import ArrayRows, Piece, join_rows
 from uneven.training.trainer import Trained, train
 
@@ -24,7 +25,10 @@ WIDTH = 1.96
 """Standard errors from the middle of an interval to its ends: 95%."""
 
 BINS = 1 << 16
-"""Bins that scores are counted in for AUC, so that memory does not grow with the rows."""
+"""Bins that scores are counted in for AUC, so that memory does not grow with the rows; shared out among classes."""
+
+FEWEST_BINS = 1 << 10
+"""Bins of each of many classes."""
 
 PROBABILITY_BINS = 10
 """Bins of equal width that predicted probabilities are compared in with the labels."""
@@ -43,7 +47,11 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """How one classifier does: `auc` with two classes, `log_loss` where it has probabilities."""
+    """How one classifier does: `log_loss` where it has probabilities.
+
+    Of more than two classes `auc` is the mean over classes of that of each against the rest, by its probability; None
+    where some class has no rows.
+    """
 
     name: str
     accuracy: Interval
@@ -105,13 +113,24 @@ def area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | 
     return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
+def mean_interval(areas: Sequence[Interval | None]) -> Interval | None:
+    """Mean of several intervals, no narrower than it should be however they depend on one another; None if one is.
+
+    >>> mean_interval([Interval(0.5, 0.25, 0.75), Interval(1.0, 1.0, 1.0)])
+    Interval(value=0.75, low=0.625, high=0.875)
+    """
+    found = [area for area in areas if area is not None]
+    return Interval(*np.mean(found, axis=0).tolist()) if len(found) == len(areas) else None
+
+
 class _Tally:
     """Sums over rows of one classifier, by true class; scores in bins."""
 
     def __init__(self, model: Model) -> None:
         classes, self.together = len(model.classes), model.together
         self.rows, self.right, self.loss, self.square = (np.zeros(classes) for _ in range(4))
-        self.bins = np.zeros((2, BINS))
+        shown = 1 if classes == 2 else classes  # what AUC is measured of: the second class, or each
+        self.bins = np.zeros((shown, 2, max(BINS // shown, FEWEST_BINS)))
         self.confusion, self.told = np.zeros((classes, classes), dtype=np.int64), np.zeros((3, PROBABILITY_BINS))
         self.binary, self.probabilistic = classes == 2, get_loss(model.settings.loss).probabilistic
 
@@ -126,10 +145,11 @@ class _Tally:
             self._see_probabilities(*((shares[:, 1], truth) if self.binary else (shares.max(axis=1), right)))
         for total, values in ((self.rows, None), (self.right, right), (self.loss, loss), (self.square, loss**2)):
             total += np.bincount(truth, values, minlength=count)
-        if self.binary:
-            place = np.minimum((expit(scores / 4.0) * BINS).astype(np.int64), BINS - 1)
-            for one in (0, 1):
-                self.bins[one] += np.bincount(place[truth == one], minlength=BINS)
+        ranked = [scores] if self.binary else (logit(shares) if self.probabilistic else scores).T
+        for k, (bins, column) in enumerate(zip(self.bins, ranked, strict=True)):
+            most, own = bins.shape[1], truth == (1 if self.binary else k)
+            place = np.minimum((expit(column / 4.0) * most).astype(np.int64), most - 1)
+            bins += [np.bincount(place[mine], minlength=most) for mine in (~own, own)]
         return right, loss
 
     def _see_probabilities(self, told: Array, came: NDArray[Any]) -> None:
@@ -143,7 +163,7 @@ class _Tally:
 
     def scores(self, name: str) -> Scores:
         n = int(self.rows.sum())
-        area = area_interval(*self.bins) if self.binary else None
+        area = mean_interval([area_interval(*bins) for bins in self.bins])
         loss = _mean(self.loss.sum(), self.square.sum(), n) if self.probabilistic else None
         return Scores(name, wilson_interval(self.right.sum(), n), area, loss)
 
@@ -219,7 +239,7 @@ def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
     losses = -np.log(shares)
     loss = _mean((tally.rows * losses).sum(), (tally.rows * losses**2).sum(), int(n)) if tally.probabilistic else None
     name = f"the majority class, {model.classes.tolist()[place]!r}"
-    area = Interval(0.5, 0.5, 0.5) if tally.binary else None
+    area = Interval(0.5, 0.5, 0.5) if (tally.rows > 0).all() else None
     most, right = tally.rows[place], tally.right.sum()
     gain = np.array(
         [

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.io import Table, checked_delimiter, list_names, open_table, written_atomically
 from uneven.losses import get_loss
-from uneven.training.model import Model, choose_classes, compute_probabilities
+from uneven.softmax import compute_probabilities
+from uneven.training.model import Model, choose_classes
 
 Columns = dict[str, Any]
 FORMATS = (".csv", ".parquet")
