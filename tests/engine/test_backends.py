@@ -56,7 +56,6 @@ def chunk(n=33, seed=0, dtype=np.float32):
 
 def task_of_classes(kinds, schedule, clip, class_weights=()):
     problem = uneven.Problem(K * D, 0.1, 7, clip=clip, classes=K, class_weights=class_weights)
-    kinds = tuple(noise.observed_among(K) for noise in kinds)
     moments = tuple(noise.moment("upper", problem) for noise in kinds)
     return Task(problem, ("a", "b")[: len(kinds)], kinds, moments, schedule, Average("growing", 0.0, 0.3))
 

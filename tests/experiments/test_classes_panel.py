@@ -33,5 +33,5 @@ def test_the_panel_runs_and_is_judged(tmp_path):
     kept = [case.plan.kept > 0 for case in panel.cases if case.method == "uneven"]
     assert kept == [True, True, False]
     shorter = judge_nothing(results).numbers
-    assert shorter["excess"][0] < shorter["nothing"] < shorter["steps alone"][0]
+    assert shorter["excess"][0] < min(shorter["nothing"], shorter["steps alone"][0])
     assert (judge_log_loss(results).numbers["difference"] != 0.0).tolist() == kept

@@ -8,17 +8,22 @@ import uneven
 from uneven.io import read_sources
 from uneven.training.ahead import plan_ahead, value_ahead
 from uneven.training.files import train_files
+from uneven.training.scaling import stated_scale
 
 PRIVATE = '[[source]]\nname = "private"\nnoise = { kind = "local-privacy", epsilon = 3.0 }\n'
 PUBLIC = '[[source]]\nname = "public"\nnoise = { kind = "exact" }\n'
 
 
+def draw_rows(n, rng=None):
+    rng = np.random.default_rng(0) if rng is None else rng
+    X = rng.uniform(-0.5, 0.5, (n, 3))
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ [5.0, -4.0, 0.0])), 1, 0)
+
+
 @pytest.fixture
 def rows():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (3000, 3))
-    y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [5.0, -4.0, 0.0])), 1, 0)
-    return X, y, np.where(rng.random(3000) < 0.1, "public", "private")
+    return *draw_rows(3000, rng), np.where(rng.random(3000) < 0.1, "public", "private")
 
 
 def write(path, X, y, names=None):
@@ -205,3 +210,102 @@ def test_a_plan_of_private_rows_without_files_is_the_one_that_a_fit_runs(tmp_pat
     path = tmp_path / "sources.toml"
     path.write_text("n_features = 3\nrow_norm = 1.0\n" + PRIVATE + "rows = 2000\n")
     assert plan_ahead(read_sources(path))[1].startswith("planned as 'uneven fit' runs it")
+
+
+def find_refusal(look, file):
+    with pytest.raises(ValueError, match=r"budget must be at least") as refused:
+        look(file)
+    return str(refused.value).split(": ")[-1]
+
+
+BUDGETS = {
+    "private alone": ({"b": uneven.LocalPrivacy(2.0)}, {}, "at least 2, what a row of 'b' would spend, got 1.0"),
+    "two passes": ({"b": uneven.LocalPrivacy(0.8)}, {"passes": 2}, "at least 1.6, what a row of 'b'"),
+    "anchored": ({"b": uneven.LocalPrivacy(2.0), "a": uneven.Exact()}, {"use": "all"}, "at least 2, what a row of 'b'"),
+    "by steps": (
+        {"b": uneven.LocalPrivacy(2.0), "a": uneven.Exact()},
+        {"strategy": "precision"},
+        "at least 2, what a row of 'b'",
+    ),
+    "private labels": ({"b": uneven.LabelPrivacy(2.0), "a": uneven.Exact()}, {}, "at least 2, what a row of 'b'"),
+    "left out, beside private labels": (
+        {"b": uneven.LabelPrivacy(0.5), "a": uneven.LocalPrivacy(3.0)},
+        {"strategy": "clean-only"},
+        "at least 3, what a row of 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BUDGETS)
+def test_a_budget_that_a_fit_refuses_is_refused_by_plan_and_valuation_in_the_same_words(tmp_path, case):
+    noise, settings, words = BUDGETS[case]
+    X, y = draw_rows(400)
+    settings = {"row_norm": 1.0, "classes": [0, 1], "budget": 1.0, **settings}
+    file = write_files(tmp_path, X, y, np.resize(list(noise), 400), noise, settings)
+    said = {find_refusal(look, file) for look in (plan_ahead, value_ahead, lambda one: train_files(one, seed=0))}
+    assert len(said) == 1
+    assert words in said.pop()
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_budget_below_what_rows_tell_is_refused_by_the_name_of_their_source(tmp_path, public):
+    X, y = draw_rows(400)
+    source, levels = np.resize(["b", "a"], 400), np.resize([2.0, np.nan, 0.5, np.nan], 400)
+    noise = {"a": uneven.Exact() if public else uneven.LocalPrivacy(0.5)}
+    settings = {"row_norm": 1.0, "classes": [0, 1], "budget": 1.0, "use": "all"}
+    file = write_files(tmp_path, X, y, source, noise, settings, own=(levels, "epsilon"))
+    said = [find_refusal(look, file) for look in (plan_ahead, value_ahead, lambda one: train_files(one, seed=0))]
+    assert said == ["budget must be at least 2, what a row of 'b' would spend, got 1.0"] * 3
+
+
+def test_a_budget_that_only_a_source_left_out_would_exceed_is_planned_and_fitted(tmp_path):
+    X, y = draw_rows(400)
+    noise = {"b": uneven.LocalPrivacy(2.0), "a": uneven.Exact()}
+    settings = {"row_norm": 1.0, "classes": [0, 1], "budget": 1.0, "strategy": "clean-only"}
+    file = write_files(tmp_path, X, y, np.resize(["b", "a"], 400), noise, settings)
+    assert plan_ahead(file)[0] == train_files(file, seed=0).plan
+    assert value_ahead(file).sources
+
+
+def test_rows_on_offer_that_no_fit_may_use_are_refused(tmp_path):
+    X, y = draw_rows(300)
+    write(tmp_path / "rows.csv", X, y)
+    path = tmp_path / "sources.toml"
+    head, offer = 'label = "label"\nrow_norm = 1.0\nbudget = 2.0\n', PRIVATE + "rows = 500\nprice = 0.1\n"
+    path.write_text(head + PUBLIC + 'data = "rows.csv"\n' + offer)
+    said = [find_refusal(look, read_sources(path)) for look in (plan_ahead, value_ahead)]
+    assert said == ["budget must be at least 3, what a row of 'private' would spend, got 2.0"] * 2
+
+
+def test_balanced_weights_that_hang_on_private_labels_are_said_not_to_be_planned_for(tmp_path):
+    X, y = draw_rows(600)
+    y = np.where(np.arange(600) % 5 == 0, y, 0)
+    noise = {"c": uneven.LabelPrivacy(2.0), "b": uneven.LocalPrivacy(2.0), "a": uneven.Exact()}
+    settings = {"row_norm": 1.0, "classes": [0, 1], "strategy": "precision", "class_weight": "balanced"}
+    file = write_files(tmp_path, X, y, np.resize(["c", "b", "a"], 600), noise, settings)
+    planned, note = plan_ahead(file)
+    assert planned.problem.class_weights == (1.0, 1.0)
+    assert train_files(file, seed=0).plan.problem.class_weights != (1.0, 1.0)
+    assert note.startswith("planned with equal class weights")
+    assert "as 'uneven fit' runs it" not in note
+    assert value_ahead(file).notes[0].startswith("Class weights are balanced by the classes of the rows without")
+
+
+def test_alpha_is_that_of_the_owned_rows_however_many_are_on_offer(tmp_path):
+    """And it is said that a fit chooses it again: private rows make it smaller."""
+    X, y = draw_rows(300)
+    write(tmp_path / "rows.csv", X, y)
+    path, owned = tmp_path / "sources.toml", PUBLIC + 'data = "rows.csv"\n'
+    found = []
+    for rows in (2, 10**6):
+        path.write_text('label = "label"\nrow_norm = 1.0\n' + owned + PRIVATE + f"rows = {rows}\nprice = 0.1\n")
+        found.append(value_ahead(read_sources(path)))
+    assert found[0].problem == found[1].problem
+    alpha = found[1].problem.alpha * stated_scale(1.0, intercept=True, private=True).factor ** 2
+    assert found[1].notes == (
+        f"All figures are for alpha = {alpha:.4g}, which a fit of the owned rows would choose. With bought "
+        "rows 'uneven fit' chooses it again.",
+    )
+    assert found[1].anchor is not None
+    path.write_text('label = "label"\nrow_norm = 1.0\nalpha = 0.01\n' + owned + PRIVATE + "rows = 9\nprice = 0.1\n")
+    assert value_ahead(read_sources(path)).notes == ()

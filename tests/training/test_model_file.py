@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from samples import blobs, uneven_labels
-from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+from uneven import BudgetExceeded, Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
+from uneven.training.model_file import _digest
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):
@@ -23,6 +24,25 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     assert again.noise == noise
     with pytest.raises(ValueError, match="can predict but not go on learning"):
         again.partial_fit(X, names[observed], source=source)
+
+
+def test_a_saved_model_keeps_what_the_fit_found(tmp_path):
+    """A file from before there were notes has none, and is read as it was."""
+    X, y = blobs(600)
+    source, file = np.repeat(["open", "closed"], 300), tmp_path / "model.json"
+    noise = {"open": Exact(), "closed": LocalPrivacy(30.0)}
+    clf = UnevenClassifier(noise, row_norm=5.0, use="all").fit(X, y, source=source)
+    clf.save(file)
+    assert UnevenClassifier.load(file).notes_ == clf.notes_
+    assert "'closed'" in clf.notes_[0]
+    UnevenClassifier.load(file).save(tmp_path / "again.json")
+    assert file.read_text() == (tmp_path / "again.json").read_text()
+    values = json.loads(file.read_text())
+    del values["notes"]
+    file.write_text(json.dumps({**values, "digest": _digest(values)}))
+    old = UnevenClassifier.load(file)
+    assert old.notes_ == ()
+    np.testing.assert_array_equal(old.predict_proba(X), clf.predict_proba(X))
 
 
 def test_a_searched_model_keeps_its_rate(tmp_path):
@@ -185,3 +205,15 @@ def test_a_changed_number_is_noticed(tmp_path):
         file.write_text(json.dumps({**values, key: value}))
         with pytest.raises(ValueError, match=r"model.json must be a model as it was saved, got one whose content was"):
             UnevenClassifier.load(file)
+
+
+def test_a_loaded_model_remembers_what_its_rows_have_spent(tmp_path):
+    """Rows without ids may be the same at the next fit: what the file says they spent counts on top."""
+    X, y = blobs(400)
+    made = UnevenClassifier(LocalPrivacy(1.0), row_norm=5.0, budget=1.5).fit(X, y)
+    made.save(tmp_path / "model.json")
+    loaded = UnevenClassifier.load(tmp_path / "model.json")
+    with pytest.raises(BudgetExceeded, match="may have spent 1 in earlier fits of this model"):
+        loaded.fit(X, y)
+    loaded.set_params(budget=2.0).fit(X, y)
+    assert loaded.privacy_spent_ == {"data": 2.0}

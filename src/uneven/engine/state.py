@@ -69,6 +69,8 @@ class Task:
     def __post_init__(self) -> None:
         if labels := [noise for noise in self.noises if noise.observed is not noise]:
             raise ValueError(f"labels must be randomised before any step: use {labels[0]!r}.observed, got it itself")
+        seen = tuple(noise.observed_among(self.problem.classes) for noise in self.noises)
+        object.__setattr__(self, "noises", seen)  # an activity that was not stated depends on the number of classes
         private = any(noise.private for noise in self.noises)
         if private and self.problem.norms != "largest":
             raise ValueError(f"norms must be 'largest' where a source is private, got {self.problem.norms!r}")

@@ -260,7 +260,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         )
         warn_long(trained.too_long, trained.groups, trained.scale.row_norm)
         self._take(trained.model)
-        self.notes_, self.activity_ = trained.notes, dict(trained.activity)
+        self.activity_ = dict(trained.activity)
         self._progress = keep_progress(trained, self.noise)
         return self
 

@@ -76,7 +76,7 @@ class SavedModel:
         if model.alpha is not None:
             self.alpha_ = model.alpha
         self.privacy_spent_, self.flip_rates_ = dict(model.privacy_spent), dict(model.flip_rates)
-        self._made_with = model.settings, copy(model.noise)
+        self.notes_, self._made_with = model.notes, (model.settings, copy(model.noise))
 
     def _model(self) -> Model:
         """Model of the fitted attributes."""
@@ -93,4 +93,5 @@ class SavedModel:
             self._names(),
             getattr(self, "_columns", None),
             any(map(math.isinf, self.privacy_spent_.values())),
+            getattr(self, "notes_", ()),
         )

@@ -48,7 +48,7 @@ MOST_RESTARTS = 20
 
 @dataclass(frozen=True)
 class Federated:
-    """Result of a federated run: the model, the sites used, those left out and why, and what was found on the way.
+    """Result of a federated run: the model, the sites used, and those left out and why.
 
     `simulated` says that a site's noise had a seed.
     """
@@ -58,7 +58,11 @@ class Federated:
     used: tuple[str, ...]
     left_out: Mapping[str, str]
     simulated: bool
-    notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found on the way, in words."""
+        return self.model.notes
 
     @property
     def plan(self) -> Plan:
@@ -368,5 +372,6 @@ def _result(job: Job, progress: Progress) -> Federated:
         feature_names=job.names,
         columns=job.file.columns,
         simulated=simulated,
+        notes=tuple(progress.notes),
     )
-    return Federated(model, state, used, dict(progress.left_out), simulated, tuple(progress.notes))
+    return Federated(model, state, used, dict(progress.left_out), simulated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.planning import UNKNOWN, find_void, keep_rows, plan_steps, problem_ahead
-from uneven.training.refusals import find_unknown
+from uneven.training.refusals import find_cost, find_unknown, refuse_costs
 from uneven.training.rows import Piece
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ LABELS = (
 TOLD = (
     "planned as if rows that tell their own noise were exact, since they have no file here; 'uneven fit' reads what "
     "they tell, and reports the plan that it ran"
+)
+
+BALANCED = (
+    "planned with equal class weights, since no labels were read; 'uneven fit' balances the classes of rows without "
+    "privacy and of private labels as released, and reports the plan that it ran"
+)
+
+UNRELEASED = (
+    "Class weights are balanced by the classes of the rows without privacy; 'uneven fit' counts private labels too, as "
+    "released."
 )
 
 CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
@@ -63,20 +73,37 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
 
-            return decide(job, targets, None).plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
+            decided = decide(job, targets, None)
+            _refuse_spending(file, decided.plan.sources, decided.plan.order, decided.times)
+            return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = _describe_sources(file)
         problem, note = problem_ahead(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
-        planned = keep_rows(plan_steps(seen, problem, file.settings), file.settings)
-        return declare_noises(planned, noises), _add_caveat(file, note)
+        planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
+        _refuse_spending(file, planned.sources, planned.order, file.settings.pass_count)
+        return planned, _add_caveat(file, note)
+
+
+def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collection[str], times: int) -> None:
+    """Refuse a budget below what a row would spend in a fit that uses these of the sources.
+
+    Where labels are private all count: labels are released before it is known which sources are used. Rows that tell
+    their own ε are charged under the name of their source.
+    """
+    names, early = {entry.name for entry in file.sources}, _has_private_labels(file)
+    charged = [one for one in sources if early or one.name in used]
+    owners = [one.name if one.name in names else one.name.rpartition(", ")[0] for one in charged]
+    costs = [find_cost(one.noise, times) for one in charged]
+    refuse_costs(zip(owners, costs, strict=True), file.settings.budget)
 
 
 def _add_caveat(file: SourcesFile, note: str) -> str:
     """The note of a plan made without reading rows, beside or in place of what it was planned for."""
-    if not (caveat := _find_caveat(file)):
-        return note
-    return f"{caveat}. {note[0].upper()}{note[1:]}" if note.startswith(UNKNOWN) else caveat
+    said = list(filter(None, (_find_caveat(file), BALANCED if file.settings.class_weight == "balanced" else "")))
+    if not said or note.startswith(UNKNOWN):
+        said.append(note)
+    return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
 
 
 def _find_caveat(file: SourcesFile) -> str:
@@ -128,11 +155,14 @@ def value_ahead(file: SourcesFile) -> Valued:
     readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
     if not (readable and _can_read_public(replace(file, sources=readable))):
         problem, note = problem_ahead(file, sources)
+        used = plan_steps(sources, problem, file.settings).order
+        _refuse_spending(file, sources, used, file.settings.pass_count)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, refuse_start  # now only: they need a compiler
     from uneven.training.convergence import can_converge
+    from uneven.training.running import decide_anchored
 
     _refuse_unread_rates([one for one in sources if one.name not in owned])
     settings, read = file.settings, [one.name for one in readable]
@@ -140,11 +170,30 @@ def value_ahead(file: SourcesFile) -> Valued:
     job, targets = _public_job(file, counts, read)
     seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
     sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
+    balanced = settings.class_weight == "balanced" and _has_private_labels(file)
+    notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
     if not by_steps and refuse_start(settings, job.groups, len(targets), job.scan.sparse) is None:
-        return Valued(sources, job.problem, fit_public(job, read, targets[0]), ())
+        anchor = fit_public(job, read, targets[0])
+        used = [one.name for one in sources if one.name not in owned]
+        if settings.budget is not None and job.groups.any_private:
+            used += decide_anchored(job, targets[0], anchor).plan.order
+        _refuse_spending(file, sources, used, 1)
+        return Valued(sources, job.problem, anchor, notes)
+    _refuse_spending(file, sources, plan_steps(sources, job.problem, settings).order, settings.pass_count)
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
-    return Valued(sources, job.problem, None, (CONVERGED,) if can_converge(settings, job.groups, 0) else run)
+    run = (CONVERGED,) if can_converge(settings, job.groups, 0) else run
+    return Valued(sources, job.problem, None, (*notes, *run))
+
+
+def _note_alpha(job: Job, sources: list[Source], owned: Collection[str]) -> tuple[str, ...]:
+    """That a fit chooses alpha by all its rows, where it was chosen and rows are on offer."""
+    if job.alpha is None or len(owned) == len(sources):
+        return ()
+    return (
+        f"All figures are for alpha = {job.alpha:.4g}, which a fit of the owned rows would choose. With bought rows "
+        "'uneven fit' chooses it again.",
+    )
 
 
 def _refuse_unread_rates(offered: list[Source]) -> None:

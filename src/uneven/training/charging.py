@@ -29,6 +29,7 @@ from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
+from uneven.training.refusals import find_cost, refuse_costs
 from uneven.training.rows import Piece, find_private
 
 HASHED_ROWS = 4096
@@ -71,14 +72,8 @@ class Bill:
     def costs(self) -> dict[str, float]:
         """ε that a row of each source costs; those that are not private, or not used, are left out."""
         noises, used = self.groups.noises, set(self.used)
-        each = {
-            name: self._releases(name) * (one.epsilon_per_row or 0.0) for name, one in noises.items() if name in used
-        }
+        each = {name: find_cost(one, self.times) for name, one in noises.items() if name in used}
         return {name: cost for name, cost in each.items() if cost}
-
-    def _releases(self, name: str) -> int:
-        """Releases of a row: private labels are randomised once, however often they are used."""
-        return self.times if self.groups.noises[name].protects_features else 1
 
 
 @dataclass
@@ -157,12 +152,9 @@ class Account:
         """Refuse what a row would spend by this call, or by this and those before it."""
         budget, before = bill.budget, self.earlier
         known_as = dict(zip(bill.groups.names, bill.groups.charged_to, strict=True))
-        for level, cost in bill.costs.items():
-            name = known_as[level]
-            if budget is not None and cost > budget * (1 + 1e-9):
-                raise ValueError(
-                    f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}"
-                )
+        costs = [(known_as[level], cost) for level, cost in bill.costs.items()]
+        refuse_costs(costs, budget)
+        for name, cost in costs:
             if budget is not None and before + cost > budget * (1 + 1e-9):
                 raise BudgetExceeded(
                     f"rows of source {name!r} would exceed the budget of {budget:g}: they may have spent {before:g} in "

@@ -73,7 +73,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
-    if not any(not noise.private for noise in noises.values()):
+    if all(noise.private for noise in noises.values()) and isinstance(settings.alpha, str):
         sources = describe_sources(noises, job.groups.counts)
         return replace(job, alpha=choose_private_alpha(settings, sources, job.problem))
     if not (names and settings.public_first and isinstance(settings.alpha, str)):

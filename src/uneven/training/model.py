@@ -48,6 +48,9 @@ class Model:
         Columns that the features are made of, where they are described publicly; None where columns are features.
     simulated : bool
         Whether noise of private rows came from a seed: then nothing is promised about privacy.
+    notes : tuple of str
+        What was found on the way, in words: whether private sources agree with the public ones, and the like. All of it
+        is from rows without privacy and from releases that were charged.
     """
 
     classes: NDArray[Any]
@@ -63,6 +66,7 @@ class Model:
     feature_names: tuple[str, ...] | None = None
     columns: tuple[Column, ...] | None = None
     simulated: bool = False
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def encoder(self) -> Encoder | None:

@@ -44,6 +44,7 @@ KEYS = (
     "simulated",
     "flip_rates",
     "columns",
+    "notes",
     "digest",
 )
 SAVED = tuple(name for name in NAMES if name != "random_state")
@@ -90,6 +91,7 @@ def model_to_text(model: Model) -> str:
         "simulated": model.simulated,
         "flip_rates": dict(model.flip_rates),
         "columns": None if model.columns is None else columns_to_dict(model.columns),
+        "notes": list(model.notes),
     }
     values["digest"] = _digest(values)
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
@@ -139,7 +141,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ValueError(f"{name} must be a model saved by uneven, got something else")
     if values.get("version") != VERSION:
         raise ValueError(f"{name} must be a model of version {VERSION}, got {checks.shown(values.get('version'))}")
-    _expect_keys(name, values, KEYS)
+    _expect_keys(name, {"notes": [], **values}, KEYS)  # files from before them have none
     try:
         with located(name):
             model = _model(values)
@@ -170,6 +172,7 @@ def _model(values: Mapping[str, Any]) -> Model:
         None if names is None else _names(names, coef.shape[1]),
         None if values["columns"] is None else _columns(values["columns"], names),
         _flag("simulated", values["simulated"]),
+        _notes(values.get("notes", [])),
     )
 
 
@@ -228,6 +231,12 @@ def _names(values: Any, count: int) -> tuple[str, ...]:
         raise ValueError(f"must have a list of feature names, got {checks.shown(values)}")
     if len(values) != count:
         raise ValueError(f"must name {count} features, got {len(values)}")
+    return tuple(values)
+
+
+def _notes(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(note, str) for note in values):
+        raise ValueError(f"notes must be a list of sentences, got {checks.shown(values)}")
     return tuple(values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -48,6 +48,18 @@ def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, classes: NDArr
     _refuse_classes(noises, settings, classes)
     if sparse and any(noise.protects_features for noise in noises.values()):
         raise ValueError("rows must be dense where a source is private, since noise fills every column; or give sketch")
+
+
+def find_cost(noise: Noise, times: int) -> float:
+    """ε that a row released so often costs: private labels are randomised once, however often they are used."""
+    return (times if noise.protects_features else 1) * (noise.epsilon_per_row or 0.0)
+
+
+def refuse_costs(costs: Iterable[tuple[str, float]], budget: float | None) -> None:
+    """Refuse a budget below what a row of some source would spend; `costs` have each source's name and that ε."""
+    for name, cost in costs:
+        if budget is not None and cost > budget * (1 + 1e-9):
+            raise ValueError(f"budget must be at least {cost:g}, what a row of {name!r} would spend, got {budget!r}")
 
 
 def refuse_sketch(settings: Settings, private: bool) -> None:

@@ -66,8 +66,6 @@ class Trained:
         Rows learned from that may be looked at; None where there are none.
     sampled : tuple of str
         The sources they are of.
-    notes : tuple of str
-        What was found on the way, in words: whether private sources agree with the public ones, and the like.
     activity : dict of str to Activity
         Mean of ‖g‖/C of each private source that can be silent: found beside planned.
     spending : dict
@@ -81,7 +79,6 @@ class Trained:
     too_long: Mapping[str, int]
     sample: XY | None
     sampled: tuple[str, ...]
-    notes: tuple[str, ...] = ()
     activity: Mapping[str, Activity] = field(default_factory=dict)
     spending: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pace: float | None = None
@@ -94,6 +91,11 @@ class Trained:
         """The plan that was run, for rows in the unit ball."""
         assert self.model.plan is not None
         return self.model.plan
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found on the way, in words."""
+        return self.model.notes
 
     @property
     def scale(self) -> Scale:
@@ -180,7 +182,7 @@ def train(
     model = _read_back(job, result, account, declared, noise, feature_names)
     shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
-    told = (shrunk, own, tuple(names), _list_notes(job, result, declared), activity, dict(account.changes))
+    told = (shrunk, own, tuple(names), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, *told, result.pace, public)
 
@@ -262,4 +264,5 @@ def _read_back(
         simulated=bool(account.simulated),
         flip_rates=rates,  # type: ignore[arg-type]
         feature_names=feature_names,
+        notes=_list_notes(job, result, declared),
     )

@@ -33,9 +33,13 @@ class Currency(Protocol):
     ----------
     theorem : str or None
         What an expected excess rests on; None for a bound, which rests on the plan's theorem.
+    of_anchored_fit : bool
+        Whether it is the excess of an anchored fit, which leaves out private rows that do not help; rows with privacy
+        and without are two goods to it.
     """
 
     theorem: ClassVar[str | None]
+    of_anchored_fit: ClassVar[bool]
 
     def precision(self, source: Source) -> float:
         """Worth of one row."""
@@ -53,6 +57,7 @@ class Bound:
     """A strategy's bound on E‖w - w*‖², or R² without rows; a row carries 1/(b·γ²), γ² of a full mini-batch."""
 
     theorem: ClassVar[str | None] = None
+    of_anchored_fit: ClassVar[bool] = False
     problem: Problem
     moments: str
     strategy: str = "precision"
@@ -80,6 +85,7 @@ class Predicted:
     """The predicted excess, by which batch sizes of sites are chosen; a row carries 1/(b·γ²) at its source's own b."""
 
     theorem: ClassVar[str | None] = "prediction for typical objectives"
+    of_anchored_fit: ClassVar[bool] = False
     problem: Problem
     moments: str
     sizes: Sizes
@@ -118,6 +124,7 @@ class Expected:
     """
 
     theorem: ClassVar[str | None] = THEOREM_D.name
+    of_anchored_fit: ClassVar[bool] = True
     problem: Problem
     anchor: Anchor | ClassAnchor
     owned: tuple[Source, ...]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.planner import Source
 from uneven.valuation.buying import Basket, Step, buy, rank_steps
-from uneven.valuation.currencies import Currency, Expected
+from uneven.valuation.currencies import Currency
 from uneven.valuation.offers import Offer, Prices, list_menu
 from uneven.valuation.worths import Worth
 
@@ -68,7 +68,7 @@ class Market:
 
     def _drop_unused(self, basket: Basket) -> Basket:
         """The basket without rows that a fit would leave out: the expected excess is the same without them."""
-        if not isinstance(self.currency, Expected):
+        if not self.currency.of_anchored_fit:
             return basket
         least, kept = self.bound_with(basket.rows)[0], list(basket.rows)
         for one in basket.rows:
@@ -86,7 +86,7 @@ class Market:
         """The money split between rows with privacy and without, where their worths do not simply add up."""
         private = [step for step in self.steps if step.offer.source.noise.private]
         public = [step for step in self.steps if not step.offer.source.noise.private]
-        if not isinstance(self.currency, Expected) or not (private and public):
+        if not self.currency.of_anchored_fit or not (private and public):
             return
         for share in np.linspace(0.0, 1.0, SPLITS):
             one, other = buy(public, share * money), buy(private, (1.0 - share) * money)
@@ -159,7 +159,7 @@ def trace_curve(market: Market, budget: float | None) -> tuple[Curve, str]:
 
 
 def _note_rise(market: Market, declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArray[np.float64]) -> str:
-    if isinstance(market.currency, Expected):
+    if market.currency.of_anchored_fit:
         return ""
     why = (
         "the cleanest rows limit the step sizes of all (Theorem C), and there the money buys too few of them to make "
