@@ -8,7 +8,7 @@ import uneven
 from uneven.datasets import Dataset, load_covertype_sample
 from uneven.engine import optimum
 from uneven.studio import document, simulation, table
-from uneven.studio.pictures import measured_figure
+from uneven.studio.pictures import draw_measured_figure
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,6 @@ def test_the_page_s_own_simulation(sample):
     for name, (mean, error) in done.distance.items():
         assert mean + 4 * error < done.plans[name].bound
     assert min(done.distance, key=lambda name: done.distance[name]) == "precision"
-    figure = measured_figure(done.plans["precision"], done.plans, done.distance, "dark")
+    figure = draw_measured_figure(done.plans["precision"], done.plans, done.distance, "dark")
     means = figure.axes[0].containers[0].lines[0].get_xdata()
     np.testing.assert_array_equal(means, [mean for mean, _ in done.distance.values()])

@@ -29,13 +29,13 @@ class Pair(NamedTuple):
     batches: int = 1
 
 
-def pairs_in(n_features: int) -> list[Pair]:
+def list_pairs(n_features: int) -> list[Pair]:
     """Pairs in that dimension: opposite, full and nothing, across, short.
 
     Opposite unit vectors are as far apart as two inputs can be. They are tried along an axis and along the diagonal: a
     mechanism that treats coordinates one by one (Laplace noise on each, after an L2 clip) is at its worst there.
 
-    >>> [pair.words for pair in pairs_in(1)]
+    >>> [pair.words for pair in list_pairs(1)]
     ['opposite', 'one and nothing', 'one and its half', 'opposite and short']
     """
     axis = np.eye(n_features)[0]
@@ -85,13 +85,13 @@ SPLITS: tuple[Split, ...] = (split_arrays, split_stream)
 """How a run splits rows into batches: those in memory, and those that are streamed."""
 
 
-def neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> list[Pair]:
+def list_neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> list[Pair]:
     """Sums of the batches of data sets that differ in their first row only, whose label is its first entry's sign.
 
     All other labels are -1, and neighbours among the other rows differ: rows that change batches are seen.
 
     >>> in_order = lambda labels: [[0, 1], [2, 3], [4, 5]]
-    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in neighbouring_batches(1, [in_order])][0]
+    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in list_neighbouring_batches(1, [in_order])][0]
     ('opposite', [2.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     rest = np.zeros((ROWS - 1, n_features))
@@ -106,5 +106,5 @@ def neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> l
     return [
         Pair(p.words, one := sums(p.one, split), sums(p.other, split), len(one) // n_features)
         for split in splits
-        for p in pairs_in(n_features)
+        for p in list_pairs(n_features)
     ]

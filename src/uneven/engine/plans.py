@@ -9,7 +9,7 @@ from typing import Protocol
 from uneven.engine.state import Task, average_for
 from uneven.noise import Noise
 from uneven.problem import Problem
-from uneven.schedules import LateWindow, Schedule, late_window
+from uneven.schedules import LateWindow, Schedule, find_late_window
 
 
 class SourceLike(Protocol):
@@ -83,4 +83,4 @@ def _window(plan: PlanLike, schedule: Schedule, end: float | None) -> LateWindow
         return None
     private, problem = any(source.noise.protects_features for source in plan.sources), plan.problem
     offset = getattr(schedule, "offset", 0.0)
-    return late_window(end, offset, private, problem.smoothness, problem.alpha, problem.n_features)
+    return find_late_window(end, offset, private, problem.smoothness, problem.alpha, problem.n_features)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.engine.rows import Arrays, checked_arrays, plain_numbers, refuse_labels
-from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
+from uneven.matrices import BLOCK_ROWS, is_sparse, make_feature_matrix
 
 Item = TypeVar("Item")
 
@@ -128,7 +128,7 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         seen |= {value for value in (-1, 0) if labels.dtype.kind in "fiub" and (labels == value).any()}
         if {-1, 0} <= seen:
             raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
-        yield feature_matrix(batch, features), signed_labels(labels)
+        yield make_feature_matrix(batch, features), signed_labels(labels)
 
 
 def signed_labels(y: Any) -> NDArray[np.float64]:
