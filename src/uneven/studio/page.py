@@ -76,10 +76,7 @@ def _show(edited: Document, planned: Plan, note: str) -> None:
         _show_pictures(planned, others)
         _show_strategies(planned, others)
     elif planned.segments:
-        with st.columns(2)[0]:
-            _picture(
-                pictures.draw_steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source"
-            )
+        _show_pictures(planned, {})
     _ask_what_if(edited)
     if not planned.converged:
         _ask_simulation(planned)
@@ -252,12 +249,12 @@ def _show_plan(planned: Plan, note: str) -> None:
 def _show_pictures(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
     bounds = ", ".join(f"{name} {format_number(other.bound)}" for name, other in others.items())
+    steps = pictures.draw_steps_figure(planned, _ground())
     with left:
-        _picture(
-            pictures.draw_steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source"
-        )
-    with right:
-        _picture(pictures.draw_bounds_figure(planned, others, _ground()), f"Bound of every strategy: {bounds}")
+        _picture(steps, f"Step sizes of {planned.strategy} over time, by source")
+    if others:
+        with right:
+            _picture(pictures.draw_bounds_figure(planned, others, _ground()), f"Bound of every strategy: {bounds}")
 
 
 def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
