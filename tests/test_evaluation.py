@@ -119,7 +119,7 @@ def test_rows_are_charged_before_they_answer(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "generator", interrupted)
+    monkeypatch.setattr(evaluation, "make_generator", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate(Fixed(), X, y, epsilon=1.0, ledger=ledger, source="clinic")
     assert len(ledger.spent("clinic")) == 100

@@ -18,7 +18,7 @@ from scipy.special import betaincinv, ndtri
 
 from uneven import checks
 from uneven.cautions import SimulationWarning
-from uneven.engine import checked_seed, generator
+from uneven.engine import check_seed, make_generator
 from uneven.ledger import Fingerprints, Ledger
 from uneven.noise import LabelPrivacy
 
@@ -173,7 +173,7 @@ def evaluate(
         ledger.charge(source, known, noise.epsilon, budget)
     elif budget is not None and noise.epsilon > budget:
         raise ValueError(f"budget must be at least epsilon, {noise.epsilon:g}, got {budget!r}")
-    rng = generator(checked_seed(seed), 0, source, "noise")
+    rng = make_generator(check_seed(seed), 0, source, "noise")
     asked = np.arange(len(labels)) % 2 == 1 if auc else np.zeros(len(labels), dtype=bool)
     correct = np.asarray(model.predict(X) == labels, dtype=bool)[~asked]
     said = int((noise.corrupt(np.where(correct, 1.0, -1.0), rng) > 0).sum())

@@ -64,7 +64,7 @@ def test_a_run_at_any_time_keeps_its_bound(seed):
     plan = uneven.plan(sources, n_features=3, alpha=0.1, batch_size=10, strategy="anytime")
     data = {"a": (X[:1_000], y[:1_000]), "b": (X[1_000:], y[1_000:])}
     weights = uneven.fit(plan, data, seed=seed).weights
-    best = uneven.engine.optimum(plan.problem, X, y)
+    best = uneven.engine.find_optimum(plan.problem, X, y)
     excess = uneven.objective(plan.problem, weights, X, y) - uneven.objective(plan.problem, best, X, y)
     assert 0 <= excess < plan.excess_bound
     from uneven.engine.reference import advance

@@ -22,7 +22,7 @@ from uneven.audit.drawing import (
 )
 from uneven.audit.events import DIGITS, Event, bound_log_ratio, find_best_event, list_statistics
 from uneven.audit.pairs import SPLITS, Array, Pair, Split, list_neighbouring_batches, list_pairs
-from uneven.engine import checked_seed, generator
+from uneven.engine import check_seed, make_generator
 from uneven.noise import Noise
 from uneven.problem import Problem
 
@@ -140,7 +140,7 @@ def audit(
     checks.whole("draws", draws, least=LEAST_DRAWS)
     checks.within("confidence", confidence, 0.5, 1.0)
     problem = Problem(n_features, alpha=1e-3, batch_size=1, clip=clip)
-    rng = generator(checked_seed(seed), 0, "audit", "noise")
+    rng = make_generator(check_seed(seed), 0, "audit", "noise")
     once = bool(getattr(noise, "once_a_batch", False))
     pairs = list_neighbouring_batches(problem.n_features, splits) if once else list_pairs(problem.n_features)
     ways = _list_ways(noise, problem, drawn_by, once)

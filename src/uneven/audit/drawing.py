@@ -162,13 +162,13 @@ def _repeating(
     """Draws released means of the gradients of rows X, again and again; None if a noise has no compiled form."""
     names, moments = tuple(map(str, range(len(noises)))), tuple(noise.moment("upper", problem) for noise in noises)
     task = Task(problem, names, noises, moments, Rate(1.0))
-    spec, sources, loop = codes.spec_of(task), codes.sources_of(task), LOOPS[drawn_by]
+    spec, sources, loop = codes.encode_task(task), codes.encode_sources(task), LOOPS[drawn_by]
     if sources is None:
         return None
 
     def repeat(X: NDArray[np.float32], count: int, rng: np.random.Generator) -> Array:
         released = np.empty((count, problem.n_features))
-        loop(released, (X, y, group, kernels.squares_of(X)), sources, spec, rng)
+        loop(released, (X, y, group, kernels.square_norms(X)), sources, spec, rng)
         return released
 
     return repeat

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import Stream, checked_rows, generator, iterate_chunks
+from uneven.engine import Stream, check_rows, iterate_chunks, make_generator
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -76,8 +76,8 @@ def _marked(labels: NDArray[np.float64]) -> Array:
 
 def _split(labels: NDArray[np.float64], data: Any) -> list[list[int]]:
     """Numbers of the rows in each batch, as the engine's own splitter has them; its order is the same each time."""
-    problem, rng = Problem(1, 1e-3, BATCH), generator(0, 0, "audit", "order")
-    chunks = iterate_chunks(("audited",), [checked_rows("audited", data, 1)], problem, rng, steps=1)
+    problem, rng = Problem(1, 1e-3, BATCH), make_generator(0, 0, "audit", "order")
+    chunks = iterate_chunks(("audited",), [check_rows("audited", data, 1)], problem, rng, steps=1)
     return [(np.rint(chunk.X[:, 0] * len(labels)).astype(int) - 1).tolist() for chunk in chunks]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from uneven.engine.state import Task, average_for
+from uneven.engine.state import Task, choose_average
 from uneven.noise import Noise
 from uneven.problem import Problem
 from uneven.schedules import LateWindow, Schedule, find_late_window
@@ -70,7 +70,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(average, plan.average, _window(plan, segment.schedule, end)),
+            average=choose_average(average, plan.average, _window(plan, segment.schedule, end)),
             estimate=estimate,
         )
         for segment in plan.segments
