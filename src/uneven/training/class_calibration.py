@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from uneven.engine import checked_rows, generator, iterate_chunks
+from uneven.engine import check_rows, make_generator, iterate_chunks
 from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept, measure_slope_energy
 from uneven.schedules import MatrixClock
 
@@ -87,10 +87,10 @@ def learn_class_scale(
         noise, kept = noises[name], next(count_kept(one.rows, plan.kept) for one in plan.sources if one.name == name)
         batch = max(1, min(problem.batch_size, kept // STEPS))
         small = replace(problem, n_features=direction.classes**2, batch_size=batch, own_batches=False)
-        order, draws = (generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
+        order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
         targets = noise.weighted_targets(problem.class_weights)
         for chunk in iterate_chunks(
-            (name,), [checked_rows(name, rows[name], direction.classes, direction.classes)], small, order
+            (name,), [check_rows(name, rows[name], direction.classes, direction.classes)], small, order
         ):
             for first in range(0, len(chunk.y), batch):
                 features, y = chunk.X[first : first + batch], chunk.y[first : first + batch].astype(np.int64)
