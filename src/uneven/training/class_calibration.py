@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from uneven.engine import check_rows, make_generator, iterate_chunks
+from uneven.engine import check_rows, iterate_chunks, make_generator
 from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept, measure_slope_energy
 from uneven.schedules import MatrixClock
 
