@@ -22,7 +22,7 @@ from uneven.training import (
     ArrayRows,
     Piece,
     Progress,
-    checked_noises,
+    check_noises,
     continue_training,
     keep_progress,
     name_machine,
@@ -316,7 +316,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise ValueError(f"ledger must be an uneven.Ledger, got {checks.shown(self.ledger)}")
         if self.noise is not None and not isinstance(self.noise, Noise):
-            checked_noises(self.noise)
+            check_noises(self.noise)
         return settings
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:

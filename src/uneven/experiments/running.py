@@ -20,7 +20,7 @@ from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
-from uneven.training import find_scale, make_direction, project, projection, shorten_rows
+from uneven.training import draw_projection, find_scale, make_direction, project, shorten_rows
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def _run_cases(
                 ]
                 weights[members] = np.array(shortened)
                 continue
-            found = swept.weights @ projection(problem.n_features, sketch).T if sketch else swept.weights
+            found = swept.weights @ draw_projection(problem.n_features, sketch).T if sketch else swept.weights
             width = found.shape[-1]
             weights[members, :, k * width : (k + 1) * width] = found
             if twins is not None:
@@ -107,7 +107,7 @@ def _sketch(X: Any, width: int) -> Any:
     """Rows projected to so many columns and shrunk to norm 1 again, as a fit does; as they are for a width of 0."""
     if not width:
         return X
-    return np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
+    return np.ascontiguousarray(shorten_rows(project(X, draw_projection(X.shape[1], width)), 1.0), dtype=np.float32)
 
 
 def divide_rows(rows: Any, kept: int) -> tuple[Any, Any]:

@@ -58,7 +58,7 @@ def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
     return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)
 
 
-def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
+def list_public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
     """Rows of these sources as the solver reads them, with labels as numbers for the target."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     data = job.readings(target, names)
@@ -81,7 +81,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     if _lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
-        job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
+        job.problem, list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
@@ -111,7 +111,12 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
     names = job.groups.names
     found = [
-        solve(job.problem, public_rows(job, names, one), free_intercept(job.problem, job.scale.intercept), shorten=True)
+        solve(
+            job.problem,
+            list_public_rows(job, names, one),
+            free_intercept(job.problem, job.scale.intercept),
+            shorten=True,
+        )
         for one in targets
     ]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)

@@ -11,9 +11,9 @@ from uneven.noise import LocalPrivacy, Noise
 from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.labels import expected_classes, stated_weights
+from uneven.training.labels import expect_classes, read_weights
 from uneven.training.refusals import refuse_impossible
-from uneven.training.scaling import Scale, stated_scale
+from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
 from uneven.training.strength import choose_private_alpha
 
@@ -28,7 +28,7 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
     return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
-def scaled_problem(
+def scale_problem(
     settings: Settings,
     scale: Scale,
     n_features: int,
@@ -73,7 +73,7 @@ def with_sketch(
 
 def _wide_problem(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> Problem:
     """Problem of private rows that are not sketched."""
-    return scaled_problem(settings, replace(scale, sketch=0), n_features, True, [source.noise for source in sources])
+    return scale_problem(settings, replace(scale, sketch=0), n_features, True, [source.noise for source in sources])
 
 
 def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
 
 
-def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
+def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`.
 
     `sources` are those that the file describes.
@@ -166,21 +166,21 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
     settings, n_features = file.settings, file.n_features
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
-    noises, classes = [entry.noise for entry in file.sources], expected_classes(settings, private)
+    noises, classes = [entry.noise for entry in file.sources], expect_classes(settings, private)
     refuse_impossible(_list_noises(file, sources), settings, classes)
-    weights = stated_weights(settings, classes)
+    weights = read_weights(settings, classes)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
-        problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
+        problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
         problem = _with_predicted_alpha(problem, settings, sources)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
-    scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
+    scale = read_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, sources, n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
+    problem = scale_problem(settings, scale, n_features, private, noises, class_weights=weights)
     problem = _with_predicted_alpha(problem, settings, sources)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 

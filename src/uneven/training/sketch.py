@@ -45,10 +45,10 @@ DENSE = 25_000_000
 
 
 @lru_cache(maxsize=4)
-def projection(n_features: int, width: int) -> Any:
+def draw_projection(n_features: int, width: int) -> Any:
     """Rᵀ, of shape (n_features, width), with E‖Rx‖² = ‖x‖².
 
-    >>> R = projection(1000, 50)
+    >>> R = draw_projection(1000, 50)
     >>> R.shape, bool(0.5 < np.linalg.norm(R[7]) < 1.5)
     ((1000, 50), True)
     """
