@@ -44,7 +44,7 @@ def sources(plan: Plan) -> str:
         markup.table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
         markup.paragraph(
             f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
-            f"{problem.alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
+            f"{problem.given_alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
         markup.bullets([*describe_sizes(plan), *describe_privacy(plan)]),
     )

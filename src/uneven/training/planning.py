@@ -48,6 +48,8 @@ def scaled_problem(
         n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha) / most,
         class_weights=tuple(weight / most for weight in class_weights),
+        loss_unit=most,
+        alpha_unit=most * scale.factor**2,
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
@@ -171,7 +173,8 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
-        problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
+        own = {"alpha": settings.stated_alpha / max(weights), "alpha_unit": max(weights)}
+        problem = replace(problem, **own)  # these rows are not divided by anything
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
