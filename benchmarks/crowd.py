@@ -71,12 +71,12 @@ def know_workers(X: Any, said: dict[str, Any], gold: Any) -> Any:
     """What could be reached at best: every worker's confusions are counted from gold labels, which no crowd has."""
     answers, crowd = read_answers(said, None), uneven.from_answers(said)
     k, scaled = len(crowd.classes), features.standardise(X)
-    true = dawid_skene.confusions(answers.incidence @ np.eye(k)[gold], k, kappa=0.0)
+    true = dawid_skene.estimate_confusions(answers.incidence @ np.eye(k)[gold], k, kappa=0.0)
     said_of_tasks = answers.incidence.T @ np.log(np.maximum(true, dawid_skene.LEAST)).reshape(-1, k)
-    posterior = dawid_skene.normalised(said_of_tasks)
+    posterior = dawid_skene.normalise(said_of_tasks)
     strength = features.choose_strength(scaled, posterior)
     for seed in range(3):
-        posterior = dawid_skene.normalised(said_of_tasks + features.held_out(scaled, posterior, strength, seed))
+        posterior = dawid_skene.normalise(said_of_tasks + features.predict_held_out(scaled, posterior, strength, seed))
     return replace(crowd, posterior=posterior).fit(X)
 
 

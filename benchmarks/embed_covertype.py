@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import uneven.datasets
-from uneven.datasets.covertype import AREAS, RANGES, SAMPLE, raw_cells
-from uneven.datasets.folder import data_folder
+from uneven.datasets.covertype import AREAS, RANGES, SAMPLE, load_raw_cells
+from uneven.datasets.folder import find_data_folder
 
 ROWS, SEED = 60_000, 2015
 
 
 def main() -> None:
-    cells = raw_cells(data_folder(None))
+    cells = load_raw_cells(find_data_folder(None))
     kept = cells[np.random.default_rng(SEED).permutation(len(cells))[:ROWS]]
     columns = {name: kept[:, i] for i, name in enumerate(RANGES)}
     first = len(RANGES)

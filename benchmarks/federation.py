@@ -20,7 +20,7 @@ from uneven.federation.calls import Ask
 from uneven.federation.cells import open_server, open_site
 from uneven.federation.kits import Kit, make_kits
 from uneven.federation.policy import policy_to_text, read_policy
-from uneven.federation.rehearsal import free_port
+from uneven.federation.rehearsal import find_free_port
 from uneven.federation.server import federate
 from uneven.federation.site import Site
 from uneven.io import read_sources
@@ -38,7 +38,7 @@ def make(root: Path, sites: int, rows: int) -> None:
     """Folders of sites with so many rows each, kits, and sources.toml with the data and without."""
     names = [f"site-{k}" for k in range(sites)]
     columns = [f"x{j}" for j in range(FEATURES)]
-    make_kits(root, names, f"127.0.0.1:{free_port()}")
+    make_kits(root, names, f"127.0.0.1:{find_free_port()}")
     head = f'features = {json.dumps(columns)}\nalpha = 0.001\nbatch_size = {BATCH}\nrow_norm = 1.0\nlabel = "y"\n'
     files = {"local.toml": head, "sources.toml": head}
     for k, name in enumerate(names):

@@ -12,7 +12,7 @@ from timing import row
 
 import uneven
 from uneven import datasets
-from uneven.engine import objective, optimum
+from uneven.engine import find_optimum, objective
 from uneven.experiments.panels import ALPHA, SHARES, SITE_EPSILONS
 from uneven.planner import make_plan
 
@@ -39,7 +39,7 @@ def compare(name: str, runs: int) -> None:
 def _compare(name: str, parts: Any, epsilons: Any, alpha: float, factors: tuple[float, ...], runs: int) -> None:
     X, y = (np.concatenate(part) for part in zip(*parts.values(), strict=True))
     plain = uneven.Problem(X.shape[1], alpha, 50)
-    least = objective(plain, optimum(plain, X, y), X, y)
+    least = objective(plain, find_optimum(plain, X, y), X, y)
     sources = [uneven.Source(k, len(part[1]), uneven.SitePrivacy(epsilons[k])) for k, part in parts.items()]
     chosen = uneven.plan(sources, X.shape[1], alpha, clip=0.5)
     sizes = [

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import uneven
 from uneven import evaluation
-from uneven.evaluation import THRESHOLDS, auc_of, evaluate, exact_auc, randomise
+from uneven.evaluation import THRESHOLDS, compute_auc, evaluate, measure_auc, randomise
 
 
 class Fixed:
@@ -68,7 +68,7 @@ def test_public_rows_are_measured_exactly():
     assert found.accuracy.value == (Fixed().predict(X) == y).mean()
     assert found.auc.value == pytest.approx(roc_auc_score(y, X[:, 0]))
     assert found.epsilon is None
-    covers = [exact_auc(*_pair(seed), 0.95) for seed in range(300)]
+    covers = [measure_auc(*_pair(seed), 0.95) for seed in range(300)]
     truth = 0.5 * (1 + math.erf(3.0 / math.sqrt(8) / math.sqrt(2)))  # P(N(3, 8) > 0)
     assert (
         abs(np.mean([one.low <= truth <= one.high for one in covers]) - 0.95) < 4 * math.sqrt(0.05 * 0.95 / 300) + 0.01
@@ -109,7 +109,7 @@ def test_auc_of_true_shares_is_the_auc():
     cut = np.searchsorted(THRESHOLDS, X[:, 0])
     for epsilon in (0.2, 1.0, 8.0):
         q = 1 / (math.exp(epsilon) + 3)
-        assert auc_of(q + (1 - 4 * q) * share, epsilon) == pytest.approx(roc_auc_score(y, cut), abs=1e-9)
+        assert compute_auc(q + (1 - 4 * q) * share, epsilon) == pytest.approx(roc_auc_score(y, cut), abs=1e-9)
 
 
 def test_rows_are_charged_before_they_answer(monkeypatch):
@@ -119,7 +119,7 @@ def test_rows_are_charged_before_they_answer(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "generator", interrupted)
+    monkeypatch.setattr(evaluation, "make_generator", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate(Fixed(), X, y, epsilon=1.0, ledger=ledger, source="clinic")
     assert len(ledger.spent("clinic")) == 100

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import uneven
-from uneven.engine import optimum, reference
+from uneven.engine import find_optimum, reference
 from uneven.losses import HINGE, LOSSES, Loss, get_loss
 
 MARGINS = np.linspace(-30, 30, 1001) + 0.0123  # off the kinks at 0 and 1
@@ -165,7 +165,7 @@ def test_a_new_loss_runs_as_the_page_says(monkeypatch):
     state = uneven.fit(plan, {"a": (X, y)}, seed=0).state
     slow = uneven.fit(plan, {"a": (X, y)}, seed=0, backend=reference.advance).state
     np.testing.assert_array_equal(state.weights, slow.weights)
-    best = optimum(plan.problem, X, y)
+    best = find_optimum(plan.problem, X, y)
     np.testing.assert_allclose(best, -((SMOOTHED.slope(y * (X @ best)) * y) @ X / 600) / 0.1, rtol=1e-6, atol=1e-9)
     assert np.linalg.norm(state.answer - best) < 0.2 * np.linalg.norm(best)
 

@@ -7,12 +7,12 @@ import hashlib
 import numpy as np
 
 
-def public_generator(purpose: str, seed: int = 0) -> np.random.Generator:
+def make_public_generator(purpose: str, seed: int = 0) -> np.random.Generator:
     """The same numbers on every machine for a purpose, and other ones than a user's own ``default_rng(0)`` gives.
 
     Rows that a user has flipped where ``default_rng(0).random(n) < 0.1`` would otherwise be those that are sampled.
 
-    >>> ours, users = public_generator("sample").random(1000), np.random.default_rng(0).random(1000)
+    >>> ours, users = make_public_generator("sample").random(1000), np.random.default_rng(0).random(1000)
     >>> bool(abs(np.corrcoef(ours, users)[0, 1]) < 0.1)
     True
     """

@@ -18,7 +18,7 @@ from scipy.special import betaincinv, ndtri
 
 from uneven import checks
 from uneven.cautions import SimulationWarning
-from uneven.engine import checked_seed, generator
+from uneven.engine import check_seed, make_generator
 from uneven.ledger import Fingerprints, Ledger
 from uneven.noise import LabelPrivacy
 
@@ -158,7 +158,7 @@ def evaluate(
             _public_auc(model, X, labels, confidence) if auc or len(np.unique(labels)) == len(model.classes_) else None
         )
         return Evaluation(
-            accuracy_from_answers(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
+            estimate_accuracy(int(correct.sum()), len(labels), 0.0, confidence), area, None, confidence, False
         )
     noise = LabelPrivacy(epsilon)
     if seed is not None:
@@ -173,11 +173,11 @@ def evaluate(
         ledger.charge(source, known, noise.epsilon, budget)
     elif budget is not None and noise.epsilon > budget:
         raise ValueError(f"budget must be at least epsilon, {noise.epsilon:g}, got {budget!r}")
-    rng = generator(checked_seed(seed), 0, source, "noise")
+    rng = make_generator(check_seed(seed), 0, source, "noise")
     asked = np.arange(len(labels)) % 2 == 1 if auc else np.zeros(len(labels), dtype=bool)
     correct = np.asarray(model.predict(X) == labels, dtype=bool)[~asked]
     said = int((noise.corrupt(np.where(correct, 1.0, -1.0), rng) > 0).sum())
-    accuracy = accuracy_from_answers(said, len(correct), noise.rate, confidence)
+    accuracy = estimate_accuracy(said, len(correct), noise.rate, confidence)
     area = None
     if auc:
         scores, positive = np.asarray(model.decision_function(X))[asked], (labels == model.classes_[1])[asked]
@@ -209,7 +209,7 @@ def _checked_thresholds(thresholds: Sequence[float]) -> Array:
     return cuts
 
 
-def accuracy_from_answers(said: int, rows: int, rate: float, confidence: float) -> Estimate:
+def estimate_accuracy(said: int, rows: int, rate: float, confidence: float) -> Estimate:
     """Accuracy from the number of rows that said "correct", each answer flipped at this rate.
 
     (share - σ)/(1 - 2σ) is unbiased; the ends of the interval are those of the share, turned in the same way.
@@ -221,7 +221,7 @@ def accuracy_from_answers(said: int, rows: int, rate: float, confidence: float) 
     return Estimate(value, max(low, 0.0), min(high, 1.0), rows)
 
 
-def exact_auc(scores: ArrayLike, positive: NDArray[np.bool_], confidence: float) -> Estimate:
+def measure_auc(scores: ArrayLike, positive: NDArray[np.bool_], confidence: float) -> Estimate:
     """AUC with its interval by the variance of its two halves (DeLong et al. 1988), for public rows."""
     values = np.asarray(scores, dtype=np.float64)
     ours, theirs = values[positive], values[~positive]
@@ -245,9 +245,9 @@ def _public_auc(model: Classifier, X: Any, labels: NDArray[Any], confidence: flo
     """
     classes, scores = model.classes_, np.asarray(model.decision_function(X))
     if len(classes) == 2:
-        return exact_auc(scores, labels == classes[1], confidence)
+        return measure_auc(scores, labels == classes[1], confidence)
     ranked = model.predict_proba(X) if hasattr(model, "predict_proba") else scores
-    found = [exact_auc(column, labels == one, confidence) for one, column in zip(classes, ranked.T, strict=True)]
+    found = [measure_auc(column, labels == one, confidence) for one, column in zip(classes, ranked.T, strict=True)]
     value, low, high = np.mean([(one.value, one.low, one.high) for one in found], axis=0).tolist()
     return Estimate(value, low, high, len(labels))
 
@@ -267,11 +267,11 @@ def _private_auc(
     np.add.at(counts, (which, answers), 1.0)
     rows = counts.sum(axis=1, keepdims=True)
     shares = counts / rows
-    value, slope = auc_of(shares, epsilon), np.empty_like(shares)
+    value, slope = compute_auc(shares, epsilon), np.empty_like(shares)
     for place in np.ndindex(shares.shape):
         step = np.zeros_like(shares)
         step[place] = 1e-6
-        slope[place] = (auc_of(shares + step, epsilon) - auc_of(shares - step, epsilon)) / 2e-6
+        slope[place] = (compute_auc(shares + step, epsilon) - compute_auc(shares - step, epsilon)) / 2e-6
     spread = (shares * slope**2).sum(axis=1) - (shares * slope).sum(axis=1) ** 2
     return _interval(value, math.sqrt(float((spread / rows[:, 0]).sum())), confidence, len(scores))
 
@@ -284,14 +284,14 @@ def randomise(answers: ArrayLike, epsilon: float, rng: np.random.Generator) -> N
     return np.where(lies, (given + 1 + rng.integers(ANSWERS - 1, size=len(given))) % ANSWERS, given)
 
 
-def auc_of(shares: Array, epsilon: float) -> float:
+def compute_auc(shares: Array, epsilon: float) -> float:
     """AUC from the share of each randomised answer at each threshold, by trapezoids: equal scores count half.
 
     With p = e^ε/(e^ε + 3) and q = (1 - p)/3 a share c stands for (c - q)/(p - q), which is unbiased. Let A and B be the
     shares of rows above a threshold that are positive and negative, π that of positive rows: then
     AUC = Σ (A_j + A_{j+1})(B_j - B_{j+1})/(2π(1 - π)), from (π, 1 - π) below all thresholds to (0, 0) above.
 
-    >>> auc_of(np.array([[0.5, 0.0, 0.0, 0.5]]), epsilon=50.0)  # one threshold tells all apart
+    >>> compute_auc(np.array([[0.5, 0.0, 0.0, 0.5]]), epsilon=50.0)  # one threshold tells all apart
     1.0
     """
     q = 1.0 / (math.exp(min(epsilon, 700.0)) + ANSWERS - 1)

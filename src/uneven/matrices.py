@@ -18,7 +18,7 @@ def is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
-def feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
+def make_feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     """Columns of a record batch side by side as float rows; a missing value becomes a NaN, for others to refuse."""
     if not names:
         return np.empty((batch.num_rows, 0))

@@ -26,10 +26,10 @@ USUAL_BATCH = 50
 """Batch size that "auto" stands for, where noise is not drawn once per batch."""
 
 
-def batching(batch_size: int | str, own: bool) -> dict[str, Any]:
+def choose_batching(batch_size: int | str, own: bool) -> dict[str, Any]:
     """Keyword arguments of `Problem` for a batch size, a number or ``"auto"``; `own` if "auto" may be one per source.
 
-    >>> batching("auto", own=True), batching(20, own=True)
+    >>> choose_batching("auto", own=True), choose_batching(20, own=True)
     ({'batch_size': 50, 'own_batches': True}, {'batch_size': 20})
     """
     if isinstance(batch_size, str):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(title: str, total: float, shown: bool = True) -> Iterator[Callable[..., None]]:
+def show_bar(title: str, total: float, shown: bool = True) -> Iterator[Callable[..., None]]:
     """Show a bar with the time left on standard error, if it is a terminal.
 
     Parameters

@@ -21,7 +21,7 @@ AVERAGES = ("last", "late", "growing", "steps")
 last     the last one
 late     w_{t+1} weighted by precision, over the steps with τ_t > `after`: the last quarter of the clock, whose end must
          be known. Under privacy, of a clock with an offset τ₀: from where the start has faded, τ_t > 2τ₀ at the latest;
-         the last iterate is up to two thirds of the answer then (`late_window`)
+         the last iterate is up to two thirds of the answer then (`find_late_window`)
 growing  w_{t+1} weighted by precision times clock, p_t·τ_t: nearly the same, without knowing the end
 steps    w_t weighted by step size (Theorem B)
 """
@@ -148,7 +148,7 @@ class LateWindow(NamedTuple):
     last_share: float
 
 
-def late_window(
+def find_late_window(
     end: float, offset: float, private: bool, smoothness: float, alpha: float, dimension: int
 ) -> LateWindow:
     """Steps that the "late" average is over, for a clock that ends at `end`.
@@ -159,9 +159,9 @@ def late_window(
     (τ₀/(τ₀ + τ))^κ, counts a third; for κ = 3/2 at `SETTLED`, as if κ were 1. Without privacy a gradient's noise is
     small where the loss hardly curves.
 
-    >>> late_window(1000.0, 10.0, True, 0.25, 1e-3, 54)
+    >>> find_late_window(1000.0, 10.0, True, 0.25, 1e-3, 54)
     LateWindow(after=20.0, last_share=0.6666666666666666)
-    >>> late_window(1000.0, 10.0, False, 0.25, 1e-3, 54)
+    >>> find_late_window(1000.0, 10.0, False, 0.25, 1e-3, 54)
     LateWindow(after=750.0, last_share=0.0)
     """
     if offset == 0.0 or not private:

@@ -12,7 +12,7 @@ from uneven import checks
 from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import STRATEGIES
-from uneven.problem import DEFAULT_ALPHA, RADII, batching
+from uneven.problem import DEFAULT_ALPHA, RADII, choose_batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
@@ -181,7 +181,7 @@ class Settings:
 
     def batching(self, own: bool) -> dict[str, Any]:
         """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once per batch."""
-        return batching(self.batch_size, own)
+        return choose_batching(self.batch_size, own)
 
     @property
     def row_bound(self) -> float:

@@ -14,7 +14,7 @@ from uneven.anchor.uncertainty import (
     search_strength,
 )
 from uneven.datasets import load_covertype_sample
-from uneven.engine import optimum
+from uneven.engine import find_optimum
 
 ALPHA = 1e-3
 
@@ -24,12 +24,12 @@ def test_leave_one_out_margins_are_those_of_refitted_weights():
     X = rng.uniform(-0.5, 0.5, (60, 4))
     y = np.where(X[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
     problem = Problem(n_features=4, alpha=0.05, batch_size=1)
-    w = optimum(problem, X, y)
+    w = find_optimum(problem, X, y)
     refitted = []
     for i in range(60):
         rest = np.arange(60) != i
         others = Problem(n_features=4, alpha=0.05 * 60 / 59, batch_size=1)  # the same sum of losses against the L2 term
-        refitted.append(y[i] * X[i] @ optimum(others, X[rest], y[rest]))
+        refitted.append(y[i] * X[i] @ find_optimum(others, X[rest], y[rest]))
     np.testing.assert_allclose(leave_one_out_margins(X, y, w, 0.05), refitted, atol=2e-3)
 
 
@@ -56,7 +56,7 @@ def test_a_column_never_seen_is_not_believed_to_be_known():
 def covertype():
     data = load_covertype_sample()
     X = data.X.astype(float)
-    return X, data.y, optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X, data.y)
+    return X, data.y, find_optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X, data.y)
 
 
 @pytest.mark.parametrize("rows", [27, 54, 100, 250, 540])
@@ -88,7 +88,7 @@ def test_the_start_is_no_worse_than_the_optimum_of_few_rows(covertype):
     for _ in range(10):
         chosen = rng.choice(len(y), 60, replace=False)
         anchor = fit_anchor(X[chosen], y[chosen], ALPHA)
-        plain = optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X[chosen], y[chosen])
+        plain = find_optimum(Problem(n_features=54, alpha=ALPHA, batch_size=1), X[chosen], y[chosen])
         values = [np.logaddexp(0, -y * (X @ w)).mean() + ALPHA / 2 * w @ w for w in (plain, anchor.weights)]
         gains.append(values[0] - values[1])
     assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(10)

@@ -9,8 +9,8 @@ from scipy import stats
 
 from uneven import AdditiveNoise, LocalPrivacy, Problem, SitePrivacy
 from uneven.audit import DRAWN_BY, audit, audit_all
-from uneven.audit.drawing import by_engine, by_release
-from uneven.audit.events import best_event, log_ratio_bound
+from uneven.audit.drawing import draw_by_engine, draw_by_release
+from uneven.audit.events import bound_log_ratio, find_best_event
 from uneven.engine import chunks
 
 pytestmark = pytest.mark.slow
@@ -21,19 +21,19 @@ def test_bound_is_that_of_clopper_and_pearson(hits, others):
     low = stats.binomtest(hits, 1000).proportion_ci(0.99, "exact").low
     high = stats.binomtest(others, 1000).proportion_ci(0.99, "exact").high
     expected = math.log(low / high) if low > 0 else -math.inf
-    assert log_ratio_bound(hits, others, 1000, 0.99) == pytest.approx(expected, rel=1e-9)
+    assert bound_log_ratio(hits, others, 1000, 0.99) == pytest.approx(expected, rel=1e-9)
 
 
 def test_event_with_the_best_ratio_is_found():
     """Laplace noise at -1 and 1: beyond 1 the ratio is e^ε, and there is no likelier event with it than z ≥ 1."""
     rng = np.random.default_rng(0)
     one, other = (g + rng.laplace(scale=1.0, size=200_000) for g in (1.0, -1.0))
-    score, event = best_event("z", one, other, 200_000, 0.99)
+    score, event = find_best_event("z", one, other, 200_000, 0.99)
     assert 1.8 < score < 2.0
     sign = -1 if event.swapped else 1
     assert event.above != event.swapped
     assert 0.7 < sign * event.threshold < 1.5
-    swapped_score, swapped = best_event("z", other, one, 200_000, 0.99)
+    swapped_score, swapped = find_best_event("z", other, one, 200_000, 0.99)
     assert (swapped_score, swapped.threshold) == (score, event.threshold)
     assert swapped.swapped != event.swapped
 
@@ -103,7 +103,10 @@ def test_a_smaller_norm_changes_nothing(mechanism, drawn_by):
 def test_the_engine_releases_what_it_is_given(mechanism, clip):
     """The mean of releases is the input, in units of C, within five standard errors; and not 0.9 of it."""
     problem, rng = Problem(3, 1e-3, 1, clip=clip), np.random.default_rng(0)
-    for draw in (by_engine(LocalPrivacy(6.0, mechanism), problem), by_release(LocalPrivacy(6.0, mechanism), problem)):
+    for draw in (
+        draw_by_engine(LocalPrivacy(6.0, mechanism), problem),
+        draw_by_release(LocalPrivacy(6.0, mechanism), problem),
+    ):
         for v in ([0.0, 1.0, 0.0], [0.3, 0.0, -0.4], [0.0, 0.0, 0.0]):
             z = draw(np.array(v), 20_000, rng)
             error = z.std(axis=0) / math.sqrt(len(z))

@@ -49,7 +49,7 @@ def test_without_a_flaw_none_is_found(monkeypatch):
 def test_every_way_releases_what_it_is_given(mechanism, drawn_by, clip):
     """The mean of releases is the input, in units of C, within five standard errors; and not 0.9 of it."""
     problem, rng = Problem(3, 1e-3, 1, clip=clip), np.random.default_rng(0)
-    ways = drawing.by_engine_in_all_ways(LocalPrivacy(6.0, mechanism), problem, drawn_by)
+    ways = drawing.draw_by_engine_in_all_ways(LocalPrivacy(6.0, mechanism), problem, drawn_by)
     assert len(ways) == 4
     for draw in ways.values():
         for v in ([0.0, 1.0, 0.0], [0.3, 0.0, -0.4], [0.0, 0.0, 0.0]):

@@ -8,7 +8,7 @@ from scipy import sparse
 import uneven
 from uneven.crowd import dawid_skene, features
 from uneven.crowd.answers import read_answers
-from uneven.crowd.workers import worth_of
+from uneven.crowd.workers import find_worth
 
 
 def crowd_of(n=600, errors=(0.05, 0.15, 0.25, 0.35, 0.45), classes=2, seed=0, share=1.0):
@@ -103,7 +103,7 @@ def test_features_are_asked_about_tasks_not_learned_from():
     """Features of pure noise, as many as tasks: learned by heart they confirm the start, held out they say nothing."""
     rng = np.random.default_rng(0)
     X, posterior = rng.normal(size=(200, 200)), np.eye(2)[rng.integers(2, size=200)]
-    said = np.exp(features.held_out(features.standardise(X), posterior, 30.0, 0))
+    said = np.exp(features.predict_held_out(features.standardise(X), posterior, 30.0, 0))
     assert abs((said * posterior).sum(axis=1).mean() - 0.5) < 4 * 0.5 / np.sqrt(200)
 
 
@@ -136,8 +136,8 @@ def test_more_classes_are_a_softmax_of_the_posteriors():
     assert clf.coef_.shape == (4, 4)
     kept = np.where(crowd.posterior >= features.LEAST, crowd.posterior, 0.0)
     odds = (3.0 * X + 1.0) @ clf.coef_.T + clf.intercept_
-    np.testing.assert_allclose(clf.predict_proba(3.0 * X + 1.0), dawid_skene.normalised(odds))
-    gap = dawid_skene.normalised(odds) * kept.sum(axis=1, keepdims=True) - kept
+    np.testing.assert_allclose(clf.predict_proba(3.0 * X + 1.0), dawid_skene.normalise(odds))
+    gap = dawid_skene.normalise(odds) * kept.sum(axis=1, keepdims=True) - kept
     assert np.abs(gap.mean(axis=0)).max() < 1e-5
     assert np.abs(gap.T @ (3.0 * X + 1.0) / len(X) + 0.02 * clf.coef_).max() < 1e-4
     with pytest.raises(ValueError, match="alpha and fit_intercept only for more than two classes, got 'loss'"):
@@ -199,9 +199,9 @@ def test_worth_of_uneven_errors_is_the_variance_of_the_corrected_label():
     of a balanced truth its signed variance grows by no more than 1/(1 - a - b)²."""
     a, b = 0.1, 0.3
     confusion = np.array([[[1 - a, b], [a, 1 - b]]])
-    assert worth_of(confusion, np.array([0.5, 0.5]))[0] == pytest.approx((1 - a - b) ** 2)
-    assert worth_of(np.full((1, 4, 4), 0.25), np.full(4, 0.25))[0] == pytest.approx(0.0)
-    assert worth_of(np.eye(4)[None], np.full(4, 0.25))[0] == pytest.approx(1.0)
+    assert find_worth(confusion, np.array([0.5, 0.5]))[0] == pytest.approx((1 - a - b) ** 2)
+    assert find_worth(np.full((1, 4, 4), 0.25), np.full(4, 0.25))[0] == pytest.approx(0.0)
+    assert find_worth(np.eye(4)[None], np.full(4, 0.25))[0] == pytest.approx(1.0)
 
 
 def test_worth_counts_classes_by_their_share():
@@ -213,7 +213,7 @@ def test_worth_counts_classes_by_their_share():
         0.5 - (0.7 * 0.05 + 0.1 * 0.6) / 0.8,
         0.3 - (0.7 * 0.05 + 0.2 * 0.2) / 0.9,
     ]
-    assert worth_of(confusion[None], prior)[0] == pytest.approx(np.square(apart) @ prior)
+    assert find_worth(confusion[None], prior)[0] == pytest.approx(np.square(apart) @ prior)
 
 
 def test_features_of_named_tasks_need_their_order():

@@ -36,7 +36,7 @@ def test_facts_of_the_data(loaded, name, train, test, positive):
 
 @needs_data
 def test_constants_of_covertype_are_those_of_all_rows():
-    cells = covertype.raw_cells(Path(os.environ["UNEVEN_DATA"])).astype(np.float64)[:, :-1]
+    cells = covertype.load_raw_cells(Path(os.environ["UNEVEN_DATA"])).astype(np.float64)[:, :-1]
     low, high = cells.min(axis=0), cells.max(axis=0)
     assert [(a, b) for a, b in zip(low[:10], high[:10], strict=True)] == list(covertype.RANGES.values())
     assert np.linalg.norm((cells - low) / (high - low), axis=1).max() == pytest.approx(covertype.LONGEST, rel=1e-12)
@@ -47,7 +47,7 @@ def test_scikit_learns_fetchers_give_the_same_arrays(loaded, monkeypatch):
     """What the fetchers return, as scikit-learn documents it, made from the files."""
     folder = Path(os.environ["UNEVEN_DATA"])
     pixels, digits = mnist._raw(folder)
-    cells = covertype.raw_cells(folder)
+    cells = covertype.load_raw_cells(folder)
     monkeypatch.delenv("UNEVEN_DATA")
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: (pixels.astype(float), digits.astype(str)))
     monkeypatch.setattr(

@@ -10,7 +10,7 @@ from scipy import sparse
 import uneven
 from uneven import noise as noises
 from uneven.engine import BACKENDS, Average, Task, advance, checked_chunk, compiled, initial_state, reference
-from uneven.engine.rows import limit_of
+from uneven.engine.rows import find_limit
 from uneven.losses import LOSSES
 from uneven.schedules import AVERAGES, Anytime, Averaged, MatrixClock, Precision, Rate
 
@@ -187,7 +187,7 @@ def test_same_for_rows_whose_mean_square_is_bounded(backend, noise, clip):
     X /= np.sqrt((X**2).sum(axis=1).mean())
     assert np.linalg.norm(X, axis=1).max() > 2
     for form in (np.asarray, sparse.csr_array)[: 1 if noise.is_mixture else 2]:  # noise that fills rows: not sparse
-        part = checked_chunk(("a",), form(X), y, np.arange(33), limit=limit_of(what.problem))
+        part = checked_chunk(("a",), form(X), y, np.arange(33), limit=find_limit(what.problem))
         assert_same(*both(backend, what, part, initial_state(D)))
 
 

@@ -15,7 +15,7 @@ from uneven import (
     Source,
     softmax,
 )
-from uneven.engine import Stream, fit, objective, optimum, sweep
+from uneven.engine import Stream, find_optimum, fit, objective, sweep
 from uneven.planner import make_plan, plan
 
 K, D, N = 4, 3, 230
@@ -187,7 +187,7 @@ BAD = {
         "n_features must be a multiple of the 4 classes, got 13",
     ),
     "one class": (lambda *_: Problem(13, 0.1, 1, classes=1), "classes must be a whole number of at least 2, got 1"),
-    "an optimum": (lambda X, y, _: optimum(make_problem(), X, y), "must be given scores of all classes"),
+    "an optimum": (lambda X, y, _: find_optimum(make_problem(), X, y), "must be given scores of all classes"),
     "rows that do not sum to 1": (lambda *_: FlippedLabels(((0.5, 0.4), (0.1, 0.9))), "whose rows sum to 1, got"),
     "no square": (lambda *_: FlippedLabels(((0.5, 0.5), (0.5, 0.5), (1, 0))), "square matrix .*, got shape"),
     "words": (lambda *_: FlippedLabels((("a", "b"), ("c", "d"))), "rate must be a number, two, or a square matrix"),

@@ -18,7 +18,7 @@ def test_every_loss_is_compiled_with_its_own_slope(loss):
     """Both are a few roundings from the truth; near 0 too, where a slope of e^{-m} keeps its relative precision."""
     margins = np.concatenate([np.linspace(-30, 30, 601), [1.0, np.nextafter(1.0, 0.0), 700.0, -700.0]])
     assert loss.name in codes.LOSS_CODES, f"{loss.name!r} has no code: see docs/add-a-loss.md"
-    compiled = [kernels.raw_slope(codes.LOSS_CODES[loss.name], m) for m in margins]
+    compiled = [kernels.compute_raw_slope(codes.LOSS_CODES[loss.name], m) for m in margins]
     np.testing.assert_allclose(compiled, loss.slope(margins), rtol=1e-14)
 
 

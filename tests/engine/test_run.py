@@ -15,9 +15,9 @@ from scipy.optimize import minimize
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy
-from uneven.engine import generator, tasks_of
-from uneven.engine.chunks import chunks
-from uneven.engine.rows import checked_arrays
+from uneven.engine import make_generator, tasks_of
+from uneven.engine.chunks import iterate_chunks
+from uneven.engine.rows import check_arrays
 from uneven.engine.streams import Selected, Stream
 from uneven.matrices import BLOCK_ROWS
 from uneven.planner import STRATEGIES
@@ -54,7 +54,7 @@ def test_zero_noise_is_plain_sgd(noise, batch_size):
     X, y = rows(300, 4)
     plan = uneven.plan([uneven.Source("a", 300, noise)], 4, 0.05, batch_size, strategy="clean-only", radius="paper")
     ran = uneven.fit(plan, {"a": (X, y)}, seed=3)
-    order = generator(3, 0, "a", "order").permutation(300)
+    order = make_generator(3, 0, "a", "order").permutation(300)
     expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=batch_size, radius=20.0)
     np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
 
@@ -189,15 +189,15 @@ def test_a_seed_repeats_and_no_seed_does_not():
 
 
 def test_without_a_seed_the_generator_is_cryptographic():
-    noise = generator(None, 0, "a", "noise")
+    noise = make_generator(None, 0, "a", "noise")
     assert type(noise.bit_generator).__name__ == "AESCounter"
-    draws = {tuple(generator(None, 0, "a", "noise").integers(2**62, size=4)) for _ in range(50)}
+    draws = {tuple(make_generator(None, 0, "a", "noise").integers(2**62, size=4)) for _ in range(50)}
     assert len(draws) == 50
 
 
 def test_streams_differ_by_run_source_and_purpose():
     keys = [(s, r, k, p) for s in (1, 2) for r in (0, 1) for k in ("a", "b") for p in ("order", "noise")]
-    draws = {tuple(generator(*key).integers(2**62, size=4)) for key in keys}
+    draws = {tuple(make_generator(*key).integers(2**62, size=4)) for key in keys}
     assert len(draws) == len(keys)
 
 
@@ -207,7 +207,8 @@ def test_streams_differ_by_run_source_and_purpose():
 def used(source_rows, d=4, seed=0):
     problem = uneven.Problem(d, 0.1, batch_size=30)
     parts = [
-        p._replace(X=p.X.copy()) for p in chunks(("a",), [source_rows], problem, np.random.default_rng(seed), steps=2)
+        p._replace(X=p.X.copy())
+        for p in iterate_chunks(("a",), [source_rows], problem, np.random.default_rng(seed), steps=2)
     ]
     assert all(len(part.y) in (30, 60) for part in parts[:-1])
     return np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
@@ -239,10 +240,10 @@ def test_each_row_is_used_once_with_its_label(kind, tmp_path, monkeypatch):
         monkeypatch.setattr("uneven.engine.streams.BLOCK_ROWS", 128)
         path = tmp_path / "rows.npy"
         np.save(path, X)
-        source = checked_arrays("a", np.load(path, mmap_mode="r"), y, 4, by_block=True)
+        source = check_arrays("a", np.load(path, mmap_mode="r"), y, 4, by_block=True)
         assert source.blockwise
     else:
-        source = checked_arrays("a", X, y, 4) if kind == "array" else pieces(X, y)
+        source = check_arrays("a", X, y, 4) if kind == "array" else pieces(X, y)
     seen_X, seen_y = used(source)
     numbers = np.rint(seen_X[:, 0] * 1e4).astype(int)
     np.testing.assert_array_equal(np.sort(numbers), np.arange(1_003))
@@ -276,7 +277,7 @@ def test_a_memory_maps_blocks_and_their_rows_come_in_random_order(tmp_path, monk
     monkeypatch.setattr("uneven.engine.streams.BLOCK_ROWS", 16)
     X, y = rows(128, 2)
     np.save(tmp_path / "rows.npy", numbered(X))
-    source = checked_arrays("a", np.load(tmp_path / "rows.npy", mmap_mode="r"), y, 2, by_block=True)
+    source = check_arrays("a", np.load(tmp_path / "rows.npy", mmap_mode="r"), y, 2, by_block=True)
     orders = np.array([np.rint(used(source, d=2, seed=s)[0][:, 0] * 1e4).astype(int) for s in range(800)])
     blocks = orders.reshape(800, 8, 16)
     assert (np.ptp(blocks // 16, axis=2) == 0).all()  # block by block: each is read in one go
@@ -288,7 +289,7 @@ def test_a_memory_maps_blocks_and_their_rows_come_in_random_order(tmp_path, monk
 def test_an_array_is_permuted_uniformly():
     """Place of row 0 over many seeds: its mean within 4 standard errors of the middle, its spread that of a uniform."""
     X, y = rows(40, 2)
-    source = checked_arrays("a", numbered(X), y, 2)
+    source = check_arrays("a", numbered(X), y, 2)
     places = np.array([np.argmin(used(source, d=2, seed=s)[0][:, 0]) for s in range(2_000)])
     spread = np.sqrt((40**2 - 1) / 12)
     assert abs(places.mean() - 19.5) < 4 * spread / np.sqrt(2_000)
@@ -570,7 +571,7 @@ def test_passes_go_through_each_source_again():
     X, y = rows(300, 4)
     twice = uneven.plan([uneven.Source("a", 600)], 4, batch_size=30, strategy="clean-only", alpha=0.05, radius="paper")
     ran = uneven.fit(twice, {"a": (X, y)}, seed=3, passes=2)
-    rng = generator(3, 0, "a", "order")
+    rng = make_generator(3, 0, "a", "order")
     order = np.concatenate([rng.permutation(300), rng.permutation(300)])
     expected = plain_sgd(X.astype(float), y, order, rate=20.0, lam=0.05, b=30, radius=20.0)
     np.testing.assert_allclose(ran.weights, expected, rtol=1e-9)
@@ -586,10 +587,10 @@ def test_without_a_seed_every_stream_is_cryptographic_and_its_own(strategy, kind
     made = []
 
     def spy(*key):
-        made.append((key, generator(*key)))
+        made.append((key, make_generator(*key)))
         return made[-1][1]
 
-    monkeypatch.setattr("uneven.engine.run.generator", spy)
+    monkeypatch.setattr("uneven.engine.run.make_generator", spy)
     sources, data = two_sources(*PRIVATE)
     if kind == "streams" and strategy == "precision":
         data = {name: pieces(*rows_) for name, rows_ in data.items()}
@@ -627,8 +628,8 @@ def test_listing_the_sources_in_another_order_changes_nothing():
 def test_mixed_rows_are_each_used_once_with_their_own_label():
     _, data = two_sources(*PRIVATE)
     X = {name: numbered(part[0]) for name, part in data.items()}
-    arrays = [checked_arrays(name, X[name], data[name][1], 4) for name in ("a", "b")]
-    parts = list(chunks(("a", "b"), arrays, uneven.Problem(4, 0.1, 30), np.random.default_rng(0), steps=2))
+    arrays = [check_arrays(name, X[name], data[name][1], 4) for name in ("a", "b")]
+    parts = list(iterate_chunks(("a", "b"), arrays, uneven.Problem(4, 0.1, 30), np.random.default_rng(0), steps=2))
     group = np.concatenate([part.group for part in parts])
     numbers = np.rint(np.concatenate([part.X[:, 0] for part in parts]) * 1e4).astype(int)
     labels = np.concatenate([part.y for part in parts])
@@ -700,7 +701,7 @@ def test_memory_maps_of_whole_numbers_are_read_block_by_block(tmp_path):
     np.save(tmp_path / "X.npy", X)
     plan = uneven.plan([uneven.Source("a", 70_000)], 4)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert checked_arrays("a", mapped, y, 4, by_block=True).X is mapped
+    assert check_arrays("a", mapped, y, 4, by_block=True).X is mapped
     assert uneven.fit(plan, {"a": (mapped, y)}, seed=0).state.step == plan.steps
     y[65_999] = 0
     with pytest.raises(ValueError, match="labels of source 'a' must be -1 or 1, got 0 in row 65999"):
@@ -739,11 +740,11 @@ def test_importing_does_not_compile_or_open_a_plotting_library():
 def test_a_chunk_that_is_made_ahead_leaves_the_one_in_use_alone(monkeypatch):
     X, y = rows(600, 4)
     plan = uneven.plan([uneven.Source("a", 600, Exact())], 4, batch_size=9)
-    at_once = chunks(("a",), [checked_arrays("a", X, y, 4)], plan.problem, generator(0, 0, "a", "order"))
+    at_once = iterate_chunks(("a",), [check_arrays("a", X, y, 4)], plan.problem, make_generator(0, 0, "a", "order"))
     whole = np.concatenate([chunk.X for chunk in at_once])
     monkeypatch.setattr("uneven.engine.chunks.CHUNK_BYTES", 4 * 4 * 90)
     seen = []
-    for chunk in chunks(("a",), [checked_arrays("a", X, y, 4)], plan.problem, generator(0, 0, "a", "order")):
+    for chunk in iterate_chunks(("a",), [check_arrays("a", X, y, 4)], plan.problem, make_generator(0, 0, "a", "order")):
         time.sleep(0.005)  # the next one is made meanwhile
         seen.append(chunk.X.copy())
     assert len(seen) == 7

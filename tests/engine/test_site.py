@@ -10,9 +10,9 @@ import uneven
 from uneven.engine import (
     advance,
     checked_chunk,
-    generator,
     initial_state,
     iterate_chunks,
+    make_generator,
     measure_gradient,
     reference,
     tasks_of,
@@ -49,7 +49,7 @@ def test_state_that_leaves_is_made_of_released_sums_alone(monkeypatch):
         clock, G = state.clock + 1.0 / moment, alpha * state.weights + total / count
         eta = task.schedule(state.step + 1, moment, clock)
         w = reference.project(state.weights - eta * G, ball)
-        average, weight = reference.averaged(state, task, w, eta, 1.0 / moment, clock)
+        average, weight = reference.extend_average(state, task, w, eta, 1.0 / moment, clock)
         state = replace(state, weights=w, step=state.step + 1, clock=clock, average=average, average_weight=weight)
     assert sum(count for count, _ in released) == N
     assert [count for count, _ in released[:-1]] == [task.problem.batch_size] * (len(released) - 1)
@@ -72,8 +72,8 @@ def test_each_row_is_in_one_batch_and_the_split_does_not_look_at_rows(blockwise)
         X, y = 0.5 * X, sign * y
         X[:, 0] = mark
         pieces = [(X[i : i + piece], y[i : i + piece]) for i in range(0, N, piece)]
-        source = uneven.engine.checked_rows("site", uneven.Stream(pieces, block_rows=20) if blockwise else (X, y), D)
-        chunks = iterate_chunks(("site",), [source], task.problem, generator(3, 0, "site", "order"))
+        source = uneven.engine.check_rows("site", uneven.Stream(pieces, block_rows=20) if blockwise else (X, y), D)
+        chunks = iterate_chunks(("site",), [source], task.problem, make_generator(3, 0, "site", "order"))
         return [np.round(chunk.X[:, 0] * 2 * N).astype(int) for chunk in chunks]
 
     split, *others = (np.concatenate(numbers(*one)) for one in ((0, 1, N), (1, -1, N), (1, 1, 19), (1, 1, 33)))

@@ -116,10 +116,10 @@ def test_ctrl_c_in_a_real_process():
         sys.path.insert(0, {os.path.dirname(__file__)!r})
         from test_sweep import DATA, PLANS
         import uneven
-        from uneven.progress import bar
+        from uneven.progress import show_bar
         uneven.sweep(PLANS[:1], DATA, runs=1)
         print("ready", flush=True)
-        with bar("Sweep", 1.0) as tick:
+        with show_bar("Sweep", 1.0) as tick:
             told = []
             def follow(done):
                 tick(done)

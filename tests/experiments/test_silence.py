@@ -19,7 +19,7 @@ import pytest
 
 import uneven
 from uneven import LocalPrivacy, datasets
-from uneven.engine import objective, optimum, sweep
+from uneven.engine import find_optimum, objective, sweep
 from uneven.experiments.claims import jackknife
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def test_a_fit_with_quiet_beats_one_with_privunit(name, factors):
     ]
     weights = sweep(plans, {"a": (data.X, data.y)}, runs=RUNS, seed=0).weights
     problem = plans[0].problem
-    best = optimum(replace(problem, clip=None), data.X, data.y)
+    best = find_optimum(replace(problem, clip=None), data.X, data.y)
     excess = objective(problem, weights, data.X, data.y) - objective(problem, best, data.X, data.y)
     lengths = np.linalg.norm(data.X, axis=1) / (1 + np.exp(data.y * (data.X @ best)))
     activity = float(np.minimum(lengths / CLIP, 1.0).mean())

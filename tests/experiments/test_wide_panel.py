@@ -7,7 +7,7 @@ import pytest
 
 import uneven
 from uneven.datasets import Dataset, count_rows
-from uneven.engine import accuracy, auc
+from uneven.engine import measure_accuracy, measure_auc
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART
 from uneven.experiments.outputs import tabulate
 from uneven.experiments.panels import SKETCHES, build_wide
@@ -37,9 +37,9 @@ def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
     scale = Scale(1.0, 0.0, columns=300, sketch=100)
     sources = {name: (scale.rows(X), y) for name, (X, y) in data.split(panel.shares, 0).items()}
     weights = uneven.sweep([case.plan], sources, runs=2, seed=0).weights[0]
-    expected = [accuracy(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
+    expected = [measure_accuracy(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
     np.testing.assert_allclose(results.of(case.method, "accuracy")[1][-1], expected, atol=1 / 300)
-    areas = [auc(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
+    areas = [measure_auc(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
     np.testing.assert_allclose(results.of(case.method, "auc")[1][-1], areas, atol=1e-3)
     head, cells = tabulate(results)
     assert head[-3:] == ["uneven, sketch auto", "AUC of uneven", "excess objective of uneven"]

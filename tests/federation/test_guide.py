@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
 
 from uneven.cli.app import app
-from uneven.federation.rehearsal import free_port, start_site
+from uneven.federation.rehearsal import find_free_port, start_site
 from uneven.ledger import Ledger
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_the_guide(place, capsys):
     commands = [shlex.split(line)[1:] for block in told[2:] for line in block.splitlines() if line.startswith("uneven")]
     kinds = [" ".join(command[: 2 if command[0] == "site" else 1]) for command in commands]
     assert kinds == ["federate", "site init", "site init", "site run", "site run", "federate", "evaluate"]
-    run(*commands[0], "--address", f"127.0.0.1:{free_port()}")
+    run(*commands[0], "--address", f"127.0.0.1:{find_free_port()}")
     modes = {"kits/clinic/key.pem": "600", "kits/clinic": "700", "kits/authority": "700", "kits": "700"}
     assert {name: oct((place / name).stat().st_mode)[-3:] for name in modes} == modes
     for command in commands[1:3]:

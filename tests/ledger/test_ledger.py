@@ -236,7 +236,7 @@ def test_nothing_is_left_open(tmp_path):
 
 def test_a_charge_is_on_the_disk_before_it_returns(tmp_path):
     """Only cutting the power could show it, so this looks at the setting: 2 is FULL."""
-    with database.connected(Ledger(tmp_path / "book.db").path) as file:
+    with database.connect(Ledger(tmp_path / "book.db").path) as file:
         assert file.execute("PRAGMA synchronous").fetchone() == (2,)
 
 

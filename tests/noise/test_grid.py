@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from uneven import LocalPrivacy, Problem, SitePrivacy
-from uneven.audit.drawing import by_engine
+from uneven.audit.drawing import draw_by_engine
 from uneven.engine import Task, checked_chunk, initial_state, kernels, measure_gradient
 from uneven.noise import grid
 from uneven.noise.privacy import MECHANISMS, Releases, draw_l2_laplace
@@ -148,7 +148,7 @@ def test_low_bits_do_not_tell_a_zero_gradient(mechanism, drawn_by):
     noise, rng = LocalPrivacy(3.0, mechanism), np.random.default_rng(0)
     cell = grid.width(noise.grid(1, 1.0), 1)
     if drawn_by == "engine":
-        draw = by_engine(noise, Problem(1, 1e-3, 1))
+        draw = draw_by_engine(noise, Problem(1, 1e-3, 1))
         one, other = (draw(np.array([x]), 20_000, rng).ravel() for x in (0.0, 0.3))
     else:
         one, other = (values_of(noise, x, 4_000, rng) for x in (0.0, 0.3))
@@ -196,7 +196,7 @@ def test_low_bits_of_directions_tell_more_than_epsilon_unless_rounded(mechanism)
 
 
 def drawn_by_engine(noise, x, n, rng):
-    return by_engine(noise, Problem(1, 1e-3, 1))(np.array([x]), n, rng).ravel()
+    return draw_by_engine(noise, Problem(1, 1e-3, 1))(np.array([x]), n, rng).ravel()
 
 
 def test_low_bits_of_l2_laplace_tell_inputs_apart_unless_rounded():

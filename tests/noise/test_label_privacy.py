@@ -7,7 +7,7 @@ import pytest
 
 import uneven
 from uneven import FlippedLabels, LabelPrivacy, LocalPrivacy, Problem
-from uneven.engine import Task, repeated
+from uneven.engine import Task, repeat_generator
 from uneven.schedules import Rate
 
 
@@ -70,7 +70,7 @@ def test_a_run_of_a_plan_randomises_labels_once(passes, streamed):
     X = rng.normal(size=(n, 3)) / 4
     X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
     y, private = np.where(X[:, 0] > 0, 1.0, -1.0), LabelPrivacy(1.0)
-    flipped = private.corrupt(y, repeated(7, 0, "a", "labels")())
+    flipped = private.corrupt(y, repeat_generator(7, 0, "a", "labels")())
     assert 0.15 < (flipped != y).mean() < 0.4
 
     class Pieces:
@@ -89,5 +89,5 @@ def test_a_run_of_a_plan_randomises_labels_once(passes, streamed):
 
 
 def test_without_a_seed_every_run_draws_other_flips():
-    draws = [repeated(None, 0, "a", "labels")().random(4).tolist() for _ in range(2)]
+    draws = [repeat_generator(None, 0, "a", "labels")().random(4).tolist() for _ in range(2)]
     assert draws[0] != draws[1]

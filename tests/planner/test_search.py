@@ -49,7 +49,7 @@ def dense_minimum(previous, moment, before, steps, lam):
 )
 def test_next_rate_is_the_global_minimum(previous, moment, before, steps, lam):
     args = (np.array([float(v)]) for v in (previous, moment, before, steps))
-    kappa, value = search.best_next_rate(*args, lam)
+    kappa, value = search.find_best_next_rate(*args, lam)
     assert value[0] <= dense_minimum(previous, moment, before, steps, lam) * (1 + 1e-6)
     again = theory.segment_bound(previous, moment, before, steps, kappa[0], lam)
     assert value[0] == pytest.approx(float(again), rel=1e-12)
@@ -60,8 +60,8 @@ def test_next_rate_is_the_global_minimum(previous, moment, before, steps, lam):
 def test_set_search_equals_brute_force_over_permutations(sources, lam):
     moments, steps = columns(sources)
     orders = np.array(list(itertools.permutations(range(len(steps)))))
-    _, bounds = search.best_rates(orders, moments, steps, lam)
-    _, chosen = search.best_rates(np.array([search.exact_order(moments, steps, lam)]), moments, steps, lam)
+    _, bounds = search.find_best_rates(orders, moments, steps, lam)
+    _, chosen = search.find_best_rates(np.array([search.find_exact_order(moments, steps, lam)]), moments, steps, lam)
     assert chosen[0] == pytest.approx(bounds.min(), rel=1e-9)
 
 
@@ -71,9 +71,9 @@ def test_scaling_of_the_best(sources, lam, scale):
     """κ does not depend on λ or on a common factor of all Γ²; bounds go as Γ² and 1/λ²."""
     moments, steps = columns(sources)
     order = np.arange(len(steps))[None]
-    kappas, bounds = search.best_rates(order, moments, steps, lam)
+    kappas, bounds = search.find_best_rates(order, moments, steps, lam)
     for factor, args in [(scale, (scale * moments, steps, lam)), (scale**-2, (moments, steps, scale * lam))]:
-        scaled_kappas, scaled_bounds = search.best_rates(order, *args)
+        scaled_kappas, scaled_bounds = search.find_best_rates(order, *args)
         assert scaled_bounds[0] == pytest.approx(factor * bounds[0], rel=1e-8)
         # A minimum's place is known to the root of the float's precision, less where it is flat.
         np.testing.assert_allclose(scaled_kappas, kappas, rtol=1e-3)
@@ -83,7 +83,7 @@ def test_scaling_of_the_best(sources, lam, scale):
 @given(sources=sources, lam=lams)
 def test_shared_rate_is_the_global_minimum_and_agrees_with_theorem_3(sources, lam):
     moments, steps = columns(sources)
-    kappa, bound = search.best_shared_rate(moments, steps, lam)
+    kappa, bound = search.find_best_shared_rate(moments, steps, lam)
     rates = [kappa / (2 * lam)] * len(steps)
     assert bound == pytest.approx(theory.theorem3_bound(moments, steps, rates, lam), rel=1e-12)
     dense = min(
@@ -97,9 +97,9 @@ def test_shared_rate_is_the_global_minimum_and_agrees_with_theorem_3(sources, la
 @given(sources=sources, lam=lams)
 def test_own_rates_are_no_worse_than_a_shared_one_or_than_fewer_sources(sources, lam):
     moments, steps = columns(sources)
-    _, bounds = search.best_rates(np.arange(len(steps))[None], moments, steps, lam)
-    assert bounds[0] <= search.best_shared_rate(moments, steps, lam)[1] * (1 + 1e-9)
-    _, fewer = search.best_rates(np.arange(len(steps) - 1)[None], moments[:-1], steps[:-1], lam)
+    _, bounds = search.find_best_rates(np.arange(len(steps))[None], moments, steps, lam)
+    assert bounds[0] <= search.find_best_shared_rate(moments, steps, lam)[1] * (1 + 1e-9)
+    _, fewer = search.find_best_rates(np.arange(len(steps) - 1)[None], moments[:-1], steps[:-1], lam)
     assert bounds[0] <= fewer[0] * (1 + 1e-9)
 
 
@@ -109,8 +109,8 @@ def test_grouped_order_of_many_sources_is_nearly_the_best(seed):
     rng, lam = np.random.default_rng(seed), 1e-3
     moments, steps = np.exp(rng.uniform(0, 8, 13)), np.floor(np.exp(rng.uniform(2, 9, 13)))
     exact, grouped = (
-        search.best_rates(np.array([order(moments, steps, lam)]), moments, steps, lam)[1][0]
-        for order in (search.exact_order, search.grouped_order)
+        search.find_best_rates(np.array([order(moments, steps, lam)]), moments, steps, lam)[1][0]
+        for order in (search.find_exact_order, search.find_grouped_order)
     )
     assert exact <= grouped * (1 + 1e-12)
     assert grouped <= 1.01 * exact
@@ -118,5 +118,5 @@ def test_grouped_order_of_many_sources_is_nearly_the_best(seed):
 
 def test_many_sources_use_every_source_once():
     rng = np.random.default_rng(0)
-    order = search.best_order(np.exp(rng.uniform(0, 8, 203)), np.floor(np.exp(rng.uniform(0, 6, 203))), 1e-3)
+    order = search.find_best_order(np.exp(rng.uniform(0, 8, 203)), np.floor(np.exp(rng.uniform(0, 6, 203))), 1e-3)
     assert sorted(order) == list(range(203))

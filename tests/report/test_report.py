@@ -12,7 +12,7 @@ import pytest
 
 import uneven
 from uneven.report import charts, plan_report, style, tiles
-from uneven.report.charts import Axis, axis_for
+from uneven.report.charts import Axis, choose_axis
 
 VOID = {"meta", "link", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
@@ -215,7 +215,7 @@ def test_contrast(scheme):
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.2), (1e-6, 1e6), (3, 3), (1, 1.001), (2e5, 9e5)])
 def test_axes_have_room_and_round_ticks(low, high, log):
-    axis = axis_for("x", [low, high], log)
+    axis = choose_axis("x", [low, high], log)
     assert 0 < axis.place(low) <= axis.place(high) < 1
     ticks = axis.ticks()
     assert 2 <= len(ticks) <= 9
@@ -225,7 +225,7 @@ def test_axes_have_room_and_round_ticks(low, high, log):
 
 def test_points_are_where_their_values_are():
     series = [charts.Series("a", [0, 10], [1, 3])]
-    picture = charts.lines("t", "d", series, Axis("x", 0, 10), Axis("y", 1, 3))
+    picture = charts.draw_lines("t", "d", series, Axis("x", 0, 10), Axis("y", 1, 3))
     wide, height = charts.SHAPES["wide"]
     points = re.search(r'points="([^"]*)"', picture)[1]
     assert points == f"{charts.LEFT}.0,{height - charts.BOTTOM}.0 {wide - charts.RIGHT}.0,{charts.TOP}.0"

@@ -6,9 +6,9 @@ from scipy import stats
 
 import uneven
 from uneven.datasets import Dataset, load_covertype_sample
-from uneven.engine import optimum
+from uneven.engine import find_optimum
 from uneven.studio import document, simulation, table
-from uneven.studio.pictures import measured_figure
+from uneven.studio.pictures import draw_measured_figure
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_every_strategy_has_its_own_measurements(tiny):
     sources = [uneven.Source("a", 60, uneven.LocalPrivacy(8)), uneven.Source("b", 400, uneven.LocalPrivacy(0.5))]
     done = simulation.simulate(uneven.plan(sources, 4, alpha=0.1, batch_size=5), tiny, runs=5, seed=2)
     runs = [simulation._one_run(done.plans, tiny, np.random.SeedSequence([2, run])) for run in range(5)]
-    best = optimum(next(iter(done.plans.values())).problem, tiny.X, tiny.y)
+    best = find_optimum(next(iter(done.plans.values())).problem, tiny.X, tiny.y)
     for i, name in enumerate(done.plans):
         correct = [np.mean((tiny.X_test @ w[i] > 0) == (tiny.y_test > 0)) for w in runs]
         distance = [np.sum((w[i] - best) ** 2) for w in runs]
@@ -96,7 +96,7 @@ def test_flipped_labels_are_corrected(tiny):
     planned = uneven.plan(
         [uneven.Source("a", 500, uneven.FlippedLabels(0.4))], 4, alpha=1.0, loss="linear", batch_size=5
     )
-    best = optimum(planned.problem, tiny.X, tiny.y)
+    best = find_optimum(planned.problem, tiny.X, tiny.y)
     plans = planned.alternatives()  # precision is the first
     answers = np.stack([simulation._one_run(plans, tiny, np.random.SeedSequence([0, run]))[0] for run in range(60)])
     error = answers.std(axis=0, ddof=1) / np.sqrt(len(answers))
@@ -114,6 +114,6 @@ def test_the_page_s_own_simulation(sample):
     for name, (mean, error) in done.distance.items():
         assert mean + 4 * error < done.plans[name].bound
     assert min(done.distance, key=lambda name: done.distance[name]) == "precision"
-    figure = measured_figure(done.plans["precision"], done.plans, done.distance, "dark")
+    figure = draw_measured_figure(done.plans["precision"], done.plans, done.distance, "dark")
     means = figure.axes[0].containers[0].lines[0].get_xdata()
     np.testing.assert_array_equal(means, [mean for mean, _ in done.distance.values()])

@@ -123,7 +123,7 @@ def test_plans_too_long_to_show_are_refused():
 def test_intervals_are_those_of_the_library():
     settings = {name: SETTINGS[name] for name in ("n_features", "alpha", "batch_size", "loss", "radius", "clip")}
     planned = uneven.plan(table.HOSPITALS, **SETTINGS)
-    assert table.intervals(planned) == uneven.rate_interval(table.HOSPITALS, **settings)
+    assert table.find_intervals(planned) == uneven.rate_interval(table.HOSPITALS, **settings)
 
 
 def test_the_page_begins_with_two_hospitals():

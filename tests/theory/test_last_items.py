@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import theory
-from uneven.planner.search import exact_order
+from uneven.planner.search import find_exact_order
 from uneven.schedules import Anytime
 
 
@@ -64,7 +64,7 @@ def test_a_run_at_any_time_keeps_its_bound(seed):
     plan = uneven.plan(sources, n_features=3, alpha=0.1, batch_size=10, strategy="anytime")
     data = {"a": (X[:1_000], y[:1_000]), "b": (X[1_000:], y[1_000:])}
     weights = uneven.fit(plan, data, seed=seed).weights
-    best = uneven.engine.optimum(plan.problem, X, y)
+    best = uneven.engine.find_optimum(plan.problem, X, y)
     excess = uneven.objective(plan.problem, weights, X, y) - uneven.objective(plan.problem, best, X, y)
     assert 0 <= excess < plan.excess_bound
     from uneven.engine.reference import advance
@@ -83,20 +83,22 @@ def least(h, ratio, share_clean):
 
 def test_the_order_is_that_of_algorithm_2():
     """Clean first where H_CN ≤ H_NC; of equal sources, which tie exactly, the first given stays first."""
-    assert exact_order(np.array([2.0, 2.0]), np.array([10.0, 10.0]), 1.0) == [0, 1]
+    assert find_exact_order(np.array([2.0, 2.0]), np.array([10.0, 10.0]), 1.0) == [0, 1]
     orders = []
     for share in (0.02, 0.3, 0.6, 0.95):
         clean, noisy = (least(h, 2.0, share) for h in HS)
-        orders.append(exact_order(np.array([1.0, 4.0]), np.array([share, 1 - share]) * 1e6, 1.0))
+        orders.append(find_exact_order(np.array([1.0, 4.0]), np.array([share, 1 - share]) * 1e6, 1.0))
         assert orders[-1] == ([0, 1] if clean <= noisy else [1, 0])
 
 
 def test_a_tie_goes_to_clean_first_in_either_order_of_input(monkeypatch):
     from uneven.planner import search
 
-    monkeypatch.setattr(search, "best_next_rate", lambda previous, *_: (np.ones(len(previous)), np.ones(len(previous))))
-    assert search.exact_order(np.array([1.0, 9.0]), np.array([5.0, 5.0]), 1.0) == [0, 1]
-    assert search.exact_order(np.array([9.0, 1.0]), np.array([5.0, 5.0]), 1.0) == [1, 0]
+    monkeypatch.setattr(
+        search, "find_best_next_rate", lambda previous, *_: (np.ones(len(previous)), np.ones(len(previous)))
+    )
+    assert search.find_exact_order(np.array([1.0, 9.0]), np.array([5.0, 5.0]), 1.0) == [0, 1]
+    assert search.find_exact_order(np.array([9.0, 1.0]), np.array([5.0, 5.0]), 1.0) == [1, 0]
 
 
 @pytest.mark.parametrize("share_clean", [0.1, 0.5])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from uneven import theory
-from uneven.planner.search import best_rates
+from uneven.planner.search import find_best_rates
 from uneven.schedules import Precision
 
 noise_levels = st.lists(st.floats(1e-2, 1e4), min_size=1, max_size=60)
@@ -57,7 +57,7 @@ def test_theorem_a_is_below_a_quarter_of_the_best_c_over_t_bound_of_every_order(
     moments, steps = (np.array(column, dtype=float) for column in zip(*sources, strict=True))
     bound = theory.theorem_a_bound(float(np.sum(steps / moments)), lam)
     orders = np.array(list(itertools.permutations(range(len(steps)))))
-    _, rate_bounds = best_rates(orders, moments, steps, lam)
+    _, rate_bounds = find_best_rates(orders, moments, steps, lam)
     assert bound <= rate_bounds.min() / 4 * (1 + 1e-9)
 
 

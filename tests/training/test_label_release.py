@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uneven import Exact, FlippedLabels, LabelPrivacy, Ledger, LocalPrivacy, UnevenClassifier
-from uneven.engine import repeated
+from uneven.engine import repeat_generator
 from uneven.io import read_sources
 from uneven.settings import Settings
 from uneven.training import continuation, trainer
@@ -24,7 +24,7 @@ def rows(n=600, seed=0):
 
 
 def flipped(y, name="a", run=0):
-    draws = repeated(SEED, run, name, "labels")()
+    draws = repeat_generator(SEED, run, name, "labels")()
     return np.where(LabelPrivacy(EPSILON).draw_flips(len(y), draws), 1 - y, y)
 
 

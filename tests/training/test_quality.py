@@ -134,6 +134,15 @@ def test_words_where_it_is_no_better():
     assert better.words == ()
 
 
+def test_no_word_on_which_is_better_on_rows_that_both_learned_from():
+    X, y = rows(2_000, 3)
+    worse = fixed([-1.0, 1.0, 0.0])
+    majority, flattered = compare(worse, {"another": fixed([1.0, -1.0, 0.5])}, [(X, y)], learned_from=True).words
+    assert "majority class" in majority
+    assert flattered.startswith("Each learned from these rows")
+    assert len(compare(worse, {}, [(X, y)], learned_from=True).words) == 1
+
+
 def test_words_that_probabilities_are_better():
     """One class in ten: the majority class is as accurate, and the model's probabilities say more."""
     rng = np.random.default_rng(0)

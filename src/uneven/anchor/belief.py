@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor.diagonals import add_diagonal
-from uneven.draws import public_generator
+from uneven.draws import make_public_generator
 from uneven.losses import LOGISTIC, Loss
 
 Array = NDArray[np.float64]
@@ -151,7 +151,7 @@ def know_nothing(
     ½E(w*ᵀHw*) = f(0) with V₀ = s²I gives s² = 2f(0)/tr H. Labels are drawn anew, each as likely.
     """
     n, d = X.shape
-    labels = np.where(public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
+    labels = np.where(make_public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     every = np.zeros(d) if diagonal else np.zeros((d, d))
     start = Anchor(X, labels, alpha, alpha, np.zeros(d), every, np.zeros(n), factors, counts, loss)

@@ -23,7 +23,7 @@ from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
 from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, limit_covariance, search_strength
-from uneven.draws import public_generator
+from uneven.draws import make_public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
 
@@ -139,7 +139,7 @@ def fit_class_anchor(
 def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
     """Anchor of rows that lack a class: as `belief.know_nothing`, with what predicting nothing loses of K classes."""
     n, K, D = len(X), problem.classes, problem.n_features
-    labels = public_generator("labels of a class that is missing").integers(0, K, n)
+    labels = make_public_generator("labels of a class that is missing").integers(0, K, n)
     ridge, every = problem.alpha * factors, np.zeros((D, D))
     strength, none = problem.alpha, np.zeros((n, K))
     start = ClassAnchor(X, labels, strength, strength, np.zeros(D), every, none, ridge, problem.weigh(labels))
@@ -231,7 +231,7 @@ class _Rows:
         posterior = softmax(self._as_they_are(scores), axis=1) * self.likelihoods
         ends = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[:, :-1]
         return np.asarray(
-            (public_generator("classes drawn again").random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64
+            (make_public_generator("classes drawn again").random((len(ends), 1)) > ends).sum(axis=1), dtype=np.int64
         )
 
 

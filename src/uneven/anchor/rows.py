@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.draws import public_generator
+from uneven.draws import make_public_generator
 from uneven.matrices import is_sparse
 from uneven.noise import Exact, Noise
 
@@ -28,7 +28,7 @@ def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     >>> first.tolist(), count.tolist()
     ([0, 1, 0, 3], [2, 1, 2, 1])
     """
-    rng = public_generator("copies")
+    rng = make_public_generator("copies")
     products = np.asarray(X @ rng.standard_normal(X.shape[1])) + np.asarray(y) * rng.standard_normal()
     _, first, place, counts = np.unique(products, return_index=True, return_inverse=True, return_counts=True)
     return first[place], counts[place]
@@ -99,7 +99,7 @@ class PublicRows:
 
     def sample(self, share: float, seed: int = 0) -> PublicRows | None:
         """About this share of the rows, in memory, the same however they are cut into pieces; None if it has none."""
-        rng, kept = public_generator("sample of rows", seed), []
+        rng, kept = make_public_generator("sample of rows", seed), []
         for X, y in self.pieces():
             keep = np.flatnonzero(rng.random(len(y)) < share)
             kept.append((X[keep], np.asarray(y, dtype=np.float64)[keep]))

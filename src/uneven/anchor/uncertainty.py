@@ -31,7 +31,7 @@ from uneven.anchor.belief import FEWEST, Anchor, know_nothing
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import sandwich_diagonal, solve_rows
-from uneven.draws import public_generator
+from uneven.draws import make_public_generator
 from uneven.losses import LOGISTIC, Loss, get_loss
 from uneven.noise import FlippedLabels
 from uneven.problem import Problem
@@ -252,7 +252,7 @@ class Flips:
         true = self._as_they_are(margins)
         kept = (1.0 - self.rates - y * self.skews) * expit(true)
         kept = kept / (kept + (self.rates - y * self.skews) * expit(-true))
-        signs = np.where(public_generator("labels drawn again").random(len(y)) < kept, 1.0, -1.0)
+        signs = np.where(make_public_generator("labels drawn again").random(len(y)) < kept, 1.0, -1.0)
         return y * signs, margins * signs
 
 

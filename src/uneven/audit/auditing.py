@@ -14,15 +14,15 @@ from uneven.audit.drawing import (
     DRAWN_BY,
     Draw,
     Releases,
-    by_batches,
-    by_engine_batches,
-    by_engine_in_all_ways,
-    by_release,
-    pieces,
+    draw_by_batches,
+    draw_by_engine_batches,
+    draw_by_engine_in_all_ways,
+    draw_by_release,
+    split_total,
 )
-from uneven.audit.events import DIGITS, Event, best_event, log_ratio_bound, statistics
-from uneven.audit.pairs import SPLITS, Array, Pair, Split, neighbouring_batches, pairs_in
-from uneven.engine import checked_seed, generator
+from uneven.audit.events import DIGITS, Event, bound_log_ratio, find_best_event, list_statistics
+from uneven.audit.pairs import SPLITS, Array, Pair, Split, list_neighbouring_batches, list_pairs
+from uneven.engine import check_seed, make_generator
 from uneven.noise import Noise
 from uneven.problem import Problem
 
@@ -140,9 +140,9 @@ def audit(
     checks.whole("draws", draws, least=LEAST_DRAWS)
     checks.within("confidence", confidence, 0.5, 1.0)
     problem = Problem(n_features, alpha=1e-3, batch_size=1, clip=clip)
-    rng = generator(checked_seed(seed), 0, "audit", "noise")
+    rng = make_generator(check_seed(seed), 0, "audit", "noise")
     once = bool(getattr(noise, "once_a_batch", False))
-    pairs = neighbouring_batches(problem.n_features, splits) if once else pairs_in(problem.n_features)
+    pairs = list_neighbouring_batches(problem.n_features, splits) if once else list_pairs(problem.n_features)
     ways = _list_ways(noise, problem, drawn_by, once)
     bound, pair, event = _look_and_test(ways, pairs, draws, confidence, rng)
     return Audit(
@@ -173,10 +173,10 @@ def _checked_epsilon(noise: Releases) -> float:
 def _list_ways(noise: Releases, problem: Problem, drawn_by: str, once: bool) -> dict[str, Draw]:
     """How releases are drawn: of rows, or of batches where noise is drawn once per batch; each way with its words."""
     if checks.one_of("drawn_by", drawn_by, DRAWN_BY) == "release":
-        return {"": by_batches(noise, problem) if once else by_release(noise, problem)}  # type: ignore[arg-type]
+        return {"": draw_by_batches(noise, problem) if once else draw_by_release(noise, problem)}  # type: ignore[arg-type]
     ways: dict[str, Draw] | None = None
     if isinstance(noise, Noise):
-        drawing = by_engine_batches if once else by_engine_in_all_ways
+        drawing = draw_by_engine_batches if once else draw_by_engine_in_all_ways
         ways = drawing(noise, problem, drawn_by)
     if ways is None:
         raise ValueError(f"drawn_by must be 'release' for {checks.shown(noise)}, which has no compiled form")
@@ -196,29 +196,31 @@ def _look_and_test(
     looks = [(*_look(ways[words], pair, each, tested, confidence, rng), words, pair) for words, pair in tried]
     _, event, words, pair = max(looks, key=lambda look: look[0])
     draw = ways[words]
-    statistic = {event.statistic: statistics(pair)[event.statistic]}
+    statistic = {event.statistic: list_statistics(pair)[event.statistic]}
 
     def count(v: Array) -> int:
-        measured = (_measured(draw, v, n, statistic, rng)[event.statistic] for n in pieces(tested, d))
+        measured = (_measured(draw, v, n, statistic, rng)[event.statistic] for n in split_total(tested, d))
         return sum(int(event.holds(values).sum()) for values in measured)
 
     hits, others = (count(v) for v in ((pair.other, pair.one) if event.swapped else (pair.one, pair.other)))
-    return float(log_ratio_bound(hits, others, tested, confidence)), pair.words + words, event
+    return float(bound_log_ratio(hits, others, tested, confidence)), pair.words + words, event
 
 
 def _look(
     draw: Draw, pair: Pair, each: int, tested: int, confidence: float, rng: np.random.Generator
 ) -> tuple[float, Event]:
     """Most promising event for one pair."""
-    asked = statistics(pair)
+    asked = list_statistics(pair)
     one, other = (_gathered(draw, v, each, asked, rng) for v in (pair.one, pair.other))
-    return max((best_event(name, one[name], other[name], tested, confidence) for name in asked), key=lambda it: it[0])
+    return max(
+        (find_best_event(name, one[name], other[name], tested, confidence) for name in asked), key=lambda it: it[0]
+    )
 
 
 def _gathered(
     draw: Draw, v: Array, count: int, asked: dict[str, Callable[[Array], Array]], rng: np.random.Generator
 ) -> dict[str, Array]:
-    parts = [_measured(draw, v, n, asked, rng) for n in pieces(count, len(v))]
+    parts = [_measured(draw, v, n, asked, rng) for n in split_total(count, len(v))]
     return {name: np.concatenate([part[name] for part in parts]) for name in asked}
 
 

@@ -44,7 +44,7 @@ class Releases(Protocol):
         """Release gradients of norm at most `bound`, row by row."""
 
 
-def by_release(noise: Releases, problem: Problem) -> Draw:
+def draw_by_release(noise: Releases, problem: Problem) -> Draw:
     """Draw by the noise's own `release`: what a site does that sends its rows one by one."""
     bound = problem.gradient_norm
 
@@ -66,7 +66,7 @@ def _released(noise: Releases, gradients: Array, bound: float, rng: np.random.Ge
     return released
 
 
-def by_batches(noise: Sums, problem: Problem) -> Draw:
+def draw_by_batches(noise: Sums, problem: Problem) -> Draw:
     """Draw by the noise's own `release_sum`, batch by batch: what leaves a site. The input is the sums of the batches.
 
     Only the sum of a batch matters, so its rows are taken to be alike.
@@ -81,9 +81,9 @@ def by_batches(noise: Sums, problem: Problem) -> Draw:
     return draw
 
 
-def by_engine_batches(noise: Noise, problem: Problem, drawn_by: str = "engine") -> dict[str, Draw] | None:
+def draw_by_engine_batches(noise: Noise, problem: Problem, drawn_by: str = "engine") -> dict[str, Draw] | None:
     """The same by the engine's compiled loops, on each batch from w = 0; None if the noise has no compiled form."""
-    draw_one = by_engine(noise, problem, BATCH, drawn_by)
+    draw_one = draw_by_engine(noise, problem, BATCH, drawn_by)
     if draw_one is None:
         return None
 
@@ -93,22 +93,22 @@ def by_engine_batches(noise: Noise, problem: Problem, drawn_by: str = "engine") 
     return {"": draw}
 
 
-def by_engine_in_all_ways(noise: Noise, problem: Problem, drawn_by: str = "engine") -> dict[str, Draw] | None:
+def draw_by_engine_in_all_ways(noise: Noise, problem: Problem, drawn_by: str = "engine") -> dict[str, Draw] | None:
     """Draw by the engine's compiled loops, in batches that they treat differently; None if there is no compiled form.
 
     Rows beside the audited one have a gradient of zero: with noise of the same law, or none.
     """
     ways = {
-        "": by_engine(noise, problem, 1, drawn_by),
-        ", in a batch of two": by_engine(noise, problem, 1, drawn_by, [noise]),
-        ", beside a row without privacy": by_engine(noise, problem, 1, drawn_by, [Exact()]),
+        "": draw_by_engine(noise, problem, 1, drawn_by),
+        ", in a batch of two": draw_by_engine(noise, problem, 1, drawn_by, [noise]),
+        ", beside a row without privacy": draw_by_engine(noise, problem, 1, drawn_by, [Exact()]),
     }
     if isinstance(noise, LocalPrivacy):  # other noises are not the same among more classes
-        ways[", among three classes"] = by_engine_among_classes(noise, problem, drawn_by)
+        ways[", among three classes"] = draw_by_engine_among_classes(noise, problem, drawn_by)
     return {words: draw for words, draw in ways.items() if draw is not None} or None
 
 
-def by_engine(
+def draw_by_engine(
     noise: Noise, problem: Problem, size: int = 1, drawn_by: str = "engine", beside: Sequence[Noise] = ()
 ) -> Draw | None:
     """Draw by the engine's compiled loop on a batch of `size` rows alike; None if the noise has no compiled form.
@@ -134,7 +134,7 @@ def by_engine(
     return draw
 
 
-def by_engine_among_classes(noise: LocalPrivacy, problem: Problem, drawn_by: str = "engine") -> Draw | None:
+def draw_by_engine_among_classes(noise: LocalPrivacy, problem: Problem, drawn_by: str = "engine") -> Draw | None:
     """The same with K = 3 classes: a row x of class 0 has the gradient a⊗x at w = 0, a = (1/K, ...) - (1, 0, ...).
 
     Returned is what is released along a, in units of the longest gradient there: C, or ‖a‖ if that is less.
@@ -162,13 +162,13 @@ def _repeating(
     """Draws released means of the gradients of rows X, again and again; None if a noise has no compiled form."""
     names, moments = tuple(map(str, range(len(noises)))), tuple(noise.moment("upper", problem) for noise in noises)
     task = Task(problem, names, noises, moments, Rate(1.0))
-    spec, sources, loop = codes.spec_of(task), codes.sources_of(task), LOOPS[drawn_by]
+    spec, sources, loop = codes.encode_task(task), codes.encode_sources(task), LOOPS[drawn_by]
     if sources is None:
         return None
 
     def repeat(X: NDArray[np.float32], count: int, rng: np.random.Generator) -> Array:
         released = np.empty((count, problem.n_features))
-        loop(released, (X, y, group, kernels.squares_of(X)), sources, spec, rng)
+        loop(released, (X, y, group, kernels.square_norms(X)), sources, spec, rng)
         return released
 
     return repeat
@@ -198,10 +198,10 @@ def _measure_again(released: Any, rows: Any, sources: Any, spec: Any, rng: Any) 
 LOOPS = {"engine": _step_again, "measure": _measure_again}
 
 
-def pieces(total: int, n_features: int) -> Iterator[int]:
+def split_total(total: int, n_features: int) -> Iterator[int]:
     """Sizes that add up to `total`, none of them with too many numbers for memory.
 
-    >>> list(pieces(5_000, 500))
+    >>> list(split_total(5_000, 500))
     [2097, 2097, 806]
     """
     most = max(1, NUMBERS // n_features)

@@ -43,7 +43,7 @@ class Event(NamedTuple):
         return f"{self.statistic} {'≥' if self.above else '<'} {self.threshold:.4g}"
 
 
-def statistics(pair: Pair) -> dict[str, Statistic]:
+def list_statistics(pair: Pair) -> dict[str, Statistic]:
     """Numbers to tell releases of the pair apart by: halfspaces, distances, lengths, caps, silence, no number.
 
     For noise that depends on its Euclidean norm the difference of distances orders releases by their likelihood ratio,
@@ -51,7 +51,7 @@ def statistics(pair: Pair) -> dict[str, Statistic]:
     direction the angle. A release that is infinite or NaN may give its input away by that alone; to the others infinity
     is far away and NaN is 0, so that their values are always numbers.
 
-    >>> asked = statistics(Pair("opposite", np.ones(1), -np.ones(1)))
+    >>> asked = list_statistics(Pair("opposite", np.ones(1), -np.ones(1)))
     >>> z = np.array([[-2.0], [-np.inf], [np.nan]])
     >>> [asked[name](z).tolist() for name in ("length", "infinite (1) or NaN (2)")]
     [[2.0, 1e+100, 0.0], [0.0, 1.0, 2.0]]
@@ -95,13 +95,13 @@ def _norms(z: Array) -> Array:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", z, z)))
 
 
-def log_ratio_bound(hits: ArrayLike, others: ArrayLike, draws: int, confidence: float) -> Array:
+def bound_log_ratio(hits: ArrayLike, others: ArrayLike, draws: int, confidence: float) -> Array:
     """log(p̲/q̄): a lower bound on ε from how often an event happened in as many draws of either input.
 
     p̲ and q̄ are Clopper and Pearson's bounds (1934), each wrong with probability (1 - confidence)/2 at most. Since
     p ≤ e^ε·q for every event of an ε-private release, the result exceeds ε with probability 1 - confidence at most.
 
-    >>> round(float(log_ratio_bound(880_797, 119_203, 1_000_000, 0.99)), 3)  # randomised response at ε = 2
+    >>> round(float(bound_log_ratio(880_797, 119_203, 1_000_000, 0.99)), 3)  # randomised response at ε = 2
     1.992
     """
     k, j = np.asarray(hits, dtype=np.float64), np.asarray(others, dtype=np.float64)
@@ -112,7 +112,7 @@ def log_ratio_bound(hits: ArrayLike, others: ArrayLike, draws: int, confidence: 
         return np.asarray(np.log(lower) - np.log(upper))
 
 
-def best_event(name: str, one: Array, other: Array, draws: int, confidence: float) -> tuple[float, Event]:
+def find_best_event(name: str, one: Array, other: Array, draws: int, confidence: float) -> tuple[float, Event]:
     """Event of one statistic that promises most, from its values on as many releases of either input.
 
     It is judged by the bound that `draws` more releases of either would give at these frequencies, less three standard
@@ -129,7 +129,7 @@ def best_event(name: str, one: Array, other: Array, draws: int, confidence: floa
         for swapped in (False, True):
             hits, others = counts[::-1] if swapped else counts
             few, many = hits - LUCK * np.sqrt(hits), others + LUCK * np.sqrt(others) + LUCK
-            bounds = log_ratio_bound(np.maximum(few, 0) * scale, np.minimum(many * scale, draws), draws, confidence)
+            bounds = bound_log_ratio(np.maximum(few, 0) * scale, np.minimum(many * scale, draws), draws, confidence)
             i = int(np.argmax(bounds))
             if bounds[i] > best[0]:
                 best = float(bounds[i]), Event(name, float(thresholds[i]), above, swapped)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import Stream, checked_rows, generator, iterate_chunks
+from uneven.engine import Stream, check_rows, iterate_chunks, make_generator
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
@@ -29,13 +29,13 @@ class Pair(NamedTuple):
     batches: int = 1
 
 
-def pairs_in(n_features: int) -> list[Pair]:
+def list_pairs(n_features: int) -> list[Pair]:
     """Pairs in that dimension: opposite, full and nothing, across, short.
 
     Opposite unit vectors are as far apart as two inputs can be. They are tried along an axis and along the diagonal: a
     mechanism that treats coordinates one by one (Laplace noise on each, after an L2 clip) is at its worst there.
 
-    >>> [pair.words for pair in pairs_in(1)]
+    >>> [pair.words for pair in list_pairs(1)]
     ['opposite', 'one and nothing', 'one and its half', 'opposite and short']
     """
     axis = np.eye(n_features)[0]
@@ -76,8 +76,8 @@ def _marked(labels: NDArray[np.float64]) -> Array:
 
 def _split(labels: NDArray[np.float64], data: Any) -> list[list[int]]:
     """Numbers of the rows in each batch, as the engine's own splitter has them; its order is the same each time."""
-    problem, rng = Problem(1, 1e-3, BATCH), generator(0, 0, "audit", "order")
-    chunks = iterate_chunks(("audited",), [checked_rows("audited", data, 1)], problem, rng, steps=1)
+    problem, rng = Problem(1, 1e-3, BATCH), make_generator(0, 0, "audit", "order")
+    chunks = iterate_chunks(("audited",), [check_rows("audited", data, 1)], problem, rng, steps=1)
     return [(np.rint(chunk.X[:, 0] * len(labels)).astype(int) - 1).tolist() for chunk in chunks]
 
 
@@ -85,13 +85,13 @@ SPLITS: tuple[Split, ...] = (split_arrays, split_stream)
 """How a run splits rows into batches: those in memory, and those that are streamed."""
 
 
-def neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> list[Pair]:
+def list_neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> list[Pair]:
     """Sums of the batches of data sets that differ in their first row only, whose label is its first entry's sign.
 
     All other labels are -1, and neighbours among the other rows differ: rows that change batches are seen.
 
     >>> in_order = lambda labels: [[0, 1], [2, 3], [4, 5]]
-    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in neighbouring_batches(1, [in_order])][0]
+    >>> [(pair.words, pair.one.tolist(), pair.other.tolist()) for pair in list_neighbouring_batches(1, [in_order])][0]
     ('opposite', [2.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     rest = np.zeros((ROWS - 1, n_features))
@@ -106,5 +106,5 @@ def neighbouring_batches(n_features: int, splits: Sequence[Split] = SPLITS) -> l
     return [
         Pair(p.words, one := sums(p.one, split), sums(p.other, split), len(one) // n_features)
         for split in splits
-        for p in pairs_in(n_features)
+        for p in list_pairs(n_features)
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from uneven import checks
 from uneven.audit.auditing import LEAST_DRAWS, Audit, audit
-from uneven.audit.drawing import Releases, by_engine
+from uneven.audit.drawing import Releases, draw_by_engine
 from uneven.noise import MECHANISMS, LocalPrivacy, Noise, SitePrivacy
 from uneven.problem import Problem
 
@@ -122,7 +122,7 @@ def _make_mechanism(mechanism: str, epsilon: float) -> Releases:
 def _list_lines(noise: Releases, d: int, clip: float | None, draws: int) -> Iterator[Line]:
     interpreted = isinstance(noise, SitePrivacy) or (isinstance(noise, LocalPrivacy) and noise.by_direction)
     yield Line(noise, d, "release", max(LEAST_DRAWS, draws // SLOWER) if interpreted else draws)
-    if isinstance(noise, Noise) and by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
+    if isinstance(noise, Noise) and draw_by_engine(noise, Problem(d, 1e-3, 1, clip=clip)) is not None:
         yield Line(noise, d, "engine", draws)
         if noise.once_a_batch:
             yield Line(noise, d, "measure", draws)

@@ -50,13 +50,13 @@ def command(
         clip=clip,
         draws=draws,
         seed=seed,
-        progress=terminal.bar,
+        progress=terminal.show_bar,
     )
     if json:
         terminal.print_json({"meaning": MEANING, "audits": [one.to_dict() for one in found]})
     else:
-        console = terminal.console()
-        console.print(terminal.table("Audit: a lower bound on epsilon", COLUMNS, map(_cells, found)))
+        console = terminal.make_console()
+        console.print(terminal.make_table("Audit: a lower bound on epsilon", COLUMNS, map(_cells, found)))
         console.print(MEANING)
     if any(one.violated for one in found):
         raise typer.Exit(1)

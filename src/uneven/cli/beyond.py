@@ -35,19 +35,19 @@ def command(
     [bold]Example:[/] uneven beyond beyond-mnist --runs 20 -o results
     """
     terminal.announce("Loading the data sets")
-    from uneven.experiments import ACCURACY, beyond, describe_baselines, tabulate
+    from uneven.experiments import ACCURACY, describe_baselines, run_beyond, tabulate
 
-    bar = None if json else terminal.bar
-    made = beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
+    bar = None if json else terminal.show_bar
+    made = run_beyond(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
     if json:
         tables = {name: tabulate(one) for name, one in made.results.items()}
         terminal.print_json({"targets": [t.to_dict() for t in made.claims], "tables": tables, "seconds": made.seconds})
         return
-    console = terminal.console()
+    console = terminal.make_console()
     for name, one in made.results.items():
         accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
-        console.print(terminal.table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
+        console.print(terminal.make_table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
         console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)
     experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)

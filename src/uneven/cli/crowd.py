@@ -50,10 +50,10 @@ def command(
     said = _columns(answers, {"task": task, "worker": worker, "label": label})
     known = {} if gold is None else _columns(gold, {"task": task, "label": label})
     X, names, tasks, columns = _features(features, task, label)
-    with saving.opened(output, len(names), report) as outputs:
+    with saving.open_files(output, len(names), report) as outputs:
         truth = dict(zip(known["task"].tolist(), known["label"].tolist(), strict=True)) if known else None
-        crowd = from_answers(said, X, tasks=tasks, gold=truth, bar=terminal.bar)
-        model = replace(fit_model(crowd, X, Settings(), names, terminal.bar), columns=columns)
+        crowd = from_answers(said, X, tasks=tasks, gold=truth, bar=terminal.show_bar)
+        model = replace(fit_model(crowd, X, Settings(), names, terminal.show_bar), columns=columns)
         measured = None if test is None else _measure(model, test, label)
         saving.write_model(outputs[output], model)
         if report is not None:
@@ -132,7 +132,7 @@ def _print(crowd: Crowd, measured: Scores | None, output: Path) -> None:
     typer.echo("\n".join(describe_crowd(crowd)))
     head, rows = tabulate_workers(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
     title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
-    terminal.console().print(terminal.table(title, head, rows[:SHOWN]))
+    terminal.make_console().print(terminal.make_table(title, head, rows[:SHOWN]))
     if measured is not None:
         area = "" if measured.auc is None else f", AUC {measured.auc.value:.4f}"
         typer.echo(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")

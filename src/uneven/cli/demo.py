@@ -51,7 +51,7 @@ def command(
     from uneven.experiments import run_demo, write_files  # now only: they wait for the compiler
     from uneven.report import demo_report
 
-    demo = run_demo(runs, seed, progress=terminal.bar, planned=None if json else _print_plan)
+    demo = run_demo(runs, seed, progress=terminal.show_bar, planned=None if json else _print_plan)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
@@ -67,7 +67,7 @@ def _print_plan(plan: Plan) -> None:
     from uneven.report import explain
     from uneven.words import measure_screen
 
-    terminal.console().print("\nThe plan", style="bold")
+    terminal.make_console().print("\nThe plan", style="bold")
     for line in explain(plan):
         typer.echo(textwrap.fill(line, measure_screen(), initial_indent="  ", subsequent_indent="    "))
     typer.echo("")
@@ -75,7 +75,7 @@ def _print_plan(plan: Plan) -> None:
 
 
 def _print(demo: Demo, folder: Path) -> None:
-    terminal.console().print(_tabulate(demo))
+    terminal.make_console().print(_tabulate(demo))
     terminal.say(_explain(demo))
     _print_public(demo)
     typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
@@ -99,17 +99,17 @@ def _tabulate(demo: Demo) -> Any:
     ]
     for name, (accuracy, objective, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
         rows.append((name, "none", f"{accuracy:.3f}", f"{area:.3f}", f"{objective:.3f}"))
-    return terminal.table(title, ["strategy", "mechanism", "test accuracy", "AUC", "objective"], rows)
+    return terminal.make_table(title, ["strategy", "mechanism", "test accuracy", "AUC", "objective"], rows)
 
 
 def _print_public(demo: Demo) -> None:
     from uneven.experiments import describe_public_rows, format_mean
 
-    public, console = demo.public, terminal.console()
+    public, console = demo.public, terminal.make_console()
     rows = [(way, format_mean(shares), format_mean(public.auc[way])) for way, shares in public.accuracy.items()]
     title = f"If {public.rows:,} of the rows were public: mean ± standard error"
     typer.echo("")
-    console.print(terminal.table(title, ["learned from", "test accuracy", "AUC"], rows))
+    console.print(terminal.make_table(title, ["learned from", "test accuracy", "AUC"], rows))
     terminal.say(describe_public_rows(public))
 
 

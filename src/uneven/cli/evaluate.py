@@ -133,7 +133,7 @@ def _read(
     if label is None and len(left) == 1:
         label = left[0]
     if label is None:
-        raise ValueError(f"--label must be given; {table.path} has {terminal.listed(left) if left else 'none'}")
+        raise ValueError(f"--label must be given; {table.path} has {terminal.join_quoted(left) if left else 'none'}")
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))

@@ -24,7 +24,7 @@ def print_claims(results: Mapping[str, Results], claims: Sequence[Claim]) -> Non
     """Print each panel's claims with their verdicts, and the numbers behind them."""
     from rich.padding import Padding
 
-    console = terminal.console()
+    console = terminal.make_console()
     for panel in results:
         mine = [claim for claim in claims if claim.panel == panel]
         if mine:
@@ -38,6 +38,6 @@ def print_end(what: str, claims: Sequence[Claim], seconds: float, folder: Path) 
     """Print how many claims hold, how long it took, and where the files are."""
     counts = ", ".join(f"{kind}: {sum(claim.verdict == kind for claim in claims)}" for kind in COLOURS)
     took = f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.1f} minutes"
-    console = terminal.console()
+    console = terminal.make_console()
     console.print(f"\n{what}. {counts}. Took {took}.")
     console.print(f"Figure, tables and runs are in {folder}.")

@@ -57,7 +57,7 @@ def command(
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
     file = read_sources(sources)
-    terminal.refuse_overwriting({"--output": output}, terminal.described_files(file))
+    terminal.refuse_overwriting({"--output": output}, terminal.list_files(file))
     if provision is not None:
         _provision(file, provision, address)
         return
@@ -81,7 +81,7 @@ def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     from uneven.federation import AUTHORITY, make_kits
 
     made = make_kits(folder, [entry.name for entry in file.sources], address)
-    typer.echo(f"Made {len(made)} kits in {folder}: {terminal.listed([one.name for one in made])}.")
+    typer.echo(f"Made {len(made)} kits in {folder}: {terminal.join_quoted([one.name for one in made])}.")
     typer.echo(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
     typer.echo(f"Next, at a site: uneven site init KIT --data ROWS --like {file.path.name}, then uneven site run KIT")
 
@@ -155,7 +155,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]
     if skipped := [name for name in rows if name not in done.plan.order]:
-        lines.append(f"Not asked and not charged, since not expected to help: {terminal.listed(skipped)}.")
+        lines.append(f"Not asked and not charged, since not expected to help: {terminal.join_quoted(skipped)}.")
     lines += [f"Left out: {name!r}: {reason}." for name, reason in done.left_out.items()]
     if done.left_out:
         lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")

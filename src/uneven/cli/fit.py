@@ -65,12 +65,12 @@ def command(
     file = read_sources(sources)
     terminal.refuse_overwriting(
         {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},
-        {**terminal.described_files(file), "the test file": test, "the validation file": validation},
+        {**terminal.list_files(file), "the test file": test, "the validation file": validation},
     )
     file = terminal.use_strategy(file, strategy)
     if budget is not None:
         checks.positive("--budget", budget)
-    terminal.announce(f"Learning from {terminal.listed(entry.name for entry in file.sources)}")
+    terminal.announce(f"Learning from {terminal.join_quoted(entry.name for entry in file.sources)}")
     written = {"model": output, "report": report, "ledger": ledger, "statement": statement}
     trained = _fit(file, written, budget, seed, (test, validation))
     _warn(trained)
@@ -97,7 +97,7 @@ def _fit(
     test, validation = tables
     limit = file.settings.budget if budget is None else budget
     accounts = terminal.open_ledger(written["ledger"], limit)
-    with saving.opened(output, file.n_features, report, statement) as outputs:  # before anything is charged
+    with saving.open_files(output, file.n_features, report, statement) as outputs:  # before anything is charged
         trained = train_files(
             file,
             seed=seed,
@@ -106,7 +106,7 @@ def _fit(
             test=test,
             validation=validation,
             record=0 if report is None else PATH_POINTS,
-            bar=terminal.bar,
+            bar=terminal.show_bar,
         )
         saving.write_model(outputs[output], trained.model)
         if report is not None:
@@ -219,8 +219,8 @@ def _protection(trained: FileFit) -> str:
     others = [source.name for source in used if not source.noise.private]
     protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
-    rest = f" Read, but not used and not charged: {terminal.listed(unused)}." if unused else ""
-    return f"{protected} Not protected: {terminal.listed(others) if others else 'nobody'}.{rest}"
+    rest = f" Read, but not used and not charged: {terminal.join_quoted(unused)}." if unused else ""
+    return f"{protected} Not protected: {terminal.join_quoted(others) if others else 'nobody'}.{rest}"
 
 
 def _how(trained: FileFit) -> list[str]:
@@ -246,12 +246,12 @@ def _how(trained: FileFit) -> list[str]:
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:
-        lines.append(f"Left out and not charged: {terminal.listed(left_out)}.")
+        lines.append(f"Left out and not charged: {terminal.join_quoted(left_out)}.")
     return lines
 
 
 def _either(classes: list[object]) -> str:
-    return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.listed(classes)}"
+    return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.join_quoted(classes)}"
 
 
 def _scale(trained: FileFit) -> str:

@@ -43,12 +43,12 @@ def command(
     if json:
         terminal.print_json({"output": output, **vars(guessed)})
         return
-    typer.echo(f"Wrote {output} with {terminal.listed(guessed.names)}.")
+    typer.echo(f"Wrote {output} with {terminal.join_quoted(guessed.names)}.")
     typer.echo(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
         typer.echo(
-            f"Not learned from: {terminal.listed(guessed.left_out)} (words that hardly repeat, a row's id, or not in "
-            "all files)."
+            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (words that hardly repeat, a row's id, or not "
+            "in all files)."
         )
     if guessed.proposed:
         typer.echo(
@@ -59,7 +59,7 @@ def command(
     todo = [f"confirm columns in {output}"] if guessed.proposed else []
     if unstated := [name for name in guessed.names if name not in levels]:
         are = "is" if len(unstated) == 1 else "are"
-        todo.append(f"say in {output} how good {terminal.listed(unstated)} {are}")
+        todo.append(f"say in {output} how good {terminal.join_quoted(unstated)} {are}")
     typer.echo(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 

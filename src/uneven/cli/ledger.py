@@ -34,7 +34,7 @@ def show(path: LedgerPath, json: terminal.Json = False) -> None:
     budget = "no budget: it refuses nothing" if ledger.stored_budget is None else f"budget ε = {ledger.stored_budget:g}"
     rows = [(one.name, f"{one.rows:,}", _span(one.least, one.most), f"{one.left:g}", one.last) for one in found]
     header = ["source", "rows", "ε spent by a row", "ε left at least", "last charge"]
-    terminal.console().print(terminal.table(f"{path}, {budget}", header, rows))
+    terminal.make_console().print(terminal.make_table(f"{path}, {budget}", header, rows))
 
 
 @app.command("check")

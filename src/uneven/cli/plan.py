@@ -50,7 +50,7 @@ def command(
         terminal.print_json(ranked.to_dict()) if json else typer.echo(wrap(ranked.summary().splitlines()))
         return
     described = read_sources(sources)
-    terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.described_files(described))
+    terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.list_files(described))
     plan, note = plan_ahead(terminal.use_strategy(described, strategy))
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)

@@ -34,7 +34,7 @@ def command(
     """
     from uneven.experiments import reproduce
 
-    bar = None if json else terminal.bar
+    bar = None if json else terminal.show_bar
     made = reproduce(panels or None, runs=runs, data=data, output=output, seed=seed, quick=quick, progress=bar)
     if json:
         terminal.print_json({"claims": [claim.to_dict() for claim in made.claims], "seconds": made.seconds})

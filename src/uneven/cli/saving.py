@@ -21,7 +21,7 @@ MODEL_BYTES, BYTES_A_FEATURE, REPORT_BYTES = 1 << 18, 256, 1 << 19
 """Room that is reserved on the disk; what needs more asks for it when it is written."""
 
 
-def opened(model: Path, n_features: int, *reports: Path | None) -> AbstractContextManager[dict[Path, Output]]:
+def open_files(model: Path, n_features: int, *reports: Path | None) -> AbstractContextManager[dict[Path, Output]]:
     """Files for a model and perhaps reports, opened with room for all."""
     from uneven.io import opened_outputs
 

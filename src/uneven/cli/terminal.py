@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uneven.checks import join_words
-from uneven.progress import bar as bar  # the commands take it from here
+from uneven.progress import show_bar as show_bar  # the commands take it from here
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ class Failure(Exception):  # noqa: N818 (it says what happened)
     """Something failed that was not the user's doing: one line, and an exit code of 1."""
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Console on standard output; without colour if that is not a terminal or NO_COLOR is set."""
     from rich.console import Console
 
@@ -70,7 +70,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
         taken[what] = path
 
 
-def described_files(file: SourcesFile) -> dict[str, Path | None]:
+def list_files(file: SourcesFile) -> dict[str, Path | None]:
     """Paths of the sources file and of the data files that it names."""
     data = {f"the data of {entry.name!r}": entry.data for entry in file.sources}
     shared = None if file.shared is None else file.shared.path
@@ -117,10 +117,10 @@ def command_line(hide_seed: bool = False) -> list[str]:
     return ["SEED" if last == "--seed" else one for last, one in zip(after, hidden, strict=False)]
 
 
-def listed(values: Iterable[object]) -> str:
+def join_quoted(values: Iterable[object]) -> str:
     """List values in quotes, with commas and an "and".
 
-    >>> listed(["a", "b", "c"])
+    >>> join_quoted(["a", "b", "c"])
     "'a', 'b' and 'c'"
     """
     return join_words([repr(value) for value in values])
@@ -131,7 +131,7 @@ def print_json(values: Any) -> None:
     typer.echo(json.dumps(_plain(values), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Table with the first column aligned left and the others right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

@@ -37,7 +37,7 @@ def command(
     checks.whole("--more", more)
     terminal.refuse_output(plot)
     described = read_sources(sources)
-    terminal.refuse_overwriting({"--plot": plot}, terminal.described_files(described))
+    terminal.refuse_overwriting({"--plot": plot}, terminal.list_files(described))
     found = value_file(described, budget, more)
     if plot is not None:
         terminal.write_figure(found.plot(), plot)

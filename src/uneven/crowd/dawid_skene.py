@@ -74,16 +74,16 @@ def estimate(
     incidence, k = answers.incidence, len(answers.classes)
     q = _with_gold(answers.votes() if start is None else start, gold)
     for _ in range(rounds):
-        prior, confusion = q.mean(axis=0), confusions(incidence @ q, k, kappa)
+        prior, confusion = q.mean(axis=0), estimate_confusions(incidence @ q, k, kappa)
         scores = incidence.T @ np.log(np.maximum(confusion, LEAST)).reshape(-1, k)
         scores += np.log(np.maximum(prior, LEAST)) if evidence is None else evidence
-        before, q = q, _with_gold(normalised(scores), gold)
+        before, q = q, _with_gold(normalise(scores), gold)
         if np.abs(q - before).max() <= tolerance:
             break
-    return Consensus(q, confusions(incidence @ q, k, kappa), q.mean(axis=0))
+    return Consensus(q, estimate_confusions(incidence @ q, k, kappa), q.mean(axis=0))
 
 
-def confusions(counts: Array, k: int, kappa: float) -> Array:
+def estimate_confusions(counts: Array, k: int, kappa: float) -> Array:
     """Confusions of each worker from counts of shape (workers x answers, true classes), drawn to those of all."""
     own = counts.reshape(-1, k, k)
     everybody = own.sum(axis=0)
@@ -92,7 +92,7 @@ def confusions(counts: Array, k: int, kappa: float) -> Array:
     return np.asarray(smoothed / np.maximum(smoothed.sum(axis=1, keepdims=True), LEAST))
 
 
-def normalised(scores: Array) -> Array:
+def normalise(scores: Array) -> Array:
     """Probabilities from logarithms that lack a constant in each row."""
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

@@ -42,14 +42,14 @@ def choose_strength(X: Any, posterior: Array, seed: int = 0) -> float:
 
     Posteriors repeat errors that workers share, and a weaker penalty learns these too. No gold label is looked at.
     """
-    scores = [(posterior * held_out(X, posterior, C, seed)).sum(axis=1) for C in STRENGTHS]
+    scores = [(posterior * predict_held_out(X, posterior, C, seed)).sum(axis=1) for C in STRENGTHS]
     best = max(scores, key=np.mean)
     behind = [best - one for one in scores]
     within = [float(one.mean()) <= float(one.std()) / len(one) ** 0.5 for one in behind]
     return STRENGTHS[within.index(True)]
 
 
-def held_out(X: Any, posterior: Array, C: float, seed: int) -> Array:
+def predict_held_out(X: Any, posterior: Array, C: float, seed: int) -> Array:
     """Log-probability of each class for each task, by a classifier that did not learn from the task."""
     n, k = posterior.shape
     fold = np.random.default_rng(seed).permutation(n) % min(FOLDS, n)

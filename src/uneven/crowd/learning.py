@@ -81,7 +81,7 @@ class Crowd:
         """
         from uneven.estimator import UnevenClassifier
 
-        return UnevenClassifier.from_model(fit_model(self, checked_features(X, len(self.tasks)), Settings(**settings)))
+        return UnevenClassifier.from_model(fit_model(self, check_features(X, len(self.tasks)), Settings(**settings)))
 
 
 def from_answers(
@@ -141,7 +141,7 @@ def from_answers(
             f"order to go by; got None, and tasks such as {checks.shown(read.tasks[0])}"
         )
     truth = _gold_numbers(read, known)
-    X = None if features is None else checked_features(features, len(read.tasks))
+    X = None if features is None else check_features(features, len(read.tasks))
     found = _estimate(read, truth, X, bar)
     counts = np.bincount(read.worker, minlength=len(read.workers))
     workers = describe_workers(read.workers, read.classes, counts, found.confusion, found.prior)
@@ -176,7 +176,7 @@ def _fit_together(crowd: Crowd, X: Any, settings: Settings, feature_names: tuple
     return Model(crowd.classes, coef / spread, intercept, settings, alpha=alpha, feature_names=feature_names)
 
 
-def checked_features(X: Any, n: int) -> Any:
+def check_features(X: Any, n: int) -> Any:
     """Features of n tasks, or a refusal."""
     from sklearn.utils import check_array
 
@@ -194,7 +194,7 @@ def _estimate(answers: Answers, gold: Any, X: Any, bar: Bar) -> dawid_skene.Cons
         strength = features.choose_strength(scaled, found.posterior)
         tick(1)
         for seed in range(ROUNDS):
-            evidence = features.held_out(scaled, found.posterior, strength, seed)
+            evidence = features.predict_held_out(scaled, found.posterior, strength, seed)
             found = dawid_skene.estimate(answers, gold=gold, evidence=evidence, start=found.posterior)
             tick(1)
     return found

@@ -41,7 +41,7 @@ def describe_workers(
 ) -> tuple[Worker, ...]:
     """Workers, those with most labels first."""
     wrong = 1.0 - np.einsum("wcc->wc", confusion)
-    worths = worth_of(confusion, prior)
+    worths = find_worth(confusion, prior)
     return tuple(
         Worker(
             names[w].item(),
@@ -54,13 +54,13 @@ def describe_workers(
     )
 
 
-def worth_of(confusion: Array, prior: Array) -> Array:
+def find_worth(confusion: Array, prior: Array) -> Array:
     """Worth of a label of each worker, in exact labels: Σ π_c·(P(c | c) - P(c | not c))².
 
     For two classes it is (1 - a - b)², a and b the error rates of the classes: the inverse of how much larger the
     variance of the corrected gradient is (Natarajan et al. 2013), and (1-2σ)² where a = b = σ.
 
-    >>> worth_of(np.array([[[0.9, 0.1], [0.1, 0.9]]]), np.array([0.5, 0.5])).round(4).tolist()
+    >>> find_worth(np.array([[[0.9, 0.1], [0.1, 0.9]]]), np.array([0.5, 0.5])).round(4).tolist()
     [0.64]
     """
     right = np.einsum("wcc->wc", confusion)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets.dataset import ROUNDING, Dataset
-from uneven.datasets.folder import checked, data_folder, downloading, file_in
+from uneven.datasets.folder import check_arrays, downloading, find_data_folder, find_file
 
 SHA256 = "374d5311b45f82216fef53d5f74bda06336ef91e24f09b2a62ff374ddf9fb206"
 TRAIN, AREAS, SOILS = 500_000, 4, 40
@@ -55,8 +55,8 @@ def load_covertype(data: str | os.PathLike[str] | None = None, seed: int = 0, ty
     types : bool
         Whether labels are the seven types, numbered from 0, instead of 1 for type 2 and -1 for the rest.
     """
-    cells = raw_cells(data_folder(data))
-    checked("Covertype", SHA256, cells)
+    cells = load_raw_cells(find_data_folder(data))
+    check_arrays("Covertype", SHA256, cells)
     order = np.random.default_rng(seed).permutation(len(cells))
     X, y = _scaled(cells)
     y = (cells[:, -1] - 1).astype(np.float64) if types else y
@@ -83,7 +83,7 @@ def load_covertype_sample() -> Dataset:
     return Dataset("covertype-sample", X[:train], y[:train], X[train:], y[train:])
 
 
-def raw_cells(folder: Path | None) -> Cells:
+def load_raw_cells(folder: Path | None) -> Cells:
     """All 581,012 rows as published: 54 columns and the type."""
     if folder is None:
         from sklearn.datasets import fetch_covtype
@@ -91,7 +91,7 @@ def raw_cells(folder: Path | None) -> Cells:
         with downloading("Covertype"):
             X, y = fetch_covtype(return_X_y=True)
         return np.column_stack([X, y]).astype("<i2")
-    table = _table(file_in(folder, "covtype", "covtype.data.gz"))
+    table = _table(find_file(folder, "covtype", "covtype.data.gz"))
     return np.column_stack([table.column(i).to_numpy().astype("<i2") for i in range(table.num_columns)])
 
 

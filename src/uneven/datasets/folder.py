@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def data_folder(folder: str | os.PathLike[str] | None) -> Path | None:
+def find_data_folder(folder: str | os.PathLike[str] | None) -> Path | None:
     """Folder with the data sets: as given, or `UNEVEN_DATA`, or None, for scikit-learn's own download and cache."""
     named = folder or os.environ.get("UNEVEN_DATA")
     if not named:
@@ -37,7 +37,7 @@ def downloading(name: str) -> Iterator[None]:
         ) from None
 
 
-def file_in(folder: Path, *parts: str) -> Path:
+def find_file(folder: Path, *parts: str) -> Path:
     """File of a data set, or a refusal that names it."""
     path = folder.joinpath(*parts)
     if not path.is_file():
@@ -45,7 +45,7 @@ def file_in(folder: Path, *parts: str) -> Path:
     return path
 
 
-def checked(name: str, sha256: str, *arrays: NDArray[np.integer]) -> None:
+def check_arrays(name: str, sha256: str, *arrays: NDArray[np.integer]) -> None:
     """Refuse arrays whose bytes are not those we know: the same check wherever they came from."""
     digest = hashlib.sha256()
     for array in arrays:

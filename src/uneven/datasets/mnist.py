@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.datasets.dataset import ROUNDING, Dataset
-from uneven.datasets.folder import checked, data_folder, downloading, file_in
+from uneven.datasets.folder import check_arrays, downloading, find_data_folder, find_file
 
 SHA256 = "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83"
 TRAIN, PIXELS = 60_000, 784
@@ -39,8 +39,8 @@ def load_mnist(
     digits : bool
         Whether labels are the ten digits themselves, instead of 1 for a one and -1 for the rest.
     """
-    images, labels = _raw(data_folder(data))
-    checked("MNIST", SHA256, images, labels)
+    images, labels = _raw(find_data_folder(data))
+    check_arrays("MNIST", SHA256, images, labels)
     X = images.astype(np.float64) / 255.0
     if dimensions is not None:
         checks.whole("dimensions", dimensions)
@@ -58,7 +58,7 @@ def _raw(folder: Path | None) -> tuple[Bytes, Bytes]:
             images, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True, parser="liac-arff")
         return images.astype(np.uint8), labels.astype(np.uint8)
     images, labels = (
-        np.concatenate([_idx(file_in(folder, "mnist", f"{part}-{kind}-ubyte.gz")) for part in ("train", "t10k")])
+        np.concatenate([_idx(find_file(folder, "mnist", f"{part}-{kind}-ubyte.gz")) for part in ("train", "t10k")])
         for kind in ("images-idx3", "labels-idx1")
     )
     return images.reshape(-1, PIXELS), labels

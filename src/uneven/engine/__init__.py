@@ -21,19 +21,19 @@ optimum     w* itself, and the accuracy and AUC of weights
 """
 
 from uneven.engine.backend import BACKENDS, Backend, advance
-from uneven.engine.chunks import chunks as iterate_chunks
+from uneven.engine.chunks import iterate_chunks
 from uneven.engine.compiled import advance as compiled_advance
 from uneven.engine.compiled import measure_gradient
-from uneven.engine.norms import scale_rows, squared_norms
+from uneven.engine.norms import measure_squared_norms, scale_rows
 from uneven.engine.objective import objective, surrogate_objective
-from uneven.engine.optimum import accuracy, auc, optimum
+from uneven.engine.optimum import find_optimum, measure_accuracy, measure_auc
 from uneven.engine.plans import tasks_of
-from uneven.engine.randomness import checked_seed, generator, repeated
-from uneven.engine.reference import step_moment, take_step
-from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, limit_of
+from uneven.engine.randomness import check_seed, make_generator, repeat_generator
+from uneven.engine.reference import find_step_moment, take_step
+from uneven.engine.rows import NO_GROUP, Chunk, checked_chunk, find_limit
 from uneven.engine.run import Fit, Path, fit
 from uneven.engine.state import Average, State, Task, initial_state
-from uneven.engine.streams import Selected, Stream, checked_rows, from_record_batches
+from uneven.engine.streams import Selected, Stream, check_rows, from_record_batches
 from uneven.engine.sweep import Sweep, sweep
 
 __all__ = [
@@ -49,26 +49,26 @@ __all__ = [
     "Stream",
     "Sweep",
     "Task",
-    "accuracy",
     "advance",
-    "auc",
+    "check_rows",
+    "check_seed",
     "checked_chunk",
-    "checked_rows",
-    "checked_seed",
     "compiled_advance",
+    "find_limit",
+    "find_optimum",
+    "find_step_moment",
     "fit",
     "from_record_batches",
-    "generator",
     "initial_state",
     "iterate_chunks",
-    "limit_of",
+    "make_generator",
+    "measure_accuracy",
+    "measure_auc",
     "measure_gradient",
+    "measure_squared_norms",
     "objective",
-    "optimum",
-    "repeated",
+    "repeat_generator",
     "scale_rows",
-    "squared_norms",
-    "step_moment",
     "surrogate_objective",
     "sweep",
     "take_step",

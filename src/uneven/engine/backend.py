@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from uneven.engine import compiled, reference
-from uneven.engine.rows import Chunk, checked_chunk, limit_of
+from uneven.engine.rows import Chunk, checked_chunk, find_limit
 from uneven.engine.state import State, Task
 
 
@@ -71,7 +71,7 @@ def advance(
     if not len(state.weights) == len(state.average) == d:
         got = f"{len(state.weights)} and {len(state.average)}"
         raise ValueError(f"state must have weights and average of {d} features, got {got}")
-    numbers, limit = np.arange(len(chunk.y)), limit_of(task.problem)
+    numbers, limit = np.arange(len(chunk.y)), find_limit(task.problem)
     columns, classes = task.problem.columns, task.problem.classes
     checked = checked_chunk(task.names, chunk.X, chunk.y, numbers, chunk.group, limit, classes)
     if checked.X.shape[1] != columns:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine.rows import Arrays, Chunk, checked_arrays, chunk_of, limit_of
-from uneven.engine.streams import Block, Rows, Stream, make_ahead, memory_map_blocks, stacked, stream_blocks
+from uneven.engine.rows import Arrays, Chunk, check_arrays, find_limit, make_chunk
+from uneven.engine.streams import Block, Rows, Stream, make_ahead, read_memory_map, stack_rows, stream_blocks
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 
@@ -26,7 +26,7 @@ AHEAD = 3
 """Chunks from which it pays to make the next one in another thread."""
 
 
-def chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
+def count_chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
     """Rows of a chunk: whole batches, about `CHUNK_BYTES` of them, at most `steps`.
 
     A sparse chunk costs a few passes over all coordinates, so it has at least four times as many entries as those.
@@ -40,7 +40,7 @@ def chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -> int:
     return problem.batch_size * (batches if steps is None else max(1, min(batches, steps)))
 
 
-def chunks(
+def iterate_chunks(
     names: Sequence[str], rows: Sequence[Rows], problem: Problem, rng: np.random.Generator, steps: int | None = None
 ) -> Iterator[Chunk]:
     """Rows of one source, or of several shuffled together, in chunks of whole batches; only the last may end short.
@@ -48,8 +48,8 @@ def chunks(
     A chunk has as many batches as fit `CHUNK_BYTES`, and at most `steps`. Its memory is used again soon: for the next
     one, or, where the next one is made ahead in another thread, for the one after that.
     """
-    size, limit = chunk_rows(rows[0], problem, steps), limit_of(problem)
-    made = (chunk_of(names, part, limit) for part in _parts(names, rows, problem, rng, size))
+    size, limit = count_chunk_rows(rows[0], problem, steps), find_limit(problem)
+    made = (make_chunk(names, part, limit) for part in _parts(names, rows, problem, rng, size))
     held = len(rows) == 1 and isinstance(rows[0], Arrays) and not rows[0].blockwise
     return make_ahead(made) if held and len(rows[0]) >= AHEAD * size and steps is None else made  # type: ignore[arg-type]
 
@@ -63,7 +63,7 @@ def _parts(
             if isinstance(source, Stream) or source.prepare is not None or is_sparse(source.X):
                 raise ValueError(f"rows of source {name!r} must be dense arrays to be shuffled with others")
         held = [
-            checked_arrays(name, s.X, s.y, problem.columns, classes=problem.classes)  # type: ignore[union-attr]
+            check_arrays(name, s.X, s.y, problem.columns, classes=problem.classes)  # type: ignore[union-attr]
             for name, s in zip(names, rows, strict=True)
         ]
         return _mixed(held, size, rng)
@@ -72,7 +72,7 @@ def _parts(
         blocks = stream_blocks(names[0], source, problem.columns, problem.classes)
         return _shuffled(blocks, size, problem.batch_size, rng)
     if source.blockwise:
-        blocks = memory_map_blocks(names[0], source, rng, problem.classes)
+        blocks = read_memory_map(names[0], source, rng, problem.classes)
         return _shuffled(blocks, size, problem.batch_size, rng)
     return _permuted(source, size, rng)
 
@@ -127,7 +127,7 @@ def _shuffled(blocks: Iterator[Block], size: int, batch_size: int, rng: np.rando
         start = 0
         if left is not None:
             start = min(batch_size - len(left[1]), len(order))
-            left = [stacked(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
+            left = [stack_rows(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
             if len(left[1]) < batch_size:
                 continue
             yield left

@@ -13,7 +13,7 @@ from uneven.schedules import AVERAGES, Anytime, MatrixClock, Precision, Rate, Sc
 
 LOGISTIC_CODE, HINGE_CODE, LINEAR_CODE = range(3)
 LOSS_CODES = {LOGISTIC.name: LOGISTIC_CODE, HINGE.name: HINGE_CODE, LINEAR.name: LINEAR_CODE}
-"""Losses that `raw_slope` knows; others run by the reference."""
+"""Losses that `compute_raw_slope` knows; others run by the reference."""
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 """Sums may be reordered, for SIMD; but a NaN stays a NaN: that is how a bad row is noticed."""
 RATE_CODE, PRECISION_CODE, AVERAGED_CODE, MATRIX_CODE, ANYTIME_CODE = range(5)
@@ -48,8 +48,8 @@ class Spec(NamedTuple):
     positive: float
 
 
-def spec_of(task: Task) -> Spec:
-    """Task as numbers, less its sources: `sources_of` has those."""
+def encode_task(task: Task) -> Spec:
+    """Task as numbers, less its sources: `encode_sources` has those."""
     problem = task.problem
     return Spec(
         problem.batch_size,
@@ -79,7 +79,7 @@ def _schedule_numbers(schedule: Schedule) -> tuple[int, float, float]:
     return AVERAGED_CODE, schedule.scale, 0.0
 
 
-def sources_of(task: Task) -> Array | None:
+def encode_sources(task: Task) -> Array | None:
     """Noise and moments of each source as a row of numbers; None if a noise or the loss has no compiled form."""
     if task.problem.loss not in LOSS_CODES:
         return None
@@ -99,7 +99,7 @@ def _targets(noise: Noise, task: Task) -> list[float]:
     return noise.weighted_targets(task.problem.class_weights).ravel().tolist()
 
 
-def counters_of(state: State, task: Task) -> Array:
+def encode_state(state: State, task: Task) -> Array:
     """State's numbers, as one writable array."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
     own = [state.step, state.clock, state.step_size, state.average_weight, total, count]

@@ -20,7 +20,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     if numbers is None:
         return reference.advance(state, task, chunk, rng)
     sources, spec = numbers
-    counters = codes.counters_of(state, task)
+    counters = codes.encode_state(state, task)
     w, average, twin = state.weights.copy(), state.average.copy(), state.twin
     if is_sparse(chunk.X):
         _refuse_dense_noise(state, task, sources)
@@ -56,7 +56,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     if numbers is None:
         return reference.measure_gradient(state, task, chunk, rng)
     sources, spec = numbers
-    counters, w = codes.counters_of(state, task), state.weights.copy()
+    counters, w = codes.encode_state(state, task), state.weights.copy()
     total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)
     return total, codes.state_of(task, state, counters, w, state.average.copy(), state.twin)
 
@@ -65,8 +65,8 @@ def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
     """The task as the loops take it, made once, since it has many chunks; None if a noise or the loss is unknown."""
     kept = vars(task)
     if "_numbers" not in kept:
-        sources = codes.sources_of(task)
-        kept["_numbers"] = None if sources is None else (sources, codes.spec_of(task))
+        sources = codes.encode_sources(task)
+        kept["_numbers"] = None if sources is None else (sources, codes.encode_task(task))
     return kept["_numbers"]  # type: ignore[no-any-return]
 
 

@@ -68,7 +68,7 @@ round_to_grid = njit(cache=True, nogil=True)(grid.round_to_grid)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def raw_slope(loss: int, margin: float) -> float:
+def compute_raw_slope(loss: int, margin: float) -> float:
     """ℓ'(margin), never positive."""
     if loss == LOGISTIC_CODE:
         return logistic_slope(margin)
@@ -78,27 +78,27 @@ def raw_slope(loss: int, margin: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def capped_slope(loss: int, margin: float, square: float, limit: float, weight: float) -> float:
+def compute_capped_slope(loss: int, margin: float, square: float, limit: float, weight: float) -> float:
     """c·ℓ'(margin), no steeper than limit/‖x‖ for a row of that squared norm (its root is taken only if need be)."""
-    slope = weight * raw_slope(loss, margin)
+    slope = weight * compute_raw_slope(loss, margin)
     if slope * slope * square <= limit * limit:
         return slope
     return -limit / np.sqrt(square)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def slope_of(spec: Any, score: float, y: float, flip: float, skew: float, square: float) -> float:
+def compute_slope(spec: Any, score: float, y: float, flip: float, skew: float, square: float) -> float:
     """Slope at a score, with the label y as observed: capped, and for flipped labels the surrogate's."""
     own, others = (spec.positive, spec.negative) if y > 0.0 else (spec.negative, spec.positive)
-    kept = capped_slope(spec.loss, y * score, square, spec.limit, own)
+    kept = compute_capped_slope(spec.loss, y * score, square, spec.limit, own)
     if flip == 0.0:
         return kept
-    other, skew = capped_slope(spec.loss, -y * score, square, spec.limit, others), y * skew
+    other, skew = compute_capped_slope(spec.loss, -y * score, square, spec.limit, others), y * skew
     return ((1.0 - flip + skew) * kept + (flip + skew) * other) / (1.0 - 2.0 * flip)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
+def choose_step_size(spec: Any, step: float, moment: float, clock: float) -> float:
     """η_t, as `uneven.schedules` has it."""
     if spec.schedule == RATE_CODE:
         return spec.scale / step
@@ -110,13 +110,13 @@ def step_size(spec: Any, step: float, moment: float, clock: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def moment_at(source: Any, m: int) -> float:
+def find_moment(source: Any, m: int) -> float:
     """γ² of m rows of one source, as `noise.Moment` has it."""
     return source[FIXED] + (source[PER_ROW] + source[PER_BATCH] / m) / m
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
+def find_step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, stop: int) -> float:
     """γ² of the mini-batch of rows start to stop.
 
     Of m rows it is fixed + per_row/m + per_batch/m²: the fixed part does not average out. Rows of several sources each
@@ -134,17 +134,17 @@ def step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: int, 
             if sources[k, PER_BATCH] > 0.0 and (group[start:stop] == k).any():
                 per_row += sources[k, PER_BATCH]
         return fixed / m + per_row / m / m
-    stated = moment_at(sources[0], m)
+    stated = find_moment(sources[0], m)
     if not spec.estimate:
         return stated
-    full = moment_at(sources[0], spec.batch)
+    full = find_moment(sources[0], spec.batch)
     return (full + counters[TOTAL]) / (1.0 + counters[COUNT]) * stated / full
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def as_full(spec: Any, sources: Any, m: int) -> float:
+def scale_to_full(spec: Any, sources: Any, m: int) -> float:
     """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
-    return moment_at(sources[0], spec.batch) / moment_at(sources[0], m)
+    return find_moment(sources[0], spec.batch) / find_moment(sources[0], m)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -170,7 +170,7 @@ def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def squares_of(X: Any) -> Any:
+def square_norms(X: Any) -> Any:
     """Squared norm of each row; not finite if an entry is not."""
     squares = np.empty(X.shape[0])
     for i in range(X.shape[0]):
@@ -196,7 +196,7 @@ def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, 
         weights[i - start] = score
     for i in range(start, stop):
         k = group[i] if group.shape[0] > 0 else 0
-        slope = slope_of(spec, weights[i - start], y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
+        slope = compute_slope(spec, weights[i - start], y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
         weights[i - start] = y[i] * slope
 
 
@@ -308,7 +308,7 @@ def descend(w: Any, total: Any, m: int, eta: float, spec: Any) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def average_in(average: Any, counters: Any, w: Any, weight: float) -> None:
+def extend_average(average: Any, counters: Any, w: Any, weight: float) -> None:
     """Weighted mean of iterates, one more in."""
     if weight == 0.0:
         return
@@ -326,22 +326,22 @@ def advance(w: Any, twin: Any, average: Any, counters: Any, rows: Any, sources: 
     total, scratch, weights = np.empty(d), np.empty(d), np.empty(min(spec.batch, y.shape[0]) * spec.outputs)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
-        moment = step_moment(spec, counters, group, sources, start, stop)
+        moment = find_step_moment(spec, counters, group, sources, start, stop)
         counters[STEP] += 1.0
         counters[CLOCK] += 1.0 / moment  # τ_t has this step's precision in it before η_t is taken from it
-        eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
+        eta = counters[ETA] = choose_step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == STEPS_CODE:
-            average_in(average, counters, w, eta)
+            extend_average(average, counters, w, eta)
         add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)
         energy = descend(w, total, stop - start, eta, spec)
         if spec.estimate:
-            counters[TOTAL] += energy * as_full(spec, sources, stop - start)
+            counters[TOTAL] += energy * scale_to_full(spec, sources, stop - start)
             counters[COUNT] += 1.0
         if twin.shape[0] > 0:
             weigh(weights, twin, rows, start, stop, sources, spec)
             add_up(total, weights, X, start, stop, spec.outputs)
             descend(twin, total, stop - start, eta, spec)
         if spec.average == LATE_CODE and counters[CLOCK] > spec.after:
-            average_in(average, counters, w, 1.0 / moment)
+            extend_average(average, counters, w, 1.0 / moment)
         elif spec.average == GROWING_CODE:
-            average_in(average, counters, w, counters[CLOCK] / moment)
+            extend_average(average, counters, w, counters[CLOCK] / moment)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven.engine.plans import PlanLike
-from uneven.engine.randomness import repeated
+from uneven.engine.randomness import repeat_generator
 from uneven.engine.streams import Rows, Stream
 from uneven.noise import LabelPrivacy
 
@@ -20,7 +20,7 @@ def randomise_labels(plan: PlanLike, rows: Mapping[str, Rows], seed: int | None)
     released = dict(rows)
     for name, source in rows.items():
         if isinstance(noise := noises[name].protection, LabelPrivacy):
-            draw = repeated(seed, 0, name, "labels")
+            draw = repeat_generator(seed, 0, name, "labels")
             if isinstance(source, Stream):
                 pieces = _Randomised(source.pieces, noise, draw)
                 once = isinstance(source.pieces, Iterator)

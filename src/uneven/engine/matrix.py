@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from uneven.engine.codes import CLOCK, ETA, FAST, STEP
-from uneven.engine.kernels import add_noisy, step_moment
+from uneven.engine.kernels import add_noisy, find_step_moment
 from uneven.schedules import FARTHEST
 
 
@@ -23,7 +23,7 @@ def advance(w: Any, clock: Any, penalty: Any, counters: Any, rows: Any, sources:
     pull = np.empty(d)
     for start in range(0, y.shape[0], spec.batch):
         stop = min(start + spec.batch, y.shape[0])
-        moment = step_moment(spec, counters, group, sources, start, stop)
+        moment = find_step_moment(spec, counters, group, sources, start, stop)
         counters[STEP] += 1.0
         counters[CLOCK] += 1.0 / moment
         add_noisy(total, weights, w, rows, start, stop, sources, spec, counters, scratch, rng)

@@ -12,9 +12,9 @@ from uneven.engine import kernels, sparse
 from uneven.matrices import is_sparse
 
 
-def squared_norms(X: Any) -> NDArray[np.float64]:
+def measure_squared_norms(X: Any) -> NDArray[np.float64]:
     """Squared norm of each row, dense or CSR; not finite if an entry is not."""
-    return np.asarray(sparse.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X))
+    return np.asarray(sparse.square_norms(X.data, X.indptr) if is_sparse(X) else kernels.square_norms(X))
 
 
 def scale_rows(

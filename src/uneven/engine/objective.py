@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uneven import softmax
-from uneven.engine.rows import checked_arrays
+from uneven.engine.rows import check_arrays
 from uneven.engine.state import Array
 from uneven.noise import FlippedLabels
 from uneven.problem import Problem
@@ -87,7 +87,7 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
     """
     W = np.asarray(weights, dtype=np.float64)
     flat = W.reshape(-1, W.shape[-1])
-    checked = checked_arrays("rows", X, y, problem.columns, classes=problem.classes)
+    checked = check_arrays("rows", X, y, problem.columns, classes=problem.classes)
     if len(checked) == 0:
         raise ValueError("X must have at least one row, got none")
     labels, loss = np.asarray(checked.y, dtype=np.float64), problem.loss_function

@@ -14,7 +14,7 @@ from uneven.problem import Problem
 from uneven.softmax import compute_probabilities
 
 
-def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
+def find_optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     """w*, the minimiser of (λ/2)‖w‖² + mean ℓ(y·wᵀx), with slopes capped as the problem's clip says.
 
     Parameters
@@ -31,7 +31,7 @@ def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     Examples
     --------
     >>> problem = Problem(n_features=1, alpha=1.0, batch_size=1, loss="linear")
-    >>> optimum(problem, [[0.5]], [1.0]).tolist()
+    >>> find_optimum(problem, [[0.5]], [1.0]).tolist()
     [0.5]
     """
     if problem.weighted:
@@ -42,7 +42,7 @@ def optimum(problem: Problem, X: Any, y: ArrayLike) -> Array:
     return loss.minimise(loss, rows, labels, cap, problem.alpha)
 
 
-def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Array:
+def measure_accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Array:
     """Share of rows classified correctly; a row with wᵀx = 0 is classified as -1.
 
     For K > 2 classes, weights are those of each class, one after the other.
@@ -60,7 +60,7 @@ def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Arra
 
     Examples
     --------
-    >>> accuracy([[1.0], [-1.0]], [[0.5], [0.25]], [1.0, 1.0]).tolist()
+    >>> measure_accuracy([[1.0], [-1.0]], [[0.5], [0.25]], [1.0, 1.0]).tolist()
     [1.0, 0.0]
     """
     W, labels = np.asarray(weights, dtype=np.float32), np.asarray(y)
@@ -77,7 +77,7 @@ def accuracy(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2) -> Arra
     return np.asarray(correct.reshape(W.shape[:-1]) / len(labels))
 
 
-def auc(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2, together: bool = True) -> Array:
+def measure_auc(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2, together: bool = True) -> Array:
     """Area under the ROC curve: the chance that a positive row has a larger wᵀx than a negative one; ties count half.
 
     For K > 2 classes it is the mean over classes of the area of each against the rest, by its probability.
@@ -99,9 +99,9 @@ def auc(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2, together: bo
 
     Examples
     --------
-    >>> auc([[1.0], [-1.0], [0.0]], [[0.5], [0.25]], [1.0, -1.0]).tolist()
+    >>> measure_auc([[1.0], [-1.0], [0.0]], [[0.5], [0.25]], [1.0, -1.0]).tolist()
     [1.0, 0.0, 0.5]
-    >>> auc([[3.0, 0.0, -3.0]], [[1.0], [0.0], [-1.0]], [0, 1, 2], classes=3).round(2).tolist()
+    >>> measure_auc([[3.0, 0.0, -3.0]], [[1.0], [0.0], [-1.0]], [0, 1, 2], classes=3).round(2).tolist()
     [1.0]
     """
     W, labels, rows = np.asarray(weights, dtype=np.float32), np.asarray(y), np.asarray(X, dtype=np.float32)

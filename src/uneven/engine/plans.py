@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from uneven.engine.state import Task, average_for
+from uneven.engine.state import Task, choose_average
 from uneven.noise import Noise
 from uneven.problem import Problem
-from uneven.schedules import LateWindow, Schedule, late_window
+from uneven.schedules import LateWindow, Schedule, find_late_window
 
 
 class SourceLike(Protocol):
@@ -70,7 +70,7 @@ def tasks_of(plan: PlanLike, average: str = "auto", estimate: bool = False) -> l
             noises=tuple(noise[name] for name in segment.sources),
             moments=tuple(noise[name].moment(which, plan.problem) for name in segment.sources),
             schedule=segment.schedule,
-            average=average_for(average, plan.average, _window(plan, segment.schedule, end)),
+            average=choose_average(average, plan.average, _window(plan, segment.schedule, end)),
             estimate=estimate,
         )
         for segment in plan.segments
@@ -83,4 +83,4 @@ def _window(plan: PlanLike, schedule: Schedule, end: float | None) -> LateWindow
         return None
     private, problem = any(source.noise.protects_features for source in plan.sources), plan.problem
     offset = getattr(schedule, "offset", 0.0)
-    return late_window(end, offset, private, problem.smoothness, problem.alpha, problem.n_features)
+    return find_late_window(end, offset, private, problem.smoothness, problem.alpha, problem.n_features)

@@ -27,12 +27,12 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     y, group, problem, b = chunk.y, chunk.group, task.problem, task.problem.batch_size
     for start in range(0, len(y), b):
         batch = slice(start, start + b)
-        moment = step_moment(state, task, group[batch], len(y[batch]))
+        moment = find_step_moment(state, task, group[batch], len(y[batch]))
         silent, released = Counter(state.silent), Counter(state.released)
-        G = noisy_gradient(task, state.weights, X[batch], y[batch], group[batch], rng, silent, released)
+        G = release_gradient(task, state.weights, X[batch], y[batch], group[batch], rng, silent, released)
         twin, state = state.twin, take_step(state, task, G, moment, len(y[batch]))
         if twin is not None:
-            exact = exact_gradient(task, twin, X[batch], y[batch], group[batch])
+            exact = compute_gradient(task, twin, X[batch], y[batch], group[batch])
             twin = project(twin - state.step_size * exact, problem.ball)
         state = replace(state, twin=twin, silent=silent, released=released)
     return state
@@ -45,7 +45,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     for start in range(0, len(chunk.y), b):
         batch = slice(start, start + b)
         y, X = chunk.y[batch], chunk.X[batch].astype(np.float64)
-        G = noisy_gradient(task, w, X, y, chunk.group[batch], rng, silent, released)
+        G = release_gradient(task, w, X, y, chunk.group[batch], rng, silent, released)
         total += len(y) * (G - task.problem.alpha * w)
     return total, replace(state, silent=silent, released=released)
 
@@ -54,9 +54,9 @@ def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> S
     """State after one step by the gradient G of a mini-batch of so many rows and second moment `moment`."""
     clock, t = state.clock + 1.0 / moment, state.step + 1
     eta = float(task.schedule(t, moment, clock))
-    w = next_weights(state, task, G, eta, moment, clock)
-    average, weight = averaged(state, task, w, eta, 1.0 / moment, clock)
-    estimates = updated_estimates(state, task, G, rows) if task.estimate else state.estimates
+    w = move_weights(state, task, G, eta, moment, clock)
+    average, weight = extend_average(state, task, w, eta, 1.0 / moment, clock)
+    estimates = update_estimates(state, task, G, rows) if task.estimate else state.estimates
     return replace(
         state,
         weights=w,
@@ -70,7 +70,7 @@ def take_step(state: State, task: Task, G: Array, moment: float, rows: int) -> S
     )
 
 
-def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, clock: float) -> Array:
+def move_weights(state: State, task: Task, G: Array, eta: float, moment: float, clock: float) -> Array:
     """Π(w - ηG); for a matrix clock w - η∘G with a step per coordinate, its own L2 term, and a box for a ball."""
     w, problem = state.weights, task.problem
     if not isinstance(task.schedule, MatrixClock):
@@ -80,7 +80,7 @@ def next_weights(state: State, task: Task, G: Array, eta: float, moment: float, 
     return np.clip(w - task.schedule.steps(moment, clock) * G, -FARTHEST, FARTHEST)
 
 
-def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
+def compute_row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
     """Gradient of each row's loss, as its own source has it. Shape (m, d)."""
     if not task.mixed:
         return task.noises[0].row_gradients(task.problem, w, X, y)
@@ -91,12 +91,12 @@ def row_gradients(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.in
     return rows
 
 
-def exact_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
+def compute_gradient(task: Task, w: Array, X: Array, y: Array, group: NDArray[np.int64]) -> Array:
     """Gradient of the mini-batch with nothing added."""
-    return np.asarray(task.problem.alpha * w + row_gradients(task, w, X, y, group).mean(axis=0))
+    return np.asarray(task.problem.alpha * w + compute_row_gradients(task, w, X, y, group).mean(axis=0))
 
 
-def noisy_gradient(
+def release_gradient(
     task: Task,
     w: Array,
     X: Array,
@@ -114,7 +114,7 @@ def noisy_gradient(
     problem, d = task.problem, task.problem.n_features
     if not task.mixed and not _by_direction(task.noises[0], problem):
         return task.noises[0].gradient(problem, w, X, y, rng)
-    rows = row_gradients(task, w, X, y, group)
+    rows = compute_row_gradients(task, w, X, y, group)
     members = group if task.mixed else np.zeros(len(y), dtype=np.int64)
     kinds = [task.noises[k] for k in members]
     bounds = {noise: noise.bound(problem) for noise in task.noises}
@@ -145,7 +145,7 @@ def _by_direction(noise: Noise, problem: Problem) -> bool:
     return isinstance(how, LocalPrivacy) and how.by_direction and noise.compiled(problem) is not None
 
 
-def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:
+def find_step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -> float:
     """γ² of a mini-batch: stated, or the running mean of ‖G‖² with the stated one as its first term."""
     if task.mixed:
         fixed, per_row = (np.mean([getattr(task.moments[k], part) for k in group]) for part in ("fixed", "per_row"))
@@ -159,14 +159,16 @@ def step_moment(state: State, task: Task, group: NDArray[np.int64], rows: int) -
     return float((full + total) / (1.0 + count) * stated / full)  # a short batch is noisier by the stated ratio
 
 
-def updated_estimates(state: State, task: Task, G: Array, rows: int) -> Mapping[str, tuple[float, float]]:
+def update_estimates(state: State, task: Task, G: Array, rows: int) -> Mapping[str, tuple[float, float]]:
     """Estimates with one more ‖G‖², as if of a full batch: of what was released, so it costs no privacy."""
     total, count = state.estimates.get(task.names[0], (0.0, 0.0))
     as_full = task.moments[0].at(task.problem.batch_size) / task.moments[0].at(rows)
     return {**state.estimates, task.names[0]: (total + float(G @ G) * as_full, count + 1.0)}
 
 
-def averaged(state: State, task: Task, w: Array, eta: float, precision: float, clock: float) -> tuple[Array, float]:
+def extend_average(
+    state: State, task: Task, w: Array, eta: float, precision: float, clock: float
+) -> tuple[Array, float]:
     """Mean of iterates and its weight, one step on."""
     kind = task.average.kind
     iterate = state.weights if kind == "steps" else w

@@ -68,7 +68,7 @@ class Arrays:
         return isinstance(self.X, np.memmap)
 
 
-def limit_of(problem: Problem) -> float:
+def find_limit(problem: Problem) -> float:
     """Squared norm from which a row of this problem is refused."""
     return ROW_LIMIT if problem.norms == "largest" else FINITE
 
@@ -89,7 +89,7 @@ def checked_chunk(
     group : array of shape (n,), only if there are several sources
         Which of them each row is of.
     limit : float
-        Squared norm from which a row is refused (`limit_of`).
+        Squared norm from which a row is refused (`find_limit`).
     classes : int
 
     Returns
@@ -103,23 +103,23 @@ def checked_chunk(
     """
     if isinstance(names, str) or np.ndim(X) != 2 or np.ndim(y) != 1:
         raise ValueError(f"names must be a list and X, y of two and one dimensions, got {checks.shown(names)}")
-    rows = checked_arrays(names[0], X, y, X.shape[1], classes=classes)
+    rows = check_arrays(names[0], X, y, X.shape[1], classes=classes)
     of = NO_GROUP if group is None else np.asarray(group)
     if len(names) == 1 and len(of):
         raise ValueError("group must be left out for one source, got one")
     if len(names) > 1 and (of.shape != rows.y.shape or of.dtype.kind not in "iu" or not _below(of, len(names))):
         raise ValueError(f"group must say which of the {len(names)} sources each row is of, got {checks.shown(of)}")
-    return chunk_of(names, (rows.X, rows.y, np.asarray(numbers), of.astype(np.int64)), limit)
+    return make_chunk(names, (rows.X, rows.y, np.asarray(numbers), of.astype(np.int64)), limit)
 
 
 def _below(group: NDArray[Any], count: int) -> bool:
     return len(group) == 0 or bool(group.min() >= 0 and group.max() < count)
 
 
-def chunk_of(names: Sequence[str], part: Sequence[Any], limit: float) -> Chunk:
-    """Chunk of rows that `checked_arrays` has checked; a row that is not finite or is too long is refused."""
+def make_chunk(names: Sequence[str], part: Sequence[Any], limit: float) -> Chunk:
+    """Chunk of rows that `check_arrays` has checked; a row that is not finite or is too long is refused."""
     X, y, numbers, group = part if len(part) == 4 else (*part, NO_GROUP)
-    squares = sparse_loops.squares_of(X.data, X.indptr) if is_sparse(X) else kernels.squares_of(X)
+    squares = sparse_loops.square_norms(X.data, X.indptr) if is_sparse(X) else kernels.square_norms(X)
     unfit = np.flatnonzero(~(squares <= limit))  # not "> limit": a NaN must not pass
     if len(unfit):
         i = int(unfit[0])
@@ -136,7 +136,7 @@ def _refuse_row(name: str, square: float, number: int) -> None:
     raise ValueError(f"rows of source {name!r} must lie in the unit ball, got {got}")
 
 
-def checked_arrays(
+def check_arrays(
     name: str, X: Any, y: Any, n_features: int, first: int = 0, by_block: bool = False, classes: int = 2
 ) -> Arrays:
     """X as float rows, dense or CSR, and y as floats; refused where shapes or labels do not fit.
@@ -146,21 +146,21 @@ def checked_arrays(
     if isinstance(X, np.memmap) and not by_block:
         X = np.asarray(X)
     if is_sparse(X):
-        X = sound_csr(X, name)
+        X = repair_csr(X, name)
     elif not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "fiub":
-        X = plain_numbers(f"X of source {name!r}", X)
+        X = convert_numbers(f"X of source {name!r}", X)
     if X.ndim != 2 or X.shape[1] != n_features:
         raise ValueError(f"X of source {name!r} must have shape (n, {n_features}), got {X.shape}")
     if np.shape(y) != (X.shape[0],):
         raise ValueError(f"y of source {name!r} must have shape ({X.shape[0]},) like X, got {np.shape(y)}")
     if by_block and isinstance(X, np.memmap):
         return Arrays(X, y if isinstance(y, np.ndarray) else np.asarray(y))
-    labels = plain_numbers(f"labels of source {name!r}", y)
+    labels = convert_numbers(f"labels of source {name!r}", y)
     refuse_labels(name, labels, first, classes)
     return Arrays(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), labels)
 
 
-def plain_numbers(what: str, values: Any) -> NDArray[np.float64]:
+def convert_numbers(what: str, values: Any) -> NDArray[np.float64]:
     """Real numbers as floats; anything else is refused."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub" or isinstance(values, np.ma.MaskedArray):
@@ -168,7 +168,7 @@ def plain_numbers(what: str, values: Any) -> NDArray[np.float64]:
     return array.astype(np.float64, copy=False)
 
 
-def sound_csr(X: Any, name: str) -> Any:
+def repair_csr(X: Any, name: str) -> Any:
     """X as CSR with valid pointers and column numbers and no entry twice; a copy where that takes a change."""
     csr = sparse.csr_array(X)
     if csr.ndim != 2:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.engine import compiled
 from uneven.engine.backend import Backend
-from uneven.engine.chunks import chunks
+from uneven.engine.chunks import iterate_chunks
 from uneven.engine.labels import randomise_labels
 from uneven.engine.plans import PlanLike, SegmentLike, tasks_of
-from uneven.engine.randomness import checked_seed, generator
+from uneven.engine.randomness import check_seed, make_generator
 from uneven.engine.rows import Arrays
 from uneven.engine.state import Array, State, Task, initial_state
-from uneven.engine.streams import Rows, Stream, checked_rows
+from uneven.engine.streams import Rows, Stream, check_rows
 from uneven.noise import Activity
 
 
@@ -115,10 +115,10 @@ def fit(
     >>> bool(np.mean(np.sign(X @ fitted.weights) == y) > 0.9)
     True
     """
-    if twin and checked_seed(seed) is None and hasattr(plan, "sources") and any(s.noise.private for s in plan.sources):
+    if twin and check_seed(seed) is None and hasattr(plan, "sources") and any(s.noise.private for s in plan.sources):
         raise ValueError("twin must be False where rows are private and there is no seed: it is learned without noise")
     checks.whole("record", record, least=0)
-    seed, rows = checked_seed(seed), checked_data(plan, data, checks.whole("passes", passes))
+    seed, rows = check_seed(seed), check_data(plan, data, checks.whole("passes", passes))
     rows = randomise_labels(plan, rows, seed)
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
@@ -148,10 +148,12 @@ def run_together(
     states = [initial_state(plan.problem.n_features, twin) for _ in tasks]
     for k, segment in enumerate(plan.segments):
         name, used, batched = " + ".join(segment.sources), 0, tasks[0][k].problem
-        noise = [generator(seed, run, name, "noise") for _ in tasks]
-        order, sources = generator(seed, run, name, "order"), [rows[name] for name in segment.sources]
+        noise = [make_generator(seed, run, name, "noise") for _ in tasks]
+        order, sources = make_generator(seed, run, name, "order"), [rows[name] for name in segment.sources]
         most = recorder.every if recorder else None
-        for chunk in chain.from_iterable(chunks(segment.sources, sources, batched, order, most) for _ in range(passes)):
+        for chunk in chain.from_iterable(
+            iterate_chunks(segment.sources, sources, batched, order, most) for _ in range(passes)
+        ):
             states = [
                 backend(state, task[k], chunk, rng) for state, task, rng in zip(states, tasks, noise, strict=True)
             ]
@@ -165,7 +167,7 @@ def run_together(
     return states
 
 
-def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> dict[str, Rows]:
+def check_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> dict[str, Rows]:
     """Rows of every source that the plan uses, refused where they are missing or not as many as it says."""
     if not hasattr(plan, "segments"):
         raise ValueError(f"plan must be an uneven.Plan, got {checks.shown(plan)}")
@@ -182,7 +184,7 @@ def checked_data(plan: PlanLike, data: Mapping[str, Any], passes: int = 1) -> di
     for name in names:
         if name not in data:
             raise ValueError(f"data must have rows for every source of the plan; {name!r} is missing")
-        rows = checked[name] = checked_rows(name, data[name], plan.problem.columns, plan.problem.classes)
+        rows = checked[name] = check_rows(name, data[name], plan.problem.columns, plan.problem.classes)
         if isinstance(rows, Arrays) and passes * len(rows) != stated[name]:
             got = f"{len(rows):,}" if passes == 1 else f"{passes} passes of {len(rows):,}"
             raise ValueError(f"source {name!r} must have the {stated[name]:,} rows the plan says, got {got}")

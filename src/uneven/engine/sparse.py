@@ -27,11 +27,11 @@ from uneven.engine.codes import (
     TOTAL,
     WEIGHT,
 )
-from uneven.engine.kernels import as_full, slope_of, step_moment, step_size
+from uneven.engine.kernels import choose_step_size, compute_slope, find_step_moment, scale_to_full
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def squares_of(data: Any, indptr: Any) -> Any:
+def square_norms(data: Any, indptr: Any) -> Any:
     """Squared norm of each row; not finite if an entry is not."""
     squares = np.empty(indptr.shape[0] - 1)
     for i in range(squares.shape[0]):
@@ -67,7 +67,7 @@ def accumulate(
         for p in range(indptr[i], indptr[i + 1]):
             score += np.float64(data[p]) * u[indices[p]]
         k = group[i] if group.shape[0] > 0 else 0
-        weight = y[i] * slope_of(spec, scale * score, y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
+        weight = y[i] * compute_slope(spec, scale * score, y[i], sources[k, FLIP], sources[k, SKEW], squares[i])
         if weight != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]
@@ -80,7 +80,7 @@ def accumulate(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def gradient_energy(total: Any, touched: Any, u: Any, scale: float, square: float, lam: float, m: int) -> float:
+def measure_energy(total: Any, touched: Any, u: Any, scale: float, square: float, lam: float, m: int) -> float:
     """‖λw + total/m‖² = λ²‖w‖² + Σ over touched j of total_j/m·(total_j/m + 2λw_j), for w = scale·u."""
     energy = lam * lam * scale * scale * square
     for j in touched:
@@ -100,16 +100,16 @@ def advance(w: Any, average: Any, counters: Any, rows: Any, sources: Any, spec: 
         stop = min(start + spec.batch, y.shape[0])
         m = stop - start
         count = accumulate(total, touched, batch_of, u, scale, rows, start, stop, sources, spec)
-        moment = step_moment(spec, counters, group, sources, start, stop)
+        moment = find_step_moment(spec, counters, group, sources, start, stop)
         counters[STEP] += 1.0
         counters[CLOCK] += 1.0 / moment
-        eta = counters[ETA] = step_size(spec, counters[STEP], moment, counters[CLOCK])
+        eta = counters[ETA] = choose_step_size(spec, counters[STEP], moment, counters[CLOCK])
         if spec.average == STEPS_CODE:
             counters[WEIGHT] += eta
             alpha += eta * scale
         if spec.estimate:
-            energy = gradient_energy(total, touched[:count], u, scale, square, spec.lam, m)
-            counters[TOTAL] += energy * as_full(spec, sources, m)
+            energy = measure_energy(total, touched[:count], u, scale, square, spec.lam, m)
+            counters[TOTAL] += energy * scale_to_full(spec, sources, m)
             counters[COUNT] += 1.0
         scale *= 1.0 - eta * spec.lam
         if not 1e-6 < abs(scale) < 1e6:  # also where a step forgets everything, η = 1/λ: start a new u in time

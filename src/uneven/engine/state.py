@@ -28,7 +28,7 @@ class Average:
         checks.one_of("average", self.kind, AVERAGES)
 
 
-def average_for(kind: str, usual: str, window: LateWindow | None) -> Average:
+def choose_average(kind: str, usual: str, window: LateWindow | None) -> Average:
     """Average that was asked for; ``"auto"`` is the plan's usual one, growing if it is late and the end is unknown."""
     checks.one_of("average", kind, ("auto", *AVERAGES))
     if kind == "auto":

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from uneven import checks
-from uneven.engine.rows import Arrays, checked_arrays, plain_numbers, refuse_labels
-from uneven.matrices import BLOCK_ROWS, feature_matrix, is_sparse
+from uneven.engine.rows import Arrays, check_arrays, convert_numbers, refuse_labels
+from uneven.matrices import BLOCK_ROWS, is_sparse, make_feature_matrix
 
 Item = TypeVar("Item")
 
@@ -68,7 +68,7 @@ class Selected:
 Rows = Arrays | Stream
 
 
-def checked_rows(name: str, data: Any, n_features: int, classes: int = 2) -> Rows:
+def check_rows(name: str, data: Any, n_features: int, classes: int = 2) -> Rows:
     """Check the rows of a source: a pair (X, y), `Selected` rows or a `Stream`."""
     if isinstance(data, Stream):
         return data
@@ -78,16 +78,16 @@ def checked_rows(name: str, data: Any, n_features: int, classes: int = 2) -> Row
         X, y = data
     except (TypeError, ValueError):
         raise ValueError(f"rows of source {name!r} must be (X, y) or a Stream, got {type(data).__name__}") from None
-    return checked_arrays(name, X, y, n_features, by_block=True, classes=classes)
+    return check_arrays(name, X, y, n_features, by_block=True, classes=classes)
 
 
 def _checked_selected(name: str, data: Selected, n_features: int, classes: int) -> Arrays:
     """The same for selected rows; what `prepare` gives is checked for norms and finite values chunk by chunk."""
-    checked_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
+    check_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
     count = len(data.X) if data.numbers is None else len(data.numbers)
     if np.shape(data.y) != (count,):
         raise ValueError(f"y of source {name!r} must have shape ({count},) like its rows, got {np.shape(data.y)}")
-    labels = plain_numbers(f"labels of source {name!r}", data.y)
+    labels = convert_numbers(f"labels of source {name!r}", data.y)
     refuse_labels(name, labels, classes=classes)
     return Arrays(data.X, labels, data.numbers, data.prepare)
 
@@ -128,16 +128,16 @@ def _pieces(batches: Iterable[Any], label: str, features: Sequence[str] | None) 
         seen |= {value for value in (-1, 0) if labels.dtype.kind in "fiub" and (labels == value).any()}
         if {-1, 0} <= seen:
             raise ValueError(f"label {label!r} must hold -1 and 1, or 0 and 1, got both -1 and 0")
-        yield feature_matrix(batch, features), signed_labels(labels)
+        yield make_feature_matrix(batch, features), sign_labels(labels)
 
 
-def signed_labels(y: Any) -> NDArray[np.float64]:
+def sign_labels(y: Any) -> NDArray[np.float64]:
     """Labels as -1 and 1: from those, from 0 and 1, or from booleans. Other numbers stay, for `refuse_labels`.
 
-    >>> signed_labels([True, False]).tolist()
+    >>> sign_labels([True, False]).tolist()
     [1.0, -1.0]
     """
-    labels = plain_numbers("labels", y)
+    labels = convert_numbers("labels", y)
     return labels if (labels == -1.0).any() else np.where(labels == 0.0, -1.0, labels)
 
 
@@ -149,12 +149,12 @@ class Block(NamedTuple):
     first: int
 
 
-def memory_map_blocks(name: str, source: Arrays, rng: np.random.Generator, classes: int = 2) -> Iterator[Block]:
+def read_memory_map(name: str, source: Arrays, rng: np.random.Generator, classes: int = 2) -> Iterator[Block]:
     """Blocks of a memory map in random order, each copied to memory and checked."""
     for start in rng.permutation(np.arange(0, len(source), BLOCK_ROWS)):
         rows = slice(start, min(start + BLOCK_ROWS, len(source)))
         X, y = np.array(source.X[rows]), np.array(source.y[rows])
-        block = checked_arrays(name, X, y, X.shape[1], int(start), classes=classes)
+        block = check_arrays(name, X, y, X.shape[1], int(start), classes=classes)
         yield Block(block.X, block.y, int(start))
 
 
@@ -167,7 +167,7 @@ def stream_blocks(name: str, stream: Stream, d: int, classes: int = 2) -> Iterat
     waiting: list[Arrays] = []
     count, first = 0, 0
     for piece in make_ahead(_checked_pieces(stream)):
-        waiting.append(checked_arrays(name, *piece, d, first + count, classes=classes))
+        waiting.append(check_arrays(name, *piece, d, first + count, classes=classes))
         count += len(waiting[-1])
         if count >= stream.block_rows:
             X, y = _joined(waiting)
@@ -204,9 +204,9 @@ def make_ahead(items: Iterator[Item]) -> Iterator[Item]:
 def _joined(parts: Sequence[Arrays]) -> tuple[Any, NDArray[np.float64]]:
     if len(parts) == 1:
         return parts[0].X, parts[0].y
-    return stacked([part.X for part in parts]), stacked([part.y for part in parts])
+    return stack_rows([part.X for part in parts]), stack_rows([part.y for part in parts])
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stack_rows(parts: Sequence[Any]) -> Any:
     """Rows, dense or sparse, one part below the other."""
     return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)

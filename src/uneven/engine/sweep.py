@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine.plans import PlanLike, tasks_of
-from uneven.engine.run import checked_data, run_together
+from uneven.engine.run import check_data, run_together
 from uneven.engine.state import Array
 from uneven.engine.streams import Rows, Stream
 
@@ -144,7 +144,7 @@ def _all_rows(plans: Sequence[PlanLike], data: Mapping[str, Any]) -> dict[str, R
         key = tuple((s.name, s.rows) for s in plan.sources if s.name in used)
         if key not in known:
             known.add(key)
-            rows |= checked_data(plan, {name: data[name] for name in used if name in data})
+            rows |= check_data(plan, {name: data[name] for name in used if name in data})
     if streams := [name for name, source in rows.items() if isinstance(source, Stream)]:
         raise ValueError(f"rows of source {streams[0]!r} must be arrays in a sweep: a stream can be read only once")
     return rows

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from uneven import checks
 from uneven.columns import Column
-from uneven.estimator.guards import all_or_nothing, validated, warn_long
+from uneven.estimator.guards import all_or_nothing, validate, warn_long
 from uneven.estimator.prediction import LinearPrediction
 from uneven.estimator.saved_model import SavedModel
 from uneven.ledger import Ledger
@@ -321,7 +321,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:
         refuse_missing("y", y)
-        checked: tuple[Any, Any] = validated(self, X, y, order="C", reset=reset, **options)
+        checked: tuple[Any, Any] = validate(self, X, y, order="C", reset=reset, **options)
         return checked
 
     def _checked_validation(self, validation: Any) -> Piece | None:

@@ -19,7 +19,7 @@ def _redacts(model: Any) -> bool:
     return not (isinstance(model.redact, bool | np.bool_) and not model.redact)
 
 
-def validated(model: Any, *rows: Any, **options: Any) -> Any:
+def validate(model: Any, *rows: Any, **options: Any) -> Any:
     """X, or X and y, as scikit-learn checks them; its messages show values, so it has none where they are redacted."""
     try:
         return validate_data(model, *rows, accept_sparse="csr", dtype=[np.float64, np.float32], **options)

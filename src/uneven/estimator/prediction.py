@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from uneven.estimator.guards import validated
+from uneven.estimator.guards import validate
 from uneven.losses import LOSSES
 from uneven.settings import Settings
 from uneven.softmax import compute_probabilities
@@ -37,7 +37,7 @@ class LinearPrediction:
     def decision_function(self, X: Any) -> Array:
         """Signed distance to the hyperplane, in units of the margin; long rows are shrunk as in training."""
         check_is_fitted(self, "coef_")
-        X = validated(self, X, reset=False)
+        X = validate(self, X, reset=False)
         scale = getattr(self, "scale_", None)
         return compute_scores(X, self.coef_, self.intercept_, None if scale is None else scale.bound)
 

@@ -17,7 +17,7 @@ from uneven.experiments.demo import Demo, Entry, run_demo, write_files
 from uneven.experiments.outputs import ACCURACY, describe_baselines, tabulate
 from uneven.experiments.public_rows import PublicRows, describe_public_rows
 from uneven.experiments.results import Results, estimate_mean, format_mean
-from uneven.experiments.suite import Outcome, beyond, reproduce
+from uneven.experiments.suite import Outcome, reproduce, run_beyond
 
 __all__ = [
     "ACCURACY",
@@ -27,12 +27,12 @@ __all__ = [
     "Outcome",
     "PublicRows",
     "Results",
-    "beyond",
     "describe_baselines",
     "describe_public_rows",
     "estimate_mean",
     "format_mean",
     "reproduce",
+    "run_beyond",
     "run_demo",
     "tabulate",
     "write_files",

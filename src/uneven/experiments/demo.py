@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import AREAS, RANGES, SOILS, Dataset, load_covertype_sample
-from uneven.engine import Path, accuracy, auc, fit, objective, sweep
+from uneven.engine import Path, fit, measure_accuracy, measure_auc, objective, sweep
 from uneven.experiments.panels import ALPHA, BATCH_SIZE, OURS, THEIRS, plan_private
 from uneven.experiments.public_rows import MOST_RUNS, PublicRows, compare_public_rows
 from uneven.experiments.running import measure_without_noise
@@ -140,7 +140,7 @@ def run_demo(
     problem = Problem(data.X.shape[1], ALPHA, BATCH_SIZE)
     test = data.X_test, data.y_test
     entries = tuple(
-        Entry(one, mechanism, accuracy(w, *test), objective(problem, w, data.X, data.y), auc(w, *test))
+        Entry(one, mechanism, measure_accuracy(w, *test), objective(problem, w, data.X, data.y), measure_auc(w, *test))
         for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
     )
     best = measure_without_noise(problem, data)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.cautions import SimulationWarning
 from uneven.datasets import Dataset
-from uneven.engine import auc
+from uneven.engine import measure_auc
 from uneven.estimator import UnevenClassifier
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import Verdict, describe_verdicts
@@ -85,7 +85,7 @@ def compare_public_rows(
                     np.concatenate([parts[name][1] for name in names]),
                     source=np.repeat(names, [len(parts[name][1]) for name in names]),
                 )
-            area = float(auc(model.coef_[0], data.X_test, data.y_test))
+            area = float(measure_auc(model.coef_[0], data.X_test, data.y_test))
             found[way].append((float(model.score(data.X_test, data.y_test)), area))
         first = first or model
         tick(1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from uneven.anchor import PublicRows, solve
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, auc, objective, optimum, sweep
+from uneven.engine import find_optimum, measure_accuracy, measure_auc, objective, sweep
 from uneven.experiments.panels import Case, Panel
 from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
@@ -141,14 +141,14 @@ def _measure(panel: Panel, data: Dataset, weights: Array, twins: Array | None) -
     problem = panel.cases[0].plan.problem
     values = {
         "objective": objective(problem, weights, data.X, data.y),
-        "accuracy": accuracy(weights, data.X_test, data.y_test, problem.classes),
+        "accuracy": measure_accuracy(weights, data.X_test, data.y_test, problem.classes),
     }
     if any(case.plan.kept for case in panel.cases):
         values["log_loss"] = objective(replace(problem, alpha=1e-18), weights, data.X_test, data.y_test)
     if panel.auc:
         test, classes = (data.X_test, data.y_test), problem.classes
         pairs = zip(weights, panel.cases, strict=True)
-        values["auc"] = np.array([auc(w, *test, classes, together=not case.one_vs_rest) for w, case in pairs])
+        values["auc"] = np.array([measure_auc(w, *test, classes, together=not case.one_vs_rest) for w, case in pairs])
     if twins is not None:
         values["twin_objective"] = objective(problem, twins, data.X, data.y)
     return {name: value.ravel() for name, value in values.items()}
@@ -158,13 +158,13 @@ def measure_without_noise(problem: Problem, data: Dataset) -> dict[str, float]:
     """Objective, accuracy and AUC at the minimum of f, objective of weights zero, accuracy of the majority class."""
     plain = replace(problem, clip=None)
     if problem.outputs == 1:
-        w = optimum(plain, data.X, data.y)
+        w = find_optimum(plain, data.X, data.y)
     else:
         w = solve(plain, [PublicRows.from_arrays(data.X, data.y)]).weights
     return {
         "objective": float(objective(problem, w, data.X, data.y)),
-        "accuracy": float(accuracy(w, data.X_test, data.y_test, problem.classes)),
-        "auc": float(auc(w, data.X_test, data.y_test, problem.classes)),
+        "accuracy": float(measure_accuracy(w, data.X_test, data.y_test, problem.classes)),
+        "auc": float(measure_auc(w, data.X_test, data.y_test, problem.classes)),
         "nothing": problem.loss_function.value_at_zero,
         "majority": float(np.unique(data.y_test, return_counts=True)[1].max() / len(data.y_test)),
     }

@@ -1,4 +1,4 @@
-"""`reproduce` and `beyond`: run several panels, judge the claims, write tables and figures."""
+"""`reproduce` and `run_beyond`: run several panels, judge the claims, write tables and figures."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def reproduce(
     return _run_suite(PAPER, summarise_paper, panels, Path(output), runs, data, seed, quick, progress)
 
 
-def beyond(panels: Sequence[str] | None = None, *, output: PathLike = "beyond", **options: Any) -> Outcome:
+def run_beyond(panels: Sequence[str] | None = None, *, output: PathLike = "beyond", **options: Any) -> Outcome:
     """Run the paper's strategies and ours on the same rows at the same ε.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.anchor import Coordinates, Summary, summarize
-from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, vector
+from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, read_vector
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training import (
@@ -62,7 +62,7 @@ def answer_as_anchor(
         return {"alpha": job.alpha}
     else:
         d, own = job.problem.n_features, fit_public(job, [name], targets[0])
-        found = vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
+        found = read_vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
         decided = decide_anchored(job, targets[0], own.moved(*found))
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None
@@ -105,9 +105,9 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
     d, shape = n_features, (n_features, n_features)
     frames = [_frame_from_dict(one, d) for one in values["frames"]]
     if values.get("freedom") is not None:
-        frames[0] = replace(frames[0], freedom=vector("freedom", values["freedom"], d, 1e18))
+        frames[0] = replace(frames[0], freedom=read_vector("freedom", values["freedom"], d, 1e18))
     summary = Summary(
-        vector("weights", values["weights"], d),
+        read_vector("weights", values["weights"], d),
         matrix_from_text("covariance", values["covariance"], shape),
         checks.positive("alpha", values["alpha"], 1e-18, 1e18),
         bool(values["knows_curvature"]),
@@ -126,7 +126,7 @@ def _check_frames(summary: Summary) -> None:
 
 def _frame_from_dict(values: Any, d: int) -> Coordinates:
     matrices = {key: matrix_from_text(key, values[key], (d, d)) for key in ("transform", "hessian")}
-    vectors = {key: vector(key, values[key], d) for key in VECTORS}
+    vectors = {key: read_vector(key, values[key], d) for key in VECTORS}
     if not (vectors["curvature"] > 0.0).all() or not (vectors["ridge"] >= 0.0).all():
         raise ValueError("anchor must have positive curvature, got none")
     return Coordinates(
@@ -143,7 +143,7 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
 def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
     """Summary moved to a start that `start_to_dict` described."""
     d = len(summary.weights)
-    weights = vector("weights", values["weights"], d)
+    weights = read_vector("weights", values["weights"], d)
     moved = summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
     _check_frames(moved)
     return moved

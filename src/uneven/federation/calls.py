@@ -31,7 +31,7 @@ class Lost(Refused):
     """A site was lost after it may have charged its rows."""
 
 
-def no_tell(_site: str, _what: str, _done: int, _of: int) -> None:
+def tell_nothing(_site: str, _what: str, _done: int, _of: int) -> None:
     """Show nothing."""
 
 
@@ -41,7 +41,7 @@ class Ask:
 
     call: Call
     patience: float = 60.0
-    tell: Tell = no_tell
+    tell: Tell = tell_nothing
 
     def __call__(self, site: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Reply of a site; asked again while it is away or still at work.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from uneven import checks
 from uneven.columns import columns_to_dict
-from uneven.evaluation import Estimate, accuracy_from_answers
+from uneven.evaluation import Estimate, estimate_accuracy
 from uneven.federation.calls import Ask, reading
 from uneven.federation.messages import MOST_STEPS, digest, write_message
 from uneven.federation.policy import Refused
@@ -81,5 +81,5 @@ def evaluate_sites(
     if not answers:
         raise ConnectionError(f"no site answered: {'; '.join(left_out.values())}")
     said, rows = (sum(one[k] for one in answers.values()) for k in (0, 1))
-    each = {site: accuracy_from_answers(*pair, rate, confidence) for site, pair in answers.items()}
-    return SitesEvaluation(accuracy_from_answers(said, rows, rate, confidence), each, left_out, epsilon, confidence)
+    each = {site: estimate_accuracy(*pair, rate, confidence) for site, pair in answers.items()}
+    return SitesEvaluation(estimate_accuracy(said, rows, rate, confidence), each, left_out, epsilon, confidence)

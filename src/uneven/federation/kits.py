@@ -42,7 +42,7 @@ class Kit:
     @property
     def address(self) -> str:
         """Host and port of the server."""
-        return checked_address((self.folder / "address.txt").read_text(encoding="utf-8").strip())
+        return check_address((self.folder / "address.txt").read_text(encoding="utf-8").strip())
 
     @property
     def name(self) -> str:
@@ -54,10 +54,10 @@ class Kit:
         return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
-def checked_address(address: str) -> str:
+def check_address(address: str) -> str:
     """Host and port, refused if it is something else.
 
-    >>> checked_address("127.0.0.1:8102")
+    >>> check_address("127.0.0.1:8102")
     '127.0.0.1:8102'
     """
     host, _, port = address.rpartition(":")
@@ -94,7 +94,7 @@ def make_kits(folder: Path, sites: Iterable[str], address: str = ADDRESS) -> lis
     names = list(sites)
     for name in names:
         refuse_name(name)
-    checked_address(address)
+    check_address(address)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _authority(folder / AUTHORITY)
     new = [name for name in (SERVER, *names) if not (folder / name / "certificate.pem").exists()]

@@ -83,7 +83,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def vector(name: str, values: Any, length: int | None = None, largest: float = LARGEST) -> Array:
+def read_vector(name: str, values: Any, length: int | None = None, largest: float = LARGEST) -> Array:
     """Numbers as an array, refused where they are not as many as expected or beyond `largest`."""
     if not isinstance(values, list) or (length is not None and len(values) != length):
         raise ValueError(f"{name} must be a list of {length} numbers, got {checks.shown(values)}")
@@ -135,11 +135,11 @@ def state_from_dict(values: Any, n_features: int) -> State:
         for key in ("silent", "released")
     }
     return State(
-        weights=vector("weights", values["weights"], n_features),
+        weights=read_vector("weights", values["weights"], n_features),
         step=checks.whole("step", values["step"], least=0, most=MOST_STEPS),
         clock=checks.not_negative("clock", values["clock"], 1e100),
         step_size=checks.not_negative("step_size", values["step_size"], 1e100),
-        average=vector("average", values["average"], n_features),
+        average=read_vector("average", values["average"], n_features),
         average_weight=checks.not_negative("average_weight", values["average_weight"], 1e100),
         estimates={name: _pair(pair) for name, pair in values["estimates"].items()},
         silent=counts["silent"],
@@ -149,7 +149,7 @@ def state_from_dict(values: Any, n_features: int) -> State:
 
 
 def _pair(values: Any) -> tuple[float, float]:
-    total, count = vector("estimates", values, 2, 1e18)
+    total, count = read_vector("estimates", values, 2, 1e18)
     if total < 0.0 or count < 0.0:
         raise ValueError("estimates must hold numbers that are not negative, got others")
     return float(total), float(count)
@@ -181,7 +181,7 @@ def read_answer(values: Mapping[str, Any], n_features: int, sizes: Collection[in
     released = checks.whole("released", values["released"], least=0, most=rows)
     counts = {"silent": checks.whole("silent", values["silent"], least=0, most=released), "released": released}
     nothing = values["total"] == [] and counts["silent"] == rows
-    total = [] if nothing else vector("total", values["total"], n_features, 1e18).tolist()
+    total = [] if nothing else read_vector("total", values["total"], n_features, 1e18).tolist()
     return {"total": total, "rows": rows, **counts}
 
 
@@ -206,7 +206,7 @@ def task_from_dict(values: Any, name: str) -> Task:
         raise ValueError(f"task must be a mapping, got {checks.shown(values)}")
     checks.only_keys("task", values, TASK_KEYS)
     checks.needed_keys("task", values, TASK_KEYS)
-    moment = Moment(*vector("moment", values["moment"], len(fields(Moment)), 1e18).tolist())
+    moment = Moment(*read_vector("moment", values["moment"], len(fields(Moment)), 1e18).tolist())
     task = Task(
         Problem.from_dict(values["problem"]),
         (name,),

@@ -27,7 +27,7 @@ def make_sites(file: SourcesFile, folder: Path, seed: int | None = None) -> None
     for entry in file.sources:
         if entry.data is None:
             raise ValueError(f"source {entry.name!r} must have data of its own to be rehearsed, got none")
-    make_kits(folder, [entry.name for entry in file.sources], f"127.0.0.1:{free_port()}")
+    make_kits(folder, [entry.name for entry in file.sources], f"127.0.0.1:{find_free_port()}")
     stated = file.settings.classes
     classes = scan_rows(FileRows(file), held_bytes=0).classes.tolist() if stated is None else list(stated)
     for entry in file.sources:
@@ -60,7 +60,7 @@ def describe_features(file: SourcesFile) -> dict[str, object]:
     return {"features": None if file.feature_names is None else list(file.feature_names)}
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port of the loopback address that nobody uses now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -54,7 +54,7 @@ def answer_claim(release: str) -> str:
     return f"{release}, answered"
 
 
-def reservation_claim(release: str, batches: int) -> str:
+def name_reservation(release: str, batches: int) -> str:
     """The ledger's claim that so many batches were reserved."""
     return f"{release}, {batches} batches"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import generator
+from uneven.engine import make_generator
 from uneven.noise import LabelPrivacy
 from uneven.training import Rows, choose_classes, compute_scores
 
@@ -18,7 +18,7 @@ def count_said(
     rows: Rows, coef: Array, intercept: float, bound: float, classes: NDArray[Any], epsilon: float, seed: int | None
 ) -> int:
     """How many rows say that they are classified correctly, each bit flipped with probability 1/(1 + e^ε)."""
-    rng, said = generator(seed, 0, "evaluation", "noise"), 0
+    rng, said = make_generator(seed, 0, "evaluation", "noise"), 0
     for piece in rows.pieces(checked=False):
         scores = compute_scores(piece.X, coef[None], np.array([intercept]), bound)
         correct = choose_classes(scores, classes) == piece.y

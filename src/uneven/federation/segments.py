@@ -13,12 +13,12 @@ from uneven.engine import (
     Chunk,
     State,
     Task,
-    checked_rows,
+    check_rows,
     compiled_advance,
-    generator,
+    find_step_moment,
     iterate_chunks,
+    make_generator,
     measure_gradient,
-    step_moment,
     take_step,
 )
 
@@ -35,7 +35,7 @@ def run_segment(state: State, task: Task, data: Any, seed: int | None, tick: Tic
     Draws are those of a local run: with the same seed the states are equal to the bit.
     """
     (name,) = task.names
-    noise = generator(seed, 0, name, "noise")
+    noise = make_generator(seed, 0, name, "noise")
     for chunk in _chunks(task, data, seed):
         state = compiled_advance(state, task, chunk, noise)
         tick(len(chunk.y))
@@ -44,8 +44,8 @@ def run_segment(state: State, task: Task, data: Any, seed: int | None, tick: Tic
 
 def _chunks(task: Task, data: Any, seed: int | None, steps: int | None = None) -> Iterator[Chunk]:
     (name,) = task.names
-    rows = checked_rows(name, data, task.problem.n_features)
-    return iterate_chunks((name,), [rows], task.problem, generator(seed, 0, name, "order"), steps)
+    rows = check_rows(name, data, task.problem.n_features)
+    return iterate_chunks((name,), [rows], task.problem, make_generator(seed, 0, name, "order"), steps)
 
 
 class Batches:
@@ -64,7 +64,7 @@ class Batches:
     """
 
     def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None) -> None:
-        self.task, self.next, self._noise = task, used, generator(seed, 0, task.names[0], "noise")
+        self.task, self.next, self._noise = task, used, make_generator(seed, 0, task.names[0], "noise")
         self._left = islice(_chunks(task, data, order, steps=1), used, None)
 
     def answer(self, weights: Array) -> dict[str, Any] | None:
@@ -91,7 +91,7 @@ def apply_answer(state: State, task: Task, answer: dict[str, Any]) -> State:
     (name,), rows = task.names, int(answer["rows"])
     total = np.array(answer["total"] or np.zeros(task.problem.n_features))
     gradient = task.problem.alpha * state.weights + total / rows
-    after = take_step(state, task, gradient, step_moment(state, task, NO_GROUP, rows), rows)
+    after = take_step(state, task, gradient, find_step_moment(state, task, NO_GROUP, rows), rows)
     counts = {key: {**getattr(state, key)} for key in ("silent", "released")}
     if answer["released"]:
         for key, held in counts.items():

@@ -26,10 +26,10 @@ from uneven.federation.messages import (
     LARGEST,
     digest,
     read_message,
+    read_vector,
     state_from_dict,
     state_to_dict,
     task_from_dict,
-    vector,
     write_message,
 )
 from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_schema
@@ -41,9 +41,9 @@ from uneven.federation.requests import (
     answer_claim,
     check_job,
     expect_keys,
+    name_reservation,
     refusing,
     release_name,
-    reservation_claim,
 )
 from uneven.federation.rows import (
     Opened,
@@ -253,7 +253,7 @@ class Site:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
-            self._refuse_older(reservation_claim(asked.release, self.releases.reserved(asked.release) + AHEAD))
+            self._refuse_older(name_reservation(asked.release, self.releases.reserved(asked.release) + AHEAD))
             used = self.releases.resume(asked.release)
             self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
@@ -273,14 +273,14 @@ class Site:
             del self._batches[release]
             return write_message({"closed": release})
         with refusing():
-            weights = vector("weights", message.get("weights"), batches.task.problem.n_features)
+            weights = read_vector("weights", message.get("weights"), batches.task.problem.n_features)
         return self._release_step(batches, weights, step, release, digest(text))
 
     def _release_step(self, batches: Batches, weights: Any, step: int, release: str, request: str) -> str:
         """Use the next batch and keep its answer; if that breaks off, batches are counted anew from what was kept."""
         del self._batches[release]
         if (reserved := self.releases.reserve(release, batches.next)) and self.policy.private:
-            self.ledger.claim(reservation_claim(release, reserved))
+            self.ledger.claim(name_reservation(release, reserved))
         reply = self._once(lambda: batches.answer(weights) or {"finished": step})
         if "finished" not in (said := read_message(reply)):
             self.releases.keep_step(release, step, request, reply)
@@ -299,8 +299,8 @@ class Site:
             expect_keys(message, ("kind", "job", "name", *SCHEMA_KEYS, "coef", "intercept", "epsilon"))
             release = f"{checks.text('job', message['job'])}/evaluation"
             epsilon = LabelPrivacy(message["epsilon"]).epsilon
-            coef = vector("coef", message["coef"], policy.n_features)
-            (intercept,) = vector("intercept", [message["intercept"]], 1)
+            coef = read_vector("coef", message["coef"], policy.n_features)
+            (intercept,) = read_vector("intercept", [message["intercept"]], 1)
         refuse_job(policy, message["name"], policy.modes[0])
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         refuse_epsilon(policy, epsilon)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.anchor import Flips, Objective, PublicRows, leave_out
-from uneven.federation.messages import matrix_from_text, matrix_to_text, vector
+from uneven.federation.messages import matrix_from_text, matrix_to_text, read_vector
 from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
 from uneven.problem import Problem
@@ -34,7 +34,7 @@ def answer_sums(message: Mapping[str, Any], rows: Rows, scan: Scan, scale: Scale
         raise ValueError("problem must be of two classes, with a weight for each column; got another")
     d = problem.n_features
     (mine,) = public_rows(prepare_alone(rows, scan, scale, name, noise), [name], scan.classes[1])
-    weights = vector("weights", message["weights"], d)
+    weights = read_vector("weights", message["weights"], d)
     if message["reach"] is None:
         return sum_losses(mine, problem, weights, bool(message["curvature"]))
     share = checks.positive("share", message["share"], 1e-9, 1e9)
@@ -75,7 +75,7 @@ def read_sums(values: Mapping[str, Any], d: int, left_out: bool, curvature: bool
         raise ValueError("value must be a finite number, got another")
     found: dict[str, Any] = {"value": value}
     if not left_out:
-        found["gradient"] = vector("gradient", values["gradient"], d)
+        found["gradient"] = read_vector("gradient", values["gradient"], d)
     for key in (*(["squares"] if left_out else []), *(["hessian"] if curvature else [])):
         found[key] = matrix_from_text(key, values[key], (d, d))
         if np.abs(found[key] - found[key].T).max() > 1e-6 or np.linalg.eigvalsh(found[key])[0] < -1e-6:

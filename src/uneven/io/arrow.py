@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from uneven.io import refusals
-from uneven.matrices import BLOCK_ROWS, feature_matrix
+from uneven.matrices import BLOCK_ROWS, make_feature_matrix
 
 PANDAS_INDEX = "__index_level_"
 """How the columns are called in which pandas keeps row labels: no features."""
@@ -49,7 +49,7 @@ class ArrowFile(ABC):
             if number == 0:
                 _refuse_types(self.path, batch, features)
             with self.explained():  # damage inside a value shows only now
-                X = feature_matrix(batch, features) if features else np.empty((batch.num_rows, 0))
+                X = make_feature_matrix(batch, features) if features else np.empty((batch.num_rows, 0))
                 piece = X, {name: _values(batch, name) for name in as_written}
             yield piece
 

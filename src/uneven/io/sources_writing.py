@@ -14,7 +14,7 @@ from uneven.io.files import write_text_atomically
 from uneven.io.source_entry import SourceEntry, entry_tables
 from uneven.io.sources_file import SETTINGS, checked_columns, checked_delimiter
 from uneven.io.sources_text import toml_text
-from uneven.planner import Source, checked_sources
+from uneven.planner import Source, check_sources
 from uneven.settings import Settings
 
 ALWAYS = ("alpha", "batch_size", "loss", "strategy", "moments", "radius")
@@ -94,7 +94,7 @@ def sources_to_text(
     noise = { kind = "exact" }
     """
     given = list(sources)
-    checked_sources(Source(one.name, 1) if isinstance(one, SourceEntry) else one for one in given)
+    check_sources(Source(one.name, 1) if isinstance(one, SourceEntry) else one for one in given)
     entries = [one if isinstance(one, SourceEntry) else SourceEntry.of(one) for one in given]
     checks.only_keys("sources.toml", settings, SETTINGS)
     stated = {"label": label, "features": features, "n_features": n_features}

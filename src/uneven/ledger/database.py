@@ -85,7 +85,7 @@ class BudgetExceeded(ValueError):  # noqa: N818 (it says what happened)
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[sqlite3.Connection]:
+def connect(path: Path) -> Iterator[sqlite3.Connection]:
     """The file, open; what SQLite finds wrong with it is said in one line."""
     # The file must not be opened in any other way, not even to look at its first bytes: closing it would drop the
     # locks that SQLite holds on it for other threads.
@@ -183,7 +183,7 @@ def read_facts(connection: sqlite3.Connection) -> tuple[bytes, float | None]:
     return key, budget
 
 
-def largest_spent(connection: sqlite3.Connection) -> float:
+def find_largest_spent(connection: sqlite3.Connection) -> float:
     """The most that any row has spent, under all names together; 0 in an empty ledger."""
     most = "SELECT max(total) FROM (SELECT sum(epsilon) AS total FROM spent GROUP BY row)"
     return float(connection.execute(most).fetchone()[0] or 0.0)

@@ -188,7 +188,7 @@ class Ledger:
                     f"budget must be at most {stored:g}, the ledger's, got {budget:g}: "
                     "the budget of a ledger is not raised"
                 )
-            if (most := database.largest_spent(connection)) > budget:
+            if (most := database.find_largest_spent(connection)) > budget:
                 raise ValueError(
                     f"budget must be at least what rows have spent{owner_only(f', {most:g} at most')}, got {budget:g}"
                 )
@@ -338,7 +338,7 @@ class Ledger:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if self.path is not None:
             refuse_links(self.path)
-            with database.connected(self.path) as connection:
+            with database.connect(self.path) as connection:
                 database.expect_ledger(connection, self.path)
                 yield connection
         elif self._process == os.getpid():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -90,7 +90,7 @@ class Composed(Noise):
     def observed_among(self, classes: int) -> Noise:
         """The same for so many classes: of private labels, the confusion of both."""
         if not isinstance(self.then, LabelPrivacy):
-            return Composed(self.labels, self.then.observed_among(classes))
+            return replace(self, then=self.then.observed_among(classes))
         if classes == 2:
             return self.flips
         both = self.labels.confusion_of(classes) @ self.then.observed_among(classes).confusion_of(classes)

@@ -38,7 +38,7 @@ from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import Change, tabulate_changes
-from uneven.planner.source import Source, checked_sources
+from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
     COMPARE,
@@ -78,7 +78,7 @@ __all__ = [
     "Theorem",
     "Verdict",
     "change_rates",
-    "checked_sources",
+    "check_sources",
     "choose_kept",
     "count_kept",
     "declare_noises",

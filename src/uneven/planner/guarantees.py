@@ -15,7 +15,7 @@ from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
-from uneven.schedules import LATE, late_window
+from uneven.schedules import LATE, find_late_window
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -59,7 +59,7 @@ def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: flo
     largest = max(
         1.0 / segment.step_moment for segment in segments
     )  # the first step averaged may begin so much earlier
-    after, share = late_window(precision, offset, private, problem.smoothness, problem.alpha, problem.n_features)
+    after, share = find_late_window(precision, offset, private, problem.smoothness, problem.alpha, problem.n_features)
     start = max(after - largest, 0.0) if precision > after else precision
     late = theory.theorem_c_late_bound(precision, problem.alpha, problem.ball, offset, start, share)
     return min(late, theory.theorem_c_bound(start, problem.alpha, problem.ball, offset))  # that of its first iterate

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from uneven import checks
 from uneven.planner.planning import Plan, make_plan
-from uneven.planner.source import Source, checked_sources
-from uneven.problem import Problem, batching
+from uneven.planner.source import Source, check_sources
+from uneven.problem import Problem, choose_batching
 
 
 def plan(
@@ -73,9 +73,9 @@ def plan(
     104.0
     """
     how = {"loss": loss, "radius": radius, "clip": clip, "norms": norms, "eigenvalue": eigenvalue}
-    described = checked_sources(sources)
+    described = check_sources(sources)
     own = any(source.noise.once_a_batch for source in described)
     outputs = 1 if classes == 2 else checks.whole("classes", classes, least=2)
     dimension = checks.whole("n_features", n_features) * outputs
-    problem = Problem(dimension, alpha, **batching(batch_size, own), **how, classes=classes)  # type: ignore[arg-type]
+    problem = Problem(dimension, alpha, **choose_batching(batch_size, own), **how, classes=classes)  # type: ignore[arg-type]
     return make_plan(described, problem, strategy, moments)

@@ -27,15 +27,15 @@ from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
     Segment,
     Sizes,
+    compute_exchange_rates,
     compute_step_sizes,
-    exchange_rates,
+    read_stated_sizes,
     segment_to_dict,
     split_into_batches,
-    stated_sizes,
 )
 from uneven.planner.sensitivity import Change, find_changes
 from uneven.planner.sizes import choose_sizes, list_other_sizes
-from uneven.planner.source import Source, checked_sources, refuse_private_rms
+from uneven.planner.source import Source, check_sources, refuse_private_rms
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Draft, Strategy, Theorem, get_strategy
 from uneven.problem import Problem
 from uneven.schedules import Rate
@@ -293,7 +293,7 @@ class Plan:
         if values["strategy"] == ANCHORED.name:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
-            sizes = stated_sizes(values.get("segments"), problem)
+            sizes = read_stated_sizes(values.get("segments"), problem)
             kept = checks.whole("kept", values.get("kept", 0), least=0)
             again = make_plan(sources, problem, values["strategy"], values["moments"], sizes, kept)
             if values.get("converged"):
@@ -341,7 +341,7 @@ def make_plan(
     120
     """
     checks.one_of("strategy", strategy, STRATEGIES)
-    described, chosen = checked_sources(sources), get_strategy(strategy)
+    described, chosen = check_sources(sources), get_strategy(strategy)
     refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
     stepped = [replace(one, rows=one.rows - count_kept(one.rows, kept)) for one in described] if kept else described
@@ -369,7 +369,7 @@ def finish_plan(
         bound=float(draft.bound),
         excess_bound=bound_excess(problem, draft),
         guarantee=draft.theorem,
-        worths=tuple(exchange_rates(batches).items()),
+        worths=tuple(compute_exchange_rates(batches).items()),
         caveats=(
             *warn_unprotected(sources),
             *find_caveats(problem, strategy, batches, draft, moments),
@@ -383,7 +383,7 @@ def make_anchored_plan(sources: Iterable[Source], problem: Problem, decided: Anc
 
     Its bound and excess bound are expectations of Theorem D, which is exact for a quadratic objective.
     """
-    described = checked_sources(sources)
+    described = check_sources(sources)
     return Plan(
         problem=problem,
         sources=described,

@@ -73,13 +73,12 @@ def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise])
 
 
 def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise], predicted: bool) -> list[str]:
-    """One sentence for each promise that was made, and one for what the other would bring to each source."""
+    """One sentence for each promise that was made, and one for each source where the other makes a difference."""
     lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))
     what = "predicted excess" if predicted else "bound"
     for name, other in list(others.items())[:FEW]:
-        named = other.kind.replace("-", " ")
-        lines.append(
-            f"With {named} for {name!r} instead, at the same ε and {other.batch_size:,} rows per step: {what} "
-            f"{other.then:.2g}, now {other.now:.2g}."
-        )
+        named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
+        if then != now:
+            rows = f"{other.batch_size:,} rows per step"
+            lines.append(f"With {named} for {name!r} instead, at the same ε and {rows}: {what} {then}, now {now}.")
     return lines

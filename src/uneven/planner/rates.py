@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from uneven import checks
 from uneven.planner.planning import Plan, finish_plan, make_plan
 from uneven.planner.segments import split_into_batches
-from uneven.planner.source import Source, checked_sources
+from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import STRATEGIES, draft_at_rates, draft_best_rates
 from uneven.problem import USUAL_BATCH, Problem
 
@@ -58,7 +58,7 @@ def find_rate_intervals(sources: Iterable[Source], problem: Problem) -> dict[str
     dict
         For each source, in order of use, the ends of its interval.
     """
-    described = checked_sources(sources)
+    described = check_sources(sources)
     upper = make_plan(described, problem, "two-rates", "upper")
     least = {one.name: split_into_batches([one], problem, _least_moments(one, problem))[0] for one in described}
     lower = draft_best_rates(problem, [least[name] for name in upper.order])

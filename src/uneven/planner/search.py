@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EXACT_SOURCES = 12
-"""Up to this many sources the order search is exact; above, sources are grouped first (`grouped_order`)."""
+"""Up to this many sources the order search is exact; above, sources are grouped first (`find_grouped_order`)."""
 
 _GRID = 320
 _DIPS = 3
 
 
-def global_minimum(
+def find_global_minimum(
     function: Callable[..., Any], low: Floats, high: Floats, args: tuple[Floats, ...] = ()
 ) -> tuple[Floats, Floats]:
     """Minimiser and minimum of ``function(x, *args)`` over [low, high], element by element.
@@ -52,7 +52,7 @@ def global_minimum(
     return np.take_along_axis(refined.x, best, axis=0)[0], np.take_along_axis(refined.f_x, best, axis=0)[0]
 
 
-def best_next_rate(
+def find_best_next_rate(
     previous: Floats, second_moment: Floats, before: Floats, steps: Floats, lam: float
 ) -> tuple[Floats, Floats]:
     """Best κ for one more source, and the bound it gives: argmin over κ > 0 of `segment_bound`.
@@ -70,23 +70,23 @@ def best_next_rate(
     def bound(log_kappa: Floats, e: Floats, g: Floats, n: Floats, m: Floats) -> Any:
         return segment_bound(e, g, n, m, np.exp(log_kappa), lam)
 
-    x, value = global_minimum(bound, low, high, (previous, second_moment, before, steps))
+    x, value = find_global_minimum(bound, low, high, (previous, second_moment, before, steps))
     return np.exp(x), value
 
 
-def best_rates(orders: Ints, second_moments: Floats, steps: Floats, lam: float) -> tuple[Floats, Floats]:
+def find_best_rates(orders: Ints, second_moments: Floats, steps: Floats, lam: float) -> tuple[Floats, Floats]:
     """Best κ of each source in each of several orders, and the bounds. Shapes: (n, K) in; (n, K), (n,) out."""
     kappas = np.full(orders.shape, 2.0)  # c₁ = 1/λ is best for the first, whatever follows
     before = steps[orders[:, 0]]
     bounds = segment_bound(0.0, second_moments[orders[:, 0]], 0, before, 2.0, lam)
     for k in range(1, orders.shape[1]):
         new = orders[:, k]
-        kappas[:, k], bounds = best_next_rate(bounds, second_moments[new], before, steps[new], lam)
+        kappas[:, k], bounds = find_best_next_rate(bounds, second_moments[new], before, steps[new], lam)
         before = before + steps[new]
     return kappas, bounds
 
 
-def exact_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
+def find_exact_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
     """Best of all orders, by dynamic programming over sets: K·2^{K-1} one-dimensional problems."""
     count = len(steps)
     masks = np.arange(1 << count)
@@ -106,7 +106,7 @@ def exact_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
         whole = np.concatenate([sets[sets >> k & 1 == 1] for k in noisiest_first])
         newest = np.concatenate([np.full((sets >> k & 1).sum(), k) for k in noisiest_first])
         rest = whole & ~(1 << newest)
-        _, bounds = best_next_rate(best[rest], second_moments[newest], totals[rest], steps[newest], lam)
+        _, bounds = find_best_next_rate(best[rest], second_moments[newest], totals[rest], steps[newest], lam)
         for mask, k, bound in zip(whole, newest, bounds, strict=True):
             if bound < best[mask] * (1 - 1e-12):  # a tie is not left to rounding
                 best[mask], last[mask] = bound, k
@@ -118,7 +118,7 @@ def exact_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
     return order[::-1]
 
 
-def grouped_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
+def find_grouped_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
     """Good order of many sources: the exact order of `EXACT_SOURCES` groups of like noise.
 
     Each group counts as one source with the group's mean moment; inside a group both sorted orders are tried, and so
@@ -128,20 +128,20 @@ def grouped_order(second_moments: Floats, steps: Floats, lam: float) -> list[int
     clean_first = np.argsort(second_moments, kind="stable")
     groups = np.array_split(clean_first, EXACT_SOURCES)
     moments = np.array([np.average(second_moments[group], weights=steps[group]) for group in groups])
-    chosen = exact_order(moments, np.array([steps[group].sum() for group in groups]), lam)
+    chosen = find_exact_order(moments, np.array([steps[group].sum() for group in groups]), lam)
     inside = [np.concatenate([groups[k][::direction] for k in chosen]) for direction in (1, -1)]
     orders = np.stack([clean_first, *inside, clean_first[::-1]])
-    _, bounds = best_rates(orders, second_moments, steps, lam)
+    _, bounds = find_best_rates(orders, second_moments, steps, lam)
     return [int(k) for k in orders[np.argmin(bounds)]]
 
 
-def best_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
+def find_best_order(second_moments: Floats, steps: Floats, lam: float) -> list[int]:
     """Order with the smallest bound: exact for up to `EXACT_SOURCES` sources, by groups above."""
-    search = exact_order if len(steps) <= EXACT_SOURCES else grouped_order
+    search = find_exact_order if len(steps) <= EXACT_SOURCES else find_grouped_order
     return search(second_moments, steps, lam)
 
 
-def best_shared_rate(second_moments: Floats, steps: Floats, lam: float) -> tuple[float, float]:
+def find_best_shared_rate(second_moments: Floats, steps: Floats, lam: float) -> tuple[float, float]:
     """Best κ > 1 shared by all sources in the given order, and the bound (SameClean, SameNoisy).
 
     The range, in log(κ - 1): the first source's 1/(κ - 1) outweighs all else at the low end, and the last one's
@@ -159,5 +159,5 @@ def best_shared_rate(second_moments: Floats, steps: Floats, lam: float) -> tuple
 
     low = np.log(max(1e-3 / ratio, 1e-12))  # nearer to 1, κ - 1 has no digits left
     high = np.log(8.0 + 4.0 * np.log1p(ratio) / last_decay)
-    x, value = global_minimum(bound, np.array([low]), np.array([high]))
+    x, value = find_global_minimum(bound, np.array([low]), np.array([high]))
     return 1.0 + float(np.exp(x[0])), float(value[0])

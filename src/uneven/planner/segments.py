@@ -115,7 +115,7 @@ def split_into_batches(
     return batches
 
 
-def exchange_rates(batches: Sequence[Batches]) -> dict[str, float]:
+def compute_exchange_rates(batches: Sequence[Batches]) -> dict[str, float]:
     """Worth of one row of each source, in rows of the cleanest: m·γ² of the cleanest over its own."""
     cleanest = min(one.noise_level for one in batches)
     return {one.sources[0]: cleanest / one.noise_level for one in batches}
@@ -154,7 +154,7 @@ def segment_to_dict(segment: Segment) -> dict[str, Any]:
     }
 
 
-def stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
+def read_stated_sizes(segments: Any, problem: Problem) -> dict[str, int]:
     """Batch sizes other than the problem's that segments as plain values state."""
     sizes: dict[str, int] = {}
     for segment in segments if isinstance(segments, list | tuple) else ():

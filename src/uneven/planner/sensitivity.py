@@ -154,7 +154,7 @@ def _regret(plan: Plan, sources: Sequence[Source]) -> float:
 
 def describe_changes(plan: Plan) -> list[str]:
     """A sentence for each level of each source: what stays, and what would change."""
-    lines, changes = [], shown_changes(plan)
+    lines, changes = [], choose_shown_changes(plan)
     for name, level in dict.fromkeys((one.source, one.level) for one in changes):
         mine = [one for one in changes if (one.source, one.level) == (name, level)]
         ends = " or ".join(_shown(one.actual) for one in mine)
@@ -181,7 +181,7 @@ def _span(values: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{one:.2g}" for one in (min(values), max(values))))
 
 
-def shown_changes(plan: Plan) -> list[Change]:
+def choose_shown_changes(plan: Plan) -> list[Change]:
     """Changes of a plan of few sources; none for one of many."""
     return plan.sensitivity() if len(plan.sources) <= MOST_SOURCES else []
 
@@ -191,7 +191,7 @@ def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("source", "level", "stated", "if it were", "order", "worth of its row", "excess", "cost of weighing as stated")
     ]
-    for one in shown_changes(plan):
+    for one in choose_shown_changes(plan):
         order = "same" if one.order == plan.order else ", ".join(one.order)
         excess = "" if one.excess is None else f"{one.excess:.2g}"
         levels = _shown(one.stated), _shown(one.actual)

@@ -71,7 +71,7 @@ class Source:
         return cls(**{**values, "noise": noise_from_dict(values["noise"])})
 
 
-def checked_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
+def check_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     """Sources as a tuple; an error if there are none, if one is not a `Source` or if two share a name."""
     if isinstance(sources, Source) or not isinstance(sources, Iterable):
         raise ValueError(f"sources must be a list of uneven.Source, got {checks.shown(sources)}")

@@ -166,14 +166,14 @@ def draft_anytime(problem: Problem, batches: Sequence[Batches]) -> Draft:
 
 def draft_two_rates(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """Algorithm 2 of the paper, for any number of sources: the best order, and the best rate for each."""
-    order = search.best_order(*_moments_and_steps(batches), problem.alpha)
+    order = search.find_best_order(*_moments_and_steps(batches), problem.alpha)
     return draft_best_rates(problem, [batches[k] for k in order])
 
 
 def draft_best_rates(problem: Problem, batches: Sequence[Batches]) -> Draft:
     """Best rate for each source in the given order."""
     moments, steps = _moments_and_steps(batches)
-    kappas, _ = search.best_rates(np.arange(len(batches))[None], moments, steps, problem.alpha)
+    kappas, _ = search.find_best_rates(np.arange(len(batches))[None], moments, steps, problem.alpha)
     return _draft_rates(problem, batches, [float(kappa) for kappa in kappas[0]])
 
 
@@ -264,7 +264,7 @@ def get_strategy(name: str) -> Strategy:
 def _draft_same_rate(problem: Problem, batches: Sequence[Batches]) -> Draft:
     kappa = 2.0  # c = 1/λ, the best rate for a single source
     if len(batches) > 1:
-        kappa, _ = search.best_shared_rate(*_moments_and_steps(batches), problem.alpha)
+        kappa, _ = search.find_best_shared_rate(*_moments_and_steps(batches), problem.alpha)
     return _draft_rates(problem, batches, [kappa] * len(batches))
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uneven.report.markup import esc
+from uneven.report.markup import escape_text
 from uneven.report.style import DASHES, SERIES
 from uneven.words import shorten
 
@@ -54,10 +54,10 @@ class Axis:
         return _log_ticks(self.low, self.high) if self.log else _ticks(self.low, self.high)
 
 
-def axis_for(label: str, values: ArrayLike, log: bool = False) -> Axis:
+def choose_axis(label: str, values: ArrayLike, log: bool = False) -> Axis:
     """Axis that has room for these values.
 
-    >>> axis_for("step", [1, 10], log=True).place([1, 10]).round(2).tolist()
+    >>> choose_axis("step", [1, 10], log=True).place([1, 10]).round(2).tolist()
     [0.05, 0.95]
     """
     a = np.asarray(values, dtype=np.float64)
@@ -98,9 +98,11 @@ def tick_text(value: float) -> str:
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.6g}"
 
 
-def lines(title: str, told: str, series: Sequence[Series], x: Axis, y: Axis, reference: float | None = None) -> str:
+def draw_lines(
+    title: str, told: str, series: Sequence[Series], x: Axis, y: Axis, reference: float | None = None
+) -> str:
     """Lines over a common axis, and a level line for reference; `told` says what there is to see."""
-    return _figure(title, told, lambda w, h: _lines(w, h, series, x, y, reference), legend(series))
+    return _figure(title, told, lambda w, h: _lines(w, h, series, x, y, reference), draw_legend(series))
 
 
 def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, reference: float | None) -> str:
@@ -118,31 +120,31 @@ def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, 
     return "".join(parts)
 
 
-def bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
+def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
     """Two bars per row, both shares of one: for instance of rows and of information."""
 
     def draw(width: int, _: int) -> str:
         parts = []
         for k, (name, *shares) in enumerate(rows):
             top = k * 56 + 16
-            parts.append(f'<text x="0" y="{top}">{esc(shorten(name, width // 9))}</text>')
+            parts.append(f'<text x="0" y="{top}">{escape_text(shorten(name, width // 9))}</text>')
             for i, share in enumerate(shares):
                 length = max(share * (width - 60), 1.0)
                 parts.append(
                     f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}>'
-                    f"<title>{esc(f'{name}: {percent(share)} {kinds[i]}')}</title></rect>"
+                    f"<title>{escape_text(f'{name}: {format_percent(share)} {kinds[i]}')}</title></rect>"
                 )
-                parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{percent(share)}</text>')
+                parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{format_percent(share)}</text>')
         return "".join(parts)
 
-    swatches = legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
+    swatches = draw_legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
     return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=len(rows) <= MOST_TOLD)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Share as a percentage.
 
-    >>> [percent(x) for x in (0.5, 0.0423, 0.00004)]
+    >>> [format_percent(x) for x in (0.5, 0.0423, 0.00004)]
     ['50%', '4.2%', 'below 0.1%']
     """
     if 0 < share < 0.001:
@@ -150,7 +152,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"
 
 
-def intervals(
+def draw_intervals(
     title: str, told: str, rows: Sequence[tuple[str, float | None, float]], axis: Axis, marked: str, reference: float
 ) -> str:
     """A row for each name with one or two points on a common axis: filled for the larger, hollow for the smaller."""
@@ -166,7 +168,7 @@ def intervals(
         parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
         for k, (name, small, large) in enumerate(rows):
             y, colour = 18 + k * LINE_HEIGHT, 0 if name == marked else 7
-            parts.append(f'<text x="0" y="{y + 4}">{esc(shorten(name, left // 7))}</text>')
+            parts.append(f'<text x="0" y="{y + 4}">{escape_text(shorten(name, left // 7))}</text>')
             if small is not None:
                 parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
                 hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'
@@ -188,7 +190,7 @@ class Dot:
     colour: int = 0
 
 
-def dots(
+def draw_dots(
     title: str,
     told: str,
     groups: Sequence[tuple[str, Sequence[Dot]]],
@@ -206,11 +208,12 @@ def dots(
 
         parts, y = [_grid(axis, at, height)], 18
         for name, value in references:
-            parts.append(
-                f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}"><title>{esc(name)}</title></path>'
-            )
+            told_name = f"<title>{escape_text(name)}</title>"
+            parts.append(f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}">{told_name}</path>')
         for group, members in groups:
-            parts.append(f'<text x="0" y="{y + 4}" style="font-weight:600">{esc(shorten(group, left // 7))}</text>')
+            parts.append(
+                f'<text x="0" y="{y + 4}" style="font-weight:600">{escape_text(shorten(group, left // 7))}</text>'
+            )
             for dot in members:
                 y += DOT_HEIGHT
                 parts.append(_draw_dot(dot, at, y, left))
@@ -225,16 +228,16 @@ def dots(
 
 def _draw_dot(dot: Dot, at: Callable[[float], str], y: int, left: int) -> str:
     """A dot, its error bar and its name; the figures are shown on hover."""
-    hover = esc(f"{dot.name}: {dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})")
+    hover = escape_text(f"{dot.name}: {dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})")
     return (
-        f'<g><title>{hover}</title><text x="8" y="{y + 4}">{esc(shorten(dot.name, left // 7 - 1))}</text>'
+        f'<g><title>{hover}</title><text x="8" y="{y + 4}">{escape_text(shorten(dot.name, left // 7 - 1))}</text>'
         f'<path class="line" {_stroke(dot.colour, solid=True)} d="M{at(dot.low)} {y}H{at(dot.high)}"/>'
         f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/></g>'
     )
 
 
 def _hover(name: str, value: float) -> str:
-    return f"<title>{esc(name)}: {value:.4g}</title>"
+    return f"<title>{escape_text(name)}: {value:.4g}</title>"
 
 
 def _grid(axis: Axis, at: Callable[[float], str], height: int) -> str:
@@ -244,7 +247,7 @@ def _grid(axis: Axis, at: Callable[[float], str], height: int) -> str:
         parts.append(f'<path class="grid" d="M{at(tick)} 0V{base}"/>')
         parts.append(f'<text x="{at(tick)}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
     middle = f"{at(math.sqrt(axis.low * axis.high) if axis.log else (axis.low + axis.high) / 2)}"
-    return "".join(parts) + f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{esc(axis.label)}</text>'
+    return "".join(parts) + f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{escape_text(axis.label)}</text>'
 
 
 def _frame(width: int, height: int) -> tuple[Callable[[ArrayLike], Array], Callable[[ArrayLike], Array]]:
@@ -270,9 +273,9 @@ def _axes(width: int, height: int, x: Axis, y: Axis) -> str:
         parts.append(f'<text x="{at:.1f}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{base}H{width - RIGHT}"/>')
     middle = (LEFT + width - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{esc(x.label)}</text>')
+    parts.append(f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{escape_text(x.label)}</text>')
     turned = f'transform="rotate(-90 12 {(TOP + base) / 2})"'
-    parts.append(f'<text x="12" y="{(TOP + base) / 2}" text-anchor="middle" {turned}>{esc(y.label)}</text>')
+    parts.append(f'<text x="12" y="{(TOP + base) / 2}" text-anchor="middle" {turned}>{escape_text(y.label)}</text>')
     return "".join(parts)
 
 
@@ -291,19 +294,20 @@ def _figure(
         name = f"{kind}-{crc32((title + told).encode()):08x}"
         shapes.append(
             f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="img" aria-labelledby="{name}-title {name}-told">'
-            f'<title id="{name}-title">{esc(title)}</title><desc id="{name}-told">{esc(told)}</desc>{draw(w, h)}</svg>'
+            f'<title id="{name}-title">{escape_text(title)}</title>'
+            f'<desc id="{name}-told">{escape_text(told)}</desc>{draw(w, h)}</svg>'
         )
-    caption = f"<figcaption>{esc(told)}</figcaption>" if captioned else ""
+    caption = f"<figcaption>{escape_text(told)}</figcaption>" if captioned else ""
     return f"<figure>{''.join(shapes)}{below}{caption}</figure>"
 
 
-def legend(series: Sequence[Series], solid: bool = False) -> str:
+def draw_legend(series: Sequence[Series], solid: bool = False) -> str:
     """What each colour and dash stands for."""
     items = []
     for one in series:
         line = f'<path class="line" {_stroke(one.colour, solid)} d="M1 5H31"/>'
         mark = f'<rect width="32" height="10" {_fill(one.colour)}/>' if solid else line
-        items.append(f'<li><svg viewBox="0 0 32 10" aria-hidden="true">{mark}</svg>{esc(one.name)}</li>')
+        items.append(f'<li><svg viewBox="0 0 32 10" aria-hidden="true">{mark}</svg>{escape_text(one.name)}</li>')
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 

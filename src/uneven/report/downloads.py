@@ -45,12 +45,12 @@ def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
     return records
 
 
-def section(plan: Plan, tables: Mapping[str, Records], command: str) -> str:
+def make_downloads(plan: Plan, tables: Mapping[str, Records], command: str) -> str:
     """Links to each table as CSV, and to everything as JSON."""
     whole = {"uneven": __version__, "command": command, **tables, "plan": plan.to_dict()}
     links = [_link(f"{name}.csv", "text/csv", _write_csv(records)) for name, records in tables.items()]
     links.append(_link("report.json", "application/json", _write_json(whole)))
-    return markup.section("The numbers", f"<p>To download: {', '.join(links)}.</p>")
+    return markup.make_section("The numbers", f"<p>To download: {', '.join(links)}.</p>")
 
 
 def _write_csv(records: Records) -> str:
@@ -69,4 +69,4 @@ def _write_json(values: Any) -> str:
 
 def _link(name: str, kind: str, text: str) -> str:
     data = b64encode(text.encode()).decode()
-    return f'<a download="{markup.esc(name)}" href="data:{kind};base64,{data}">{markup.esc(name)}</a>'
+    return f'<a download="{markup.escape_text(name)}" href="data:{kind};base64,{data}">{markup.escape_text(name)}</a>'

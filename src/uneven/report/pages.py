@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from uneven.planner import FRESH, Plan
 from uneven.report import downloads, markup, quality, sections
 from uneven.report.downloads import Records
-from uneven.report.sensitivity import sensitivity
+from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
-from uneven.report.tiles import Cost, describe_interval, tiles
+from uneven.report.tiles import Cost, describe_interval, make_tiles
 from uneven.report.words import QUESTION, describe_repeat
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import format_count, format_number
@@ -66,7 +66,7 @@ def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") ->
     costs = {s.name: s.noise.epsilon_per_row for s in plan.sources if s.noise.epsilon_per_row and s.name in plan.order}
     parts = Parts(
         Cost({name: epsilon for name, epsilon in costs.items() if epsilon}, planned=True),
-        privacy=sections.privacy_planned(plan),
+        privacy=sections.show_planned_privacy(plan),
         caveats=said,
     )
     return _write_page("A plan for data of uneven quality", plan, parts, command, settings)
@@ -96,7 +96,7 @@ def fit_report(
     plan, scale, classes = trained.plan, trained.scale, trained.model.classes.tolist()
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
-    if len(quality.unseen(trained.measures)) < len(trained.measures):
+    if len(quality.select_unseen(trained.measures)) < len(trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
     private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(
@@ -107,13 +107,13 @@ def fit_report(
     )
     parts = Parts(
         cost,
-        head=sections.simulated(trained.model.simulated),
+        head=sections.warn_simulated(trained.model.simulated),
         measured=list(map(_tell_measure, trained.measures)),
-        shown=quality.measures(trained.measures)
-        + quality.details(trained.measures, classes)
-        + sections.learning(trained),
-        path="" if trained.trained.path is None else sections.path(plan, trained.trained.path, trained.followed),
-        privacy=sections.privacy(trained.model.privacy_spent, trained.simulated),
+        shown=quality.show_measures(trained.measures)
+        + quality.show_details(trained.measures, classes)
+        + sections.show_learning(trained),
+        path="" if trained.trained.path is None else sections.draw_path(plan, trained.trained.path, trained.followed),
+        privacy=sections.show_privacy(trained.model.privacy_spent, trained.simulated),
         caveats=said,
         tables=quality.record_measures(trained.measures, classes),
     )
@@ -168,10 +168,10 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
             f"{first['clean-only']:.1%} with {cleanest!r} alone (clean-only), {demo.optimum[0]:.1%} without noise, "
             f"{demo.majority[0]:.1%} by the majority class."
         ],
-        chart=sections.accuracies(demo),
-        shown=sections.public_rows(demo),
-        path=sections.comparison(demo) + sections.demo_paths(demo),
-        privacy=sections.privacy(costs, simulated=True),
+        chart=sections.draw_accuracies(demo),
+        shown=sections.show_public_rows(demo),
+        path=sections.compare_strategies(demo) + sections.draw_demo_paths(demo),
+        privacy=sections.show_privacy(costs, simulated=True),
         caveats=[simulated],
         tables={"strategies": [_record_entry(one) for one in demo.entries]},
     )
@@ -211,12 +211,12 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
         area = "" if auc is None else f"; its AUC is {auc:.3f}"
         said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}.")
     parts = [
-        markup.section("The answer in short", markup.card(markup.bullets(said))),
-        markup.section("The workers", markup.table("Workers", head, rows, set(range(1, len(head))))),
-        sections.caveats([INDEPENDENT, WORTH]),
+        markup.make_section("The answer in short", markup.make_card(markup.make_bullets(said))),
+        markup.make_section("The workers", markup.make_table("Workers", head, rows, set(range(1, len(head))))),
+        sections.list_caveats([INDEPENDENT, WORTH]),
         sections.repeat(command, ""),
     ]
-    return markup.page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
+    return markup.make_page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
 
 
 @dataclass(frozen=True)
@@ -240,27 +240,27 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
     late = plan.answer_bound if plan.average == "late" and stepped else None
     average = [] if late is None else [FRESH, LATE.format(format_number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
-    chart = parts.chart or sections.expected_accuracy(plan)
+    chart = parts.chart or sections.draw_expected_accuracy(plan)
     theory = [
-        sections.verdicts(plan),
-        sections.the_plan(plan),
-        sections.step_sizes(plan),
+        sections.show_verdicts(plan),
+        sections.show_plan(plan),
+        sections.draw_step_sizes(plan),
         parts.path,
-        sections.contributed(plan) if chart else "",
-        sections.exchange(plan),
-        sensitivity(plan),
+        sections.draw_contributions(plan) if chart else "",
+        sections.show_exchange(plan),
+        show_sensitivity(plan),
     ]
     tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
     told = [
         parts.head,
-        tiles(plan, parts.cost, parts.measured),
-        chart or sections.contributed(plan),
-        sections.sources(plan),
+        make_tiles(plan, parts.cost, parts.measured),
+        chart or sections.draw_contributions(plan),
+        sections.show_sources(plan),
         parts.shown,
         parts.privacy,
-        sections.caveats([*proved, *parts.caveats, *([UNIT_BALL] if stepped else []), DESCRIBED]),
-        markup.folded("Theory: step sizes, bounds, every strategy", theory),
-        downloads.section(plan, tables, command),
+        sections.list_caveats([*proved, *parts.caveats, *([UNIT_BALL] if stepped else []), DESCRIBED]),
+        markup.fold_sections("Theory: step sizes, bounds, every strategy", theory),
+        downloads.make_downloads(plan, tables, command),
         sections.repeat(command, settings),
     ]
-    return markup.page(title, QUESTION, filter(None, told), FOOT)
+    return markup.make_page(title, QUESTION, filter(None, told), FOOT)

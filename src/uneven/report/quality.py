@@ -16,29 +16,29 @@ TRAINED = "rows learned from"
 """How the name of rows begins that a model was learned from."""
 
 
-def measures(found: Sequence[Measure]) -> str:
+def show_measures(found: Sequence[Measure]) -> str:
     """Accuracy, AUC and objective on rows that may be looked at."""
     if not found:
         text = (
             "Not measured: on private rows that would be another release. 'uneven fit --test FILE' measures on others."
         )
-        return markup.section("How well it does", markup.paragraph(text))
+        return markup.make_section("How well it does", markup.make_paragraph(text))
     cells = [
         (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", *("" if x is None else f"{x:.4f}" for x in pair))
         for one in found
         for pair in [(one.auc, one.objective)]
     ]
     header = ["on", "rows", "accuracy", "AUC", "objective"]
-    figures = markup.table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
-    return markup.section("How well it does", figures, *map(_compare, found))
+    figures = markup.make_table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
+    return markup.make_section("How well it does", figures, *map(_compare, found))
 
 
-def details(found: Sequence[Measure], classes: Sequence[Any]) -> str:
+def show_details(found: Sequence[Measure], classes: Sequence[Any]) -> str:
     """Calibration and confusion on rows that the model has not seen; empty without any."""
-    return "".join(_calibration(one, classes) + _confusion(one, classes) for one in unseen(found))
+    return "".join(_calibration(one, classes) + _confusion(one, classes) for one in select_unseen(found))
 
 
-def unseen(found: Sequence[Measure]) -> list[Measure]:
+def select_unseen(found: Sequence[Measure]) -> list[Measure]:
     """Measures on rows that the model was not learned from."""
     return [one for one in found if not one.which.startswith(TRAINED)]
 
@@ -68,10 +68,10 @@ def _calibration(measure: Measure, classes: Sequence[Any]) -> str:
         for _, low, high in [one.observed]
     ]
     header = ["mean predicted probability", "rows", "observed share", "95% interval"]
-    return markup.section(
+    return markup.make_section(
         "Are its probabilities right?",
-        charts.lines("Observed shares by predicted probability", told, series, x, y),
-        markup.table(f"Calibration on {measure.which}", header, cells, {0, 1, 2, 3}),
+        charts.draw_lines("Observed shares by predicted probability", told, series, x, y),
+        markup.make_table(f"Calibration on {measure.which}", header, cells, {0, 1, 2, 3}),
     )
 
 
@@ -83,8 +83,8 @@ def _confusion(measure: Measure, classes: Sequence[Any]) -> str:
     ]
     header = ["true class", *(f"predicted {name}" for name in names), "classified correctly"]
     numbers = set(range(1, len(header)))
-    return markup.section(
-        "Which classes does it confuse?", markup.table(f"Confusion on {measure.which}", header, cells, numbers)
+    return markup.make_section(
+        "Which classes does it confuse?", markup.make_table(f"Confusion on {measure.which}", header, cells, numbers)
     )
 
 
@@ -94,7 +94,7 @@ def record_measures(found: Sequence[Measure], classes: Sequence[Any]) -> dict[st
         return {}
     keys = ("which", "rows", "accuracy", "auc", "objective")
     tables: dict[str, list[dict[str, Any]]] = {"measures": [{key: getattr(one, key) for key in keys} for one in found]}
-    for one in unseen(found):
+    for one in select_unseen(found):
         bins = [
             {"which": one.which, "rows": b.rows, "predicted": b.predicted, **b.observed._asdict()}
             for b in one.compared.bins
@@ -120,5 +120,5 @@ def _compare(measure: Measure) -> str:
         for shown in [(one.accuracy, one.auc, one.log_loss)]
     ]
     header = ["classifier", "accuracy", "AUC", "log-loss"]
-    table = markup.table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
-    return table + (markup.bullets(measure.compared.words) if measure.compared.words else "")
+    table = markup.make_table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
+    return table + (markup.make_bullets(measure.compared.words) if measure.compared.words else "")

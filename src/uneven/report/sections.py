@@ -19,7 +19,7 @@ from uneven.planner import (
     thin_steps,
 )
 from uneven.report import charts, markup, words
-from uneven.report.charts import Axis, Dot, Series, axis_for
+from uneven.report.charts import Axis, Dot, Series, choose_axis
 from uneven.report.tiles import describe_interval
 from uneven.words import format_count, format_number, name_few, shorten
 
@@ -33,24 +33,24 @@ MIXED = 7
 """Colour of several sources together."""
 
 
-def sources(plan: Plan) -> str:
+def show_sources(plan: Plan) -> str:
     """What there is to learn from."""
     rows, problem = words.describe_sources(plan), plan.problem
     priced = any(row[3] for row in rows)
     header = ["source", "rows", "noise or protection", *(["price of a row"] if priced else [])]
     clip = "" if problem.clip is None else f", gradients shrunk to a norm of {problem.clip:g}"
-    return markup.section(
+    return markup.make_section(
         "The data",
-        markup.table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
-        markup.paragraph(
+        markup.make_table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
+        markup.make_paragraph(
             f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
             f"{problem.given_alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
-        markup.bullets([*describe_sizes(plan), *describe_privacy(plan)]),
+        markup.make_bullets([*describe_sizes(plan), *describe_privacy(plan)]),
     )
 
 
-def verdicts(plan: Plan) -> str:
+def show_verdicts(plan: Plan) -> str:
     """What each private source was expected to add, known before any ε is spent; empty where that was not asked."""
     if plan.anchored is None:
         return ""
@@ -71,19 +71,19 @@ def verdicts(plan: Plan) -> str:
     largest = max([start, *(x for _, *pair in rows for x in pair)])
     axis = Axis("expected excess", 0.0, 1.05 * largest or 1.0)  # from zero, so that a small gain looks small
     told = "Filled: without this source. Hollow: with it. Dotted: from the rows without privacy alone."
-    return markup.section(
+    return markup.make_section(
         "Is the private data worth its ε?",
-        markup.paragraph(
+        markup.make_paragraph(
             "Decided from the rows without privacy and each source's ε and number of rows, before anything was "
             "charged. Excess is the expected f(w) - f*; accuracy is the expected share of rows classified correctly, "
             f"with its 95% interval. Used: {used}.{joint}"
         ),
-        charts.intervals("What each private source is expected to add", told, rows, axis, "", start),
-        markup.table("Verdict on each private source", header, cells, {2, 3, 4, 5}),
+        charts.draw_intervals("What each private source is expected to add", told, rows, axis, "", start),
+        markup.make_table("Verdict on each private source", header, cells, {2, 3, 4, 5}),
     )
 
 
-def expected_accuracy(plan: Plan) -> str:
+def draw_expected_accuracy(plan: Plan) -> str:
     """Expected accuracy with and without each private source; empty without verdicts."""
     if not plan.verdicts:
         return ""
@@ -92,14 +92,16 @@ def expected_accuracy(plan: Plan) -> str:
         for name, one in plan.verdicts.items()
     ]
     every = [share for one in plan.verdicts.values() for share in (*one.accuracy, *one.accuracy_without)]
-    axis = axis_for("expected accuracy", every)
-    return markup.section(
+    axis = choose_axis("expected accuracy", every)
+    return markup.make_section(
         "What each private source adds",
-        charts.dots("Expected accuracy with and without each private source", "Bars: 95% intervals.", groups, axis),
+        charts.draw_dots(
+            "Expected accuracy with and without each private source", "Bars: 95% intervals.", groups, axis
+        ),
     )
 
 
-def learning(trained: FileFit) -> str:
+def show_learning(trained: FileFit) -> str:
     """What the run chose and found on the way: the L2 strength, and notes such as whether sources agree."""
     model, notes = trained.model, [f"{note.rstrip('.')}." for note in trained.trained.notes]
     public = [source.name for source in trained.plan.sources if not source.noise.private]
@@ -110,18 +112,20 @@ def learning(trained: FileFit) -> str:
     else:
         why = "the default, since no rows without privacy could choose it"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
-    return markup.section("How it was learned", markup.bullets([strength, *notes, *trained.describe_activity()]))
+    return markup.make_section(
+        "How it was learned", markup.make_bullets([strength, *notes, *trained.describe_activity()])
+    )
 
 
-def the_plan(plan: Plan) -> str:
+def show_plan(plan: Plan) -> str:
     """Order, steps and promise, and every other strategy beside it; what was not run by steps has none of these."""
     if plan.converged:
-        return markup.section("The plan", *map(markup.paragraph, _describe_converged(plan)))
+        return markup.make_section("The plan", *map(markup.make_paragraph, _describe_converged(plan)))
     rows = [
         (k, name, format_number(first), format_number(last))
         for k, (name, first, last) in enumerate(words.find_spans(plan), start=1)
     ]
-    used = markup.table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
+    used = markup.make_table("Order of use", ["use", "source", "first step", "last step"], rows, {2, 3})
     why = f"by {plan.theorem} with {name_moments(plan.moments)}"
     promise = (
         f"The mean of ‖w - w*‖² of the {plan.guarantee.iterate} iterate is at most {format_number(plan.bound)}, {why}."
@@ -131,14 +135,14 @@ def the_plan(plan: Plan) -> str:
         promise = f"{told}; with lower moments it is not a promise."
     if plan.void:
         promise = f"No bound is promised: {plan.void}"
-    return markup.section(
+    return markup.make_section(
         "The plan",
-        markup.paragraph(
+        markup.make_paragraph(
             f"Strategy '{plan.strategy}', {plan.steps:,} step{'s' * (plan.steps > 1)}, each row used once."
         ),
         used,
         "<h3>What it promises</h3>",
-        markup.paragraph(promise),
+        markup.make_paragraph(promise),
         *_others(plan),
     )
 
@@ -165,7 +169,7 @@ def _others(plan: Plan) -> list[str]:
     rows = [(name, evaluated[name], max(other.bound, evaluated[name] or 0.0)) for name, other in others.items()]
     start = plan.problem.ball**2
     every = [value for _, small, large in rows for value in (small, large) if value]
-    axis = axis_for("bound, log scale (smaller is better)", [*every, start], log=True)
+    axis = choose_axis("bound, log scale (smaller is better)", [*every, start], log=True)
     told = (
         "Filled: the bound as the theorem states it. Hollow: the same inequality evaluated step by step, the figure to "
         "compare strategies by. Dotted: what is known before the first step."
@@ -182,13 +186,13 @@ def _others(plan: Plan) -> list[str]:
     marked = [k for k, name in enumerate(others) if name == plan.strategy]
     return [
         "<h3>Every strategy side by side</h3>",
-        *([markup.paragraph(same)] if (same := describe_clip(plan)) else []),
-        charts.intervals("Bound of every strategy", told, rows, axis, plan.strategy, start),
-        markup.table("Bounds", ["strategy", "order", "bound", "evaluated"], cells, {2, 3}, marked),
+        *([markup.make_paragraph(same)] if (same := describe_clip(plan)) else []),
+        charts.draw_intervals("Bound of every strategy", told, rows, axis, plan.strategy, start),
+        markup.make_table("Bounds", ["strategy", "order", "bound", "evaluated"], cells, {2, 3}, marked),
     ]
 
 
-def step_sizes(plan: Plan) -> str:
+def draw_step_sizes(plan: Plan) -> str:
     """The size of every step, a line for each source; empty where there are no steps."""
     if not words.was_stepped(plan):
         return ""
@@ -203,12 +207,14 @@ def step_sizes(plan: Plan) -> str:
         )
         begin += segment.steps
     sizes = np.concatenate([np.asarray(one.y) for one in series])
-    x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), axis_for("step size, log scale", sizes, log=True)
+    x, y = Axis("step", 0.0, plan.steps * 1.02 + 0.5), choose_axis("step size, log scale", sizes, log=True)
     mean = "" if plan.anchored is None else " Each coordinate has its own step size: these are the means over them."
     jumps = "; ".join(
         f"{format_number(a)} to {format_number(b)} on {name}" for name, a, b in words.find_spans(plan, quoted=True)
     )
-    return markup.section("Step sizes", charts.lines("Step sizes over the run", f"From {jumps}.{mean}", series, x, y))
+    return markup.make_section(
+        "Step sizes", charts.draw_lines("Step sizes over the run", f"From {jumps}.{mean}", series, x, y)
+    )
 
 
 def _colours(plan: Plan) -> dict[str, int]:
@@ -216,26 +222,26 @@ def _colours(plan: Plan) -> dict[str, int]:
     return {source.name: k for k, source in enumerate(plan.sources)}
 
 
-def contributed(plan: Plan) -> str:
+def draw_contributions(plan: Plan) -> str:
     """What each source brings, beside how many rows it has; verdicts say more where there are some."""
     if plan.anchored is not None:
         return ""
     shares = words.share_information(plan)
     told = "; ".join(
-        f"{name!r} has {charts.percent(a)} of the rows and brings {charts.percent(b)} of the information"
+        f"{name!r} has {charts.format_percent(a)} of the rows and brings {charts.format_percent(b)} of the information"
         for name, (a, b) in shares.items()
     )
     rows = [(name, a, b) for name, (a, b) in shares.items()]
-    return markup.section(
+    return markup.make_section(
         "What each source contributes",
-        markup.paragraph("Information = rows ÷ variance of one row's gradient."),
-        charts.bars(
+        markup.make_paragraph("Information = rows ÷ variance of one row's gradient."),
+        charts.draw_bars(
             "Share of rows and of information", told + ".", rows, ("share of the rows", "share of the information")
         ),
     )
 
 
-def exchange(plan: Plan) -> str:
+def show_exchange(plan: Plan) -> str:
     """What a row of each source is worth."""
     cleanest = shorten(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
     rows = {source.name: source.rows for source in plan.sources}
@@ -245,14 +251,14 @@ def exchange(plan: Plan) -> str:
     ]
     header = ["source", f"one row in rows of {cleanest}", f"rows for one of {cleanest}"]
     if plan.anchored is not None:  # what one row more adds: not to be multiplied by the rows that are there
-        table = markup.table("What one more row is worth", header, [row[:3] for row in cells], {1, 2})
+        table = markup.make_table("What one more row is worth", header, [row[:3] for row in cells], {1, 2})
     else:
         header.append(f"all its rows in rows of {cleanest}")
-        table = markup.table("What a row is worth", header, cells, {1, 2, 3})
-    return markup.section("Exchange rates", table)
+        table = markup.make_table("What a row is worth", header, cells, {1, 2, 3})
+    return markup.make_section("Exchange rates", table)
 
 
-def path(plan: Plan, recorded: Path, which: str) -> str:
+def draw_path(plan: Plan, recorded: Path, which: str) -> str:
     """The objective over the run, or where it may not be looked at the norm of the weights."""
     followed = bool(which) and bool(np.isfinite(recorded.objective).any())
     values = recorded.objective if followed else recorded.norm
@@ -266,11 +272,11 @@ def path(plan: Plan, recorded: Path, which: str) -> str:
         if followed
         else "Norm of the weights. The objective is not shown: on private rows it would be another release."
     )
-    x, y = axis_for("step", recorded.step), axis_for(label, values)
-    return markup.section("The path", charts.lines(f"{label} over the run".capitalize(), told, series, x, y))
+    x, y = choose_axis("step", recorded.step), choose_axis(label, values)
+    return markup.make_section("The path", charts.draw_lines(f"{label} over the run".capitalize(), told, series, x, y))
 
 
-def accuracies(demo: Demo) -> str:
+def draw_accuracies(demo: Demo) -> str:
     """Test accuracy of every strategy, grouped by mechanism, between the majority class and no noise at all."""
     from uneven.experiments import estimate_mean
 
@@ -283,13 +289,13 @@ def accuracies(demo: Demo) -> str:
         groups.setdefault(f"mechanism {one.mechanism}", []).append(dot)
     lines = [("majority class", demo.majority[0]), ("no noise", demo.optimum[0])]
     every = [end for dots in groups.values() for dot in dots for end in (dot.low, dot.high)]
-    axis = axis_for("test accuracy", [*every, *(value for _, value in lines)])
+    axis = choose_axis("test accuracy", [*every, *(value for _, value in lines)])
     told = f"Mean of {demo.runs} simulated runs; bars are two standard errors either way."
-    chart = charts.dots("Test accuracy of every strategy", told, list(groups.items()), axis, lines)
-    return markup.section("Every strategy, measured", chart)
+    chart = charts.draw_dots("Test accuracy of every strategy", told, list(groups.items()), axis, lines)
+    return markup.make_section("Every strategy, measured", chart)
 
 
-def comparison(demo: Demo) -> str:
+def compare_strategies(demo: Demo) -> str:
     """Every strategy with each mechanism, measured; and what no noise at all would reach."""
     from uneven.experiments import format_mean  # a plan's report need not wait for the engine
 
@@ -307,12 +313,14 @@ def comparison(demo: Demo) -> str:
         "allows. "
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
-    return markup.section(
-        "Every strategy in figures", markup.table(caption, header, cells, {1, 2, 3}, {0}), markup.paragraph(told)
+    return markup.make_section(
+        "Every strategy in figures",
+        markup.make_table(caption, header, cells, {1, 2, 3}, {0}),
+        markup.make_paragraph(told),
     )
 
 
-def public_rows(demo: Demo) -> str:
+def show_public_rows(demo: Demo) -> str:
     """What a few rows without privacy would change."""
     from uneven.experiments import describe_public_rows, format_mean
 
@@ -322,50 +330,52 @@ def public_rows(demo: Demo) -> str:
     caption = (
         f"Test accuracy and AUC with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
     )
-    return markup.section(
+    return markup.make_section(
         "If some of the rows were public",
-        markup.table(caption, ["learned from", "test accuracy", "AUC"], cells, {1, 2}, {len(cells) - 1}),
-        markup.bullets(describe_public_rows(found)),
+        markup.make_table(caption, ["learned from", "test accuracy", "AUC"], cells, {1, 2}, {len(cells) - 1}),
+        markup.make_bullets(describe_public_rows(found)),
     )
 
 
-def demo_paths(demo: Demo) -> str:
+def draw_demo_paths(demo: Demo) -> str:
     """The objective over one run of some strategies, beside its minimum."""
     series = [Series(name, one.step, one.objective, k) for k, (name, one) in enumerate(demo.paths.items())]
     values = np.concatenate([np.asarray(one.y) for one in series])
     ends = "; ".join(f"{one.name} ends at {np.asarray(one.y)[-1]:.3g}" for one in series)
     told = f"One run each, objective on a fifth of the rows: {ends}. Dotted: {demo.optimum[1]:.3g}, the minimum."
-    x = axis_for("step", np.concatenate([np.asarray(one.x) for one in series]))
-    y = axis_for("objective, log scale", [*values, demo.optimum[1]], log=True)
-    return markup.section("The path", charts.lines("Objective over the run", told, series, x, y, demo.optimum[1]))
+    x = choose_axis("step", np.concatenate([np.asarray(one.x) for one in series]))
+    y = choose_axis("objective, log scale", [*values, demo.optimum[1]], log=True)
+    return markup.make_section(
+        "The path", charts.draw_lines("Objective over the run", told, series, x, y, demo.optimum[1])
+    )
 
 
-def simulated(was: bool) -> str:
+def warn_simulated(was: bool) -> str:
     """Said before anything else: noise from a seed protects nobody."""
-    return markup.paragraph(words.SIMULATED, "warning") if was else ""
+    return markup.make_paragraph(words.SIMULATED, "warning") if was else ""
 
 
-def privacy(spent: Mapping[str, float], simulated: bool) -> str:
+def show_privacy(spent: Mapping[str, float], simulated: bool) -> str:
     """What each private row has spent."""
-    return markup.section("Privacy spent", markup.bullets(words.describe_privacy(spent, simulated)))
+    return markup.make_section("Privacy spent", markup.make_bullets(words.describe_privacy(spent, simulated)))
 
 
-def privacy_planned(plan: Plan) -> str:
+def show_planned_privacy(plan: Plan) -> str:
     """What each private row would spend."""
     costs = {s.name: s.noise.epsilon_per_row for s in plan.sources if s.noise.epsilon_per_row and s.name in plan.order}
     lines = [f"Each row of {name!r} would spend ε = {epsilon:g}." for name, epsilon in costs.items()]
-    return markup.section("Privacy", markup.bullets(lines or ["No source that is used is private."]))
+    return markup.make_section("Privacy", markup.make_bullets(lines or ["No source that is used is private."]))
 
 
-def caveats(lines: Sequence[str]) -> str:
+def list_caveats(lines: Sequence[str]) -> str:
     """What a reader should know."""
-    return markup.section("Caveats", markup.bullets(lines))
+    return markup.make_section("Caveats", markup.make_bullets(lines))
 
 
 def repeat(command: str, settings: str = "") -> str:
     """How to get the same again."""
     versions = f"uneven {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
-    parts = [markup.code(command), markup.paragraph(versions, "muted")]
+    parts = [markup.make_code(command), markup.make_paragraph(versions, "muted")]
     if settings:
-        parts += ["<h3>The sources file</h3>", markup.code(settings)]
-    return markup.section("How to repeat it", *parts)
+        parts += ["<h3>The sources file</h3>", markup.make_code(settings)]
+    return markup.make_section("How to repeat it", *parts)

@@ -12,10 +12,10 @@ TOLD = (
 )
 
 
-def sensitivity(plan: Plan) -> str:
+def show_sensitivity(plan: Plan) -> str:
     """What would change if a stated ε, flip rate or variance were off; empty where there is none."""
     header, *rows = tabulate_changes(plan)
     if not rows:
         return ""
-    table = markup.table(CAPTION, header, rows, {2, 3, 5, 6, 7})
-    return markup.section("If the noise is only roughly known", table, markup.paragraph(TOLD))
+    table = markup.make_table(CAPTION, header, rows, {2, 3, 5, 6, 7})
+    return markup.make_section("If the noise is only roughly known", table, markup.make_paragraph(TOLD))

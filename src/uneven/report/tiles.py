@@ -41,36 +41,36 @@ class Cost:
         return None if self.budget is None else max(self.budget - self.after[name], 0.0)
 
 
-def tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
+def make_tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
     """All five, with sentences on what was measured."""
     answers = (_first(plan), _step(plan), _worth(plan, measured), _row(plan), _cost(cost))
     made = (_tile(question, *answer) for question, answer in zip(QUESTIONS, answers, strict=True))
-    return markup.section("The answer in short", f'<div class="tiles">{"".join(made)}</div>')
+    return markup.make_section("The answer in short", f'<div class="tiles">{"".join(made)}</div>')
 
 
 def _tile(question: str, answer: str, *parts: str) -> str:
     wide = " wide-tile" if question == WORTH else ""
-    told = f'<p class="answer">{markup.esc(answer)}</p>' if answer else ""
-    return f'<div class="card tile{wide}"><h3>{markup.esc(question)}</h3>{told}{"".join(parts)}</div>'
+    told = f'<p class="answer">{markup.escape_text(answer)}</p>' if answer else ""
+    return f'<div class="card tile{wide}"><h3>{markup.escape_text(question)}</h3>{told}{"".join(parts)}</div>'
 
 
 def _first(plan: Plan) -> tuple[str, ...]:
     unused = [shorten(source.name, NAME) for source in plan.sources if source.name not in plan.order]
-    left = [markup.paragraph(f"Left out: {', '.join(unused)}.")] if unused else []
+    left = [markup.make_paragraph(f"Left out: {', '.join(unused)}.")] if unused else []
     if plan.shuffled and not plan.converged:
-        return "all together", markup.paragraph("This strategy shuffles all rows."), *left
+        return "all together", markup.make_paragraph("This strategy shuffles all rows."), *left
     names = [shorten(name, NAME) for name in plan.order]
     said = [" → ".join(names)] if len(names) <= MOST else [f"{names[0]} first, {names[-1]} last", " → ".join(names)]
     why = words.give_order_reason(plan)
-    return said[0], *map(markup.paragraph, filter(None, [*said[1:], why])), *left
+    return said[0], *map(markup.make_paragraph, filter(None, [*said[1:], why])), *left
 
 
 def _step(plan: Plan) -> tuple[str, ...]:
     if not words.was_stepped(plan):
-        return "no steps to choose", markup.paragraph("All sources in use are learned to convergence.")
+        return "no steps to choose", markup.make_paragraph("All sources in use are learned to convergence.")
     spans = words.find_spans(plan)
     first, last = spans[0][1], spans[-1][2]
-    return f"{format_number(first)} at first, {format_number(last)} at last", markup.paragraph(
+    return f"{format_number(first)} at first, {format_number(last)} at last", markup.make_paragraph(
         words.give_step_reason(plan)
     )
 
@@ -97,7 +97,11 @@ def tell_worth(plan: Plan) -> Worth:
         return Worth(header, cells, "Expected accuracy (95% interval), decided before any ε was spent", "", {2, 3})
     shares = words.share_information(plan)
     cells = [
-        (name, charts.percent(shares[name][1]) if name in shares else "none", "yes" if name in shares else "left out")
+        (
+            name,
+            charts.format_percent(shares[name][1]) if name in shares else "none",
+            "yes" if name in shares else "left out",
+        )
         for name in (source.name for source in plan.sources)
     ]
     why = (
@@ -111,25 +115,25 @@ def tell_worth(plan: Plan) -> Worth:
 
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     told = tell_worth(plan)
-    lines = map(markup.paragraph, [*filter(None, [told.why]), *measured])
-    return "", markup.table(told.caption, told.header, told.cells, told.numbers), *lines
+    lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
+    return "", markup.make_table(told.caption, told.header, told.cells, told.numbers), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:
     cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
     others = [name for name in plan.exchange if name != cleanest]
     if not others:
-        return "only one source", markup.paragraph("A row is worth a row.")
+        return "only one source", markup.make_paragraph("A row is worth a row.")
     more = "One more row" if plan.anchored is not None else "One row"
     cells = [(name, format_number(1 / plan.exchange[name])) for name in others]
     short = shorten(cleanest, NAME)
-    table = markup.table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
+    table = markup.make_table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
     return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}" if len(others) == 1 else "", table
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
     if not cost.after:
-        return "nothing", markup.paragraph("No source in use is private: no row is protected, and no ε is spent.")
+        return "nothing", markup.make_paragraph("No source in use is private: no row is protected, and no ε is spent.")
     cells: list[tuple[str, ...]]
     if cost.planned:
         header = ["private source", "ε of a row", "odds change by at most"]
@@ -147,8 +151,13 @@ def _cost(cost: Cost) -> tuple[str, ...]:
         f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
         for epsilon in sorted({min(spent), max(spent)})
     )
-    note = [markup.paragraph(words.SIMULATION)] if cost.simulated else []
-    return "", markup.table(caption, header, cells, set(range(1, len(header)))), markup.paragraph(f"{odds}."), *note
+    note = [markup.make_paragraph(words.SIMULATION)] if cost.simulated else []
+    return (
+        "",
+        markup.make_table(caption, header, cells, set(range(1, len(header)))),
+        markup.make_paragraph(f"{odds}."),
+        *note,
+    )
 
 
 def _epsilon(value: float) -> str:

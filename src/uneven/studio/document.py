@@ -84,7 +84,7 @@ class Document:
         """The table: a row for each source, with its place in the file; rows are counted where data is opened."""
         counts = {one.name: one.rows for one in self.file.described()} if self.opened else {}
         sources = [{"rows": counts.get(one["name"]), **one} for one in self.values["source"]]
-        return [table.row_of(source, place) for place, source in enumerate(sources)]
+        return [table.make_row(source, place) for place, source in enumerate(sources)]
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ class Document:
     def edit(self, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, str]) -> tuple[Document, list[str]]:
         """The document with what was typed, and a line for each row that says something wrong and is left out."""
         changes, refusals = self._changes(rows)
-        given = {key: table.typed(text) for key, text in settings.items() if text != self.settings[key]}
+        given = {key: table.parse_cell(text) for key, text in settings.items() if text != self.settings[key]}
         return replace(self, text=edit_sources(self.text, given, changes)), refusals
 
     def _changes(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Change], list[str]]:

@@ -76,10 +76,7 @@ def _show(edited: Document, planned: Plan, note: str) -> None:
         _show_pictures(planned, others)
         _show_strategies(planned, others)
     elif planned.segments:
-        with st.columns(2)[0]:
-            _picture(
-                pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source"
-            )
+        _show_pictures(planned, {})
     _ask_what_if(edited)
     if not planned.converged:
         _ask_simulation(planned)
@@ -252,10 +249,12 @@ def _show_plan(planned: Plan, note: str) -> None:
 def _show_pictures(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
     bounds = ", ".join(f"{name} {format_number(other.bound)}" for name, other in others.items())
+    steps = pictures.draw_steps_figure(planned, _ground())
     with left:
-        _picture(pictures.steps_figure(planned, _ground()), f"Step sizes of {planned.strategy} over time, by source")
-    with right:
-        _picture(pictures.bounds_figure(planned, others, _ground()), f"Bound of every strategy: {bounds}")
+        _picture(steps, f"Step sizes of {planned.strategy} over time, by source")
+    if others:
+        with right:
+            _picture(pictures.draw_bounds_figure(planned, others, _ground()), f"Bound of every strategy: {bounds}")
 
 
 def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
@@ -271,7 +270,7 @@ def _show_strategies(planned: Plan, others: Mapping[str, Plan]) -> None:
 
 def _show_intervals(planned: Plan) -> None:
     try:
-        found = table.intervals(planned)
+        found = table.find_intervals(planned)
     except ValueError as error:
         st.markdown(_literal(f"No interval: {error}."))
         return
@@ -340,7 +339,7 @@ def _show_simulation(planned: Plan, simulated: Plan, done: Simulation) -> None:
     shown = done.plans[simulated.strategy]
     with left:
         alt = "Mean squared distance to the optimum, measured and predicted, by strategy"
-        _picture(pictures.measured_figure(shown, done.plans, done.distance, _ground()), alt)
+        _picture(pictures.draw_measured_figure(shown, done.plans, done.distance, _ground()), alt)
     with right:
         _table(tabulate_simulation(done), "Measured and predicted, by strategy")
         used = ", ".join(f"{rows:,} of {name}" for name, rows in done.rows.items())
@@ -376,7 +375,7 @@ def _table(rows: Sequence[Sequence[str]], alt: str) -> None:
 
 def _picture(figure: Figure, alt: str) -> None:
     """Picture as a part of the page: one that the browser had to ask for would be gone if it came too late."""
-    st.html(f'<img src="{pictures.data_url(figure)}" alt="{escape(alt)}" style="max-width: 100%">')
+    st.html(f'<img src="{pictures.encode_figure(figure)}" alt="{escape(alt)}" style="max-width: 100%">')
 
 
 def _ground() -> str:

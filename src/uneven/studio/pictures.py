@@ -22,14 +22,14 @@ MEASURED = "#009E73"
 SIZE = (5.6, 4.2)
 
 
-def steps_figure(planned: Plan, ground: str = "light") -> Figure:
+def draw_steps_figure(planned: Plan, ground: str = "light") -> Figure:
     """Step sizes over time."""
     with _axes(ground) as axes:
         draw_steps(axes, planned)
         return _figure(axes)
 
 
-def bounds_figure(planned: Plan, others: Mapping[str, Plan], ground: str = "light") -> Figure:
+def draw_bounds_figure(planned: Plan, others: Mapping[str, Plan], ground: str = "light") -> Figure:
     """Bound of every strategy."""
     with _axes(ground) as axes:
         draw_bounds(axes, planned, others)
@@ -37,7 +37,7 @@ def bounds_figure(planned: Plan, others: Mapping[str, Plan], ground: str = "ligh
         return _figure(axes)
 
 
-def measured_figure(
+def draw_measured_figure(
     planned: Plan, others: Mapping[str, Plan], measured: Mapping[str, Estimate], ground: str = "light"
 ) -> Figure:
     """Bound of every strategy, and what was measured with two standard errors on each side."""
@@ -54,7 +54,7 @@ def measured_figure(
         return _figure(axes)
 
 
-def data_url(figure: Figure) -> str:
+def encode_figure(figure: Figure) -> str:
     """Figure as a PNG inside a URL, so that a page can hold it."""
     content = BytesIO()
     figure.savefig(content, format="png", dpi=200, bbox_inches="tight")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.datasets import Dataset
-from uneven.engine import accuracy, auc, optimum, sweep
+from uneven.engine import find_optimum, measure_accuracy, measure_auc, sweep
 from uneven.experiments import estimate_mean
 from uneven.planner import Plan, Source, make_plan
 
@@ -100,7 +100,7 @@ def simulate(
     problem = replace(planned.problem, n_features=data.X.shape[1])
     sources = scale_rows(planned.sources, min(limit, len(data.y)))
     plans = make_plan(sources, problem, planned.strategy, planned.moments).alternatives()
-    best = optimum(problem, data.X, data.y)
+    best = find_optimum(problem, data.X, data.y)
     answers = []
     for run in range(runs):
         tick(run / runs)
@@ -108,14 +108,14 @@ def simulate(
     tick(1.0)
     weights = np.stack(answers, axis=1)
     distance = ((weights - best) ** 2).sum(axis=2)
-    correct = accuracy(weights, data.X_test, data.y_test)
+    correct = measure_accuracy(weights, data.X_test, data.y_test)
     return Simulation(
         plans,
         runs,
         _estimate_means(plans, distance),
         _estimate_means(plans, correct),
-        float(accuracy(best, data.X_test, data.y_test)),
-        _estimate_means(plans, auc(weights, data.X_test, data.y_test)),
+        float(measure_accuracy(best, data.X_test, data.y_test)),
+        _estimate_means(plans, measure_auc(weights, data.X_test, data.y_test)),
     )
 
 

@@ -31,10 +31,10 @@ LARGEST = 10**15
 """Largest whole number of the page: a browser rounds those above 2⁵³."""
 
 
-def row_of(source: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
+def make_row(source: Mapping[str, Any], place: int | None = None) -> dict[str, Any]:
     """Row of the table for a source as ``sources.toml`` has it; `place` is the source's in the file.
 
-    >>> row_of({"name": "crowd", "rows": 50, "noise": {"kind": "additive", "variance": 4.0}}, 0)
+    >>> make_row({"name": "crowd", "rows": 50, "noise": {"kind": "additive", "variance": 4.0}}, 0)
     {'place': 0, 'name': 'crowd', 'rows': 50, 'kind': 'additive', 'level': '4', 'mechanism': None, 'price': None}
     """
     noise = _single(source)
@@ -78,16 +78,16 @@ def _noise_of(row: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any] 
     level = LEVELS.get(kind)
     noise = dict(old) if old.get("kind") == kind else {"kind": kind}
     if level is not None:
-        noise[level] = typed(row.get("level"))
+        noise[level] = parse_cell(row.get("level"))
     if kind == LocalPrivacy.kind:
         noise["mechanism"] = row.get("mechanism")
     return {key: value for key, value in noise.items() if value is not None}
 
 
-def typed(text: Any) -> Any:
+def parse_cell(text: Any) -> Any:
     """What was typed into a cell: a number or a list where it is one, else text; None for nothing.
 
-    >>> typed("0.2"), typed("[0.1, 0.3]"), typed("estimate"), typed(" ")
+    >>> parse_cell("0.2"), parse_cell("[0.1, 0.3]"), parse_cell("estimate"), parse_cell(" ")
     (0.2, [0.1, 0.3], 'estimate', None)
     """
     if not isinstance(text, str):
@@ -127,7 +127,7 @@ def refuse_large_numbers(numbers: Iterable[int]) -> None:
         raise ValueError(f"numbers must be at most {LARGEST:,} to be shown here, got {largest:,}")
 
 
-def intervals(planned: Plan) -> dict[str, tuple[float, float]]:
+def find_intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     """Where to search for each source's rate, for the sources and the problem of a plan: `uneven.rate_interval`."""
     return find_rate_intervals(planned.sources, planned.problem)
 

@@ -36,10 +36,10 @@ from uneven.engine import (
     Chunk,
     State,
     Task,
+    check_rows,
     checked_chunk,
-    checked_rows,
-    generator,
     iterate_chunks,
+    make_generator,
     measure_gradient,
 )
 from uneven.engine import compiled_advance as advance
@@ -125,9 +125,9 @@ class PrivateSource:
             Told how many rows were used since the last time.
         """
         problem, anchor = self.problem, rivals[0]
-        rng, order = (generator(seed, 0, self.name, what) for what in ("noise", "order"))
+        rng, order = (make_generator(seed, 0, self.name, what) for what in ("noise", "order"))
         wanted = (MEASURED_SHARE if anchor.knows_curvature else LOST_SHARE) * self.rows
-        rows = checked_rows(self.name, data, problem.columns, problem.classes)
+        rows = check_rows(self.name, data, problem.columns, problem.classes)
         coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
         if wanted < problem.batch_size and not self.noise.once_a_batch:  # of few rows, few measure
             wanted = int(wanted)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import State, Task, checked_rows, compiled_advance, generator, iterate_chunks
+from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
 from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept
 from uneven.schedules import MatrixClock
 
@@ -149,7 +149,7 @@ def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: 
         batch = max(1, min(task.problem.batch_size, kept[name] // STEPS))
         small, noise = replace(task.problem, batch_size=batch), noises[name]
         own = replace(task, problem=small, names=(name,), noises=(noise,), moments=(noise.moment("variance", small),))
-        order, draws = (generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
-        for chunk in iterate_chunks((name,), [checked_rows(name, rows[name], len(start))], small, order):
+        order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
+        for chunk in iterate_chunks((name,), [check_rows(name, rows[name], len(start))], small, order):
             state = compiled_advance(state, own, chunk, draws)
     return state

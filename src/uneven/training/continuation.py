@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.engine import Average, State, Task, advance, checked_chunk, generator, initial_state, limit_of, tasks_of
+from uneven.engine import (
+    Average,
+    State,
+    Task,
+    advance,
+    checked_chunk,
+    find_limit,
+    initial_state,
+    make_generator,
+    tasks_of,
+)
 from uneven.ledger import list_columns
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
@@ -310,9 +320,9 @@ def _advance(
         noises, moments = (groups.noises[name],), (levels[name],)
         task = Task(problem, (name,), noises, moments, *steps, settings.estimate)
         for _ in range(settings.pass_count if len(mine) else 0):
-            rows = mine[generator(seed, state.step, name, "order").permutation(len(mine))]
+            rows = mine[make_generator(seed, state.step, name, "order").permutation(len(mine))]
             chunk = checked_chunk(
-                (name,), unit[rows], sign[rows], rows, limit=limit_of(problem), classes=problem.classes
+                (name,), unit[rows], sign[rows], rows, limit=find_limit(problem), classes=problem.classes
             )
-            state = advance(state, task, chunk, generator(seed, state.step, name, "noise"))
+            state = advance(state, task, chunk, make_generator(seed, state.step, name, "noise"))
     return state

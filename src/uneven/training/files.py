@@ -257,7 +257,7 @@ def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Ite
     """How the model does on rows learned from that may be looked at, and on those of the test."""
     sample, rivals = trained.sample, public_rivals(trained)
     if sample is not None:
-        yield replace(measure(trained, _sampled_words(trained), lambda: [sample], rivals), learned_from=True)
+        yield measure(trained, _sampled_words(trained), lambda: [sample], rivals, learned_from=True)
     if test is not None:
         read = partial(test.stream, file.label, file.feature_names, file.encoder)
         yield measure(trained, str(test.path), read, rivals)
@@ -320,11 +320,12 @@ def measure(
     which: str,
     read: Callable[[], Iterable[tuple[Any, NDArray[Any]]]],
     rivals: Mapping[str, Model] | None = None,
+    learned_from: bool = False,
 ) -> Measure:
     """How the model does on rows in pieces, which are read twice."""
-    compared = compare(trained.model, rivals or {}, read())
+    compared = compare(trained.model, rivals or {}, read(), learned_from)
     count, objective = _mean_objective(trained, read())
-    return Measure(which, count, compared.scores.accuracy.value, objective, compared)
+    return Measure(which, count, compared.scores.accuracy.value, objective, compared, learned_from)
 
 
 def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:

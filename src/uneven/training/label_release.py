@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import repeated
+from uneven.engine import repeat_generator
 from uneven.noise import LabelPrivacy
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
@@ -69,7 +69,7 @@ class ReleasedRows:
 
 def release_labels(rows: Rows, groups: Grouped, classes: NDArray[Any], seed: int | None, run: int = 0) -> ReleasedRows:
     """Rows with the labels of every source of `LabelPrivacy` randomised; charge them first."""
-    draws = {name: repeated(seed, run, name, "labels") for name in private_labels(groups)}
+    draws = {name: repeat_generator(seed, run, name, "labels") for name in private_labels(groups)}
     return ReleasedRows(rows, groups, classes, draws)
 
 

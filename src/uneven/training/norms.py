@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from uneven.engine import squared_norms
+from uneven.engine import measure_squared_norms
 from uneven.matrices import is_sparse
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
@@ -64,7 +64,7 @@ def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -
 
 def row_norms(X: Any) -> Array:
     """Norm of each row."""
-    return np.asarray(np.sqrt(squared_norms(X)))
+    return np.asarray(np.sqrt(measure_squared_norms(X)))
 
 
 def steepness(unit: Any, batch_size: int) -> float:

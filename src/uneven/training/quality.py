@@ -201,7 +201,15 @@ def _plain_model(trained: Trained, X: Any, y: NDArray[Any]) -> Model:
     return train(ArrayRows(Piece(X, y)), None, settings, held_bytes=2**62).model
 
 
-def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[Any, NDArray[Any]]]) -> Comparison:
+FLATTERED = "Each learned from these rows, so a closer fit looks better here than it is: compare on other rows."
+
+
+def compare(
+    model: Model,
+    others: Mapping[str, Model],
+    pieces: Iterable[tuple[Any, NDArray[Any]]],
+    learned_from: bool = False,
+) -> Comparison:
     """How a model does on rows in pieces, beside the majority class and other models.
 
     Parameters
@@ -210,6 +218,8 @@ def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[An
     others : dict of str to Model
         By what they are called.
     pieces : iterable of (X, y)
+    learned_from : bool
+        Whether all models learned from these rows. Then none is said to be better than another.
     """
     models = {"": model, **others}
     tallies = {name: _Tally(one) for name, one in models.items()}
@@ -228,6 +238,7 @@ def compare(model: Model, others: Mapping[str, Model], pieces: Iterable[tuple[An
     majority, gain = _majority(tallies[""], model)
     rivals = [majority, *(tallies[name].scores(name) for name in others)]
     words = [_words(own, one, g) for one, g in zip(rivals, [gain, *gains.values()], strict=True)]
+    words = [words[0], FLATTERED if others else ""] if learned_from else words
     confusion = tuple(map(tuple, tallies[""].confusion.tolist()))
     return Comparison(own, tuple(rivals), tuple(filter(None, words)), confusion, tallies[""].reliability())
 

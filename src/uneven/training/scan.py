@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.engine import squared_norms
+from uneven.engine import measure_squared_norms
 from uneven.matrices import is_sparse
 from uneven.training.labels import ClassFinder, refuse_unknown
 from uneven.training.rows import ArrayRows, Digests, Piece, Rows, digest_piece, join_rows, own_piece
@@ -135,7 +135,7 @@ def scan_rows(
         for column in said.values():
             column.see(piece)
         kept = getattr(rows, "tells_noise", False) or any(column.found for column in said.values())
-        norms.see(name, squared_norms(piece.X), kept)
+        norms.see(name, measure_squared_norms(piece.X), kept)
         sample.see(name, piece, open_sources is None or name in open_sources)
         any_sparse = any_sparse or is_sparse(piece.X)
         held.see(replace(piece, cells=None), hidden)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uneven.valuation.offers import Offer, keep_efficient, precision_per_price
+from uneven.valuation.offers import Offer, compute_precision_per_price, keep_efficient
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Step:
     @property
     def rate(self) -> float:
         """Precision per price."""
-        return precision_per_price(self.before, self.offer)
+        return compute_precision_per_price(self.before, self.offer)
 
 
 @dataclass(frozen=True)

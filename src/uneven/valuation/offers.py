@@ -55,7 +55,7 @@ def list_menu(source: Source, prices: Prices | None, epsilons: tuple[float, floa
     ]
 
 
-def checked_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Prices]:
+def check_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Prices]:
     """Prices by source; an error if they are not a mapping or name an unknown source."""
     if prices is None:
         return {}
@@ -66,7 +66,7 @@ def checked_prices(prices: object, sources: Sequence[Source]) -> Mapping[str, Pr
     return prices
 
 
-def checked_range(epsilons: Any) -> tuple[float, float]:
+def check_range(epsilons: Any) -> tuple[float, float]:
     """Range of ε to try: two positive numbers, the first the smaller."""
     if not isinstance(epsilons, Sequence) or len(epsilons) != 2:
         raise ValueError(f"epsilons must be two numbers, the least and the largest, got {checks.shown(epsilons)}")
@@ -109,15 +109,15 @@ def keep_efficient(offers: Sequence[Offer]) -> list[Offer]:
         if kept and offer.precision <= kept[-1].precision:
             continue
         # A corner lies below the hull if the slope to it is no steeper than the slope from it to the new offer.
-        while kept and precision_per_price(kept[-2] if len(kept) > 1 else None, kept[-1]) <= precision_per_price(
-            kept[-1], offer
-        ):
+        while kept and compute_precision_per_price(
+            kept[-2] if len(kept) > 1 else None, kept[-1]
+        ) <= compute_precision_per_price(kept[-1], offer):
             kept.pop()
         kept.append(offer)
     return kept
 
 
-def precision_per_price(before: Offer | None, offer: Offer) -> float:
+def compute_precision_per_price(before: Offer | None, offer: Offer) -> float:
     """Precision per price of a row, or of upgrading a row from another offer to this one; infinite if it is free."""
     price = offer.price - (before.price if before else 0.0)
     precision = offer.precision - (before.precision if before else 0.0)

@@ -15,7 +15,7 @@ from uneven.plotting import (
     make_panels,
     mark_start,
 )
-from uneven.valuation.text import money
+from uneven.valuation.text import format_money
 from uneven.words import format_number
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _draw_curve(axes: Axes, found: Valuation) -> None:
     if found.budget is not None:
         axes.plot(found.budget, found.bound, marker="o", ms=9, color=MARKED, mfc="white", mew=2, zorder=3)
         late = found.budget > 0.7 * found.spends[-1]
-        words, point = f"{money(found.budget)} buys {format_number(found.bound)}", (found.budget, found.bound)
+        words, point = f"{format_money(found.budget)} buys {format_number(found.bound)}", (found.budget, found.bound)
         side = "right" if late else "left"
         axes.annotate(words, point, (8 if late else 10, 10), textcoords="offset points", ha=side, fontsize=9)
     if not found.anchored:
@@ -71,7 +71,7 @@ def _draw_costs(axes: Axes, found: Valuation) -> None:
         cost = (worth.price or 0.0) / worth.exchange
         shade = MARKED if worth.name in bought else PLAIN
         axes.barh(row, cost, height=0.55, color=shade)
-        axes.annotate(money(cost), (cost, row), (6, -3), textcoords="offset points", fontsize=8.5)
+        axes.annotate(format_money(cost), (cost, row), (6, -3), textcoords="offset points", fontsize=8.5)
     axes.set_xlim(0, axes.get_xlim()[1] * 1.15)
     axes.set_xlabel("price of as much precision as one row of the cleanest has")
     finish_rows(axes, [label_source(worth.name) for worth in priced], "What precision costs")

@@ -19,17 +19,17 @@ def summarize(found: Valuation) -> str:
     return "\n\n".join([_headline(found), _tabulate_sources(found), advice, _tabulate_next(found), *notes])
 
 
-def money(value: float) -> str:
+def format_money(value: float) -> str:
     """Money for a reader: with cents, or three digits of small amounts.
 
-    >>> [money(x) for x in (1234.5, 2.0, 0.01234, 0.0)]
+    >>> [format_money(x) for x in (1234.5, 2.0, 0.01234, 0.0)]
     ['1,234.50', '2.00', '0.0123', '0.00']
     """
     return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.2f}"
 
 
 def _headline(found: Valuation) -> str:
-    what = "What data is worth" if found.budget is None else f"What to buy with {money(found.budget)}"
+    what = "What data is worth" if found.budget is None else f"What to buy with {format_money(found.budget)}"
     return f"{what}: {describe_problem(found.problem)}"
 
 
@@ -44,11 +44,11 @@ def _tabulate_sources(found: Valuation) -> str:
                 shorten(worth.name, 24),
                 worth.noise.describe(),
                 f"{worth.rows:,}" if not owned else f"{worth.rows:,} owned",
-                "" if worth.price is None else money(worth.price),
+                "" if worth.price is None else format_money(worth.price),
                 "" if owned else f"{count:,}",
-                "" if worth.price is None else money(count * worth.price),
+                "" if worth.price is None else format_money(count * worth.price),
                 f"{worth.exchange:.3g}",
-                "" if worth.money is None else money(worth.money),
+                "" if worth.money is None else format_money(worth.money),
             )
         )
     return format_table(rows, right=(2, 3, 4, 5, 6, 7))
@@ -61,8 +61,8 @@ def _describe_purchases(found: Valuation) -> list[str]:
     for purchase in found.purchases:
         equal = purchase.price / by_name[purchase.source].exchange
         lines.append(
-            f"Buy {format_count(purchase.rows)} of {purchase.source!r} for {money(purchase.cost)}: what one row of "
-            f"{cleanest.name!r} is worth costs {money(equal)} there."
+            f"Buy {format_count(purchase.rows)} of {purchase.source!r} for {format_money(purchase.cost)}: what one row "
+            f"of {cleanest.name!r} is worth costs {format_money(equal)} there."
         )
     bought = {purchase.source for purchase in found.purchases}
     unbought = [worth for worth in found.worths if worth.price is not None and worth.name not in bought]
@@ -78,15 +78,18 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
         harm = "is not expected to lower the excess" if found.anchored else "would raise the bound"
         return f"Buy none of {worth.name!r}: what this money buys of it {harm}."
     equal = worth.price / worth.exchange
-    costs = f"what one row of {cleanest.name!r} is worth costs {money(equal)} there"
+    costs = f"what one row of {cleanest.name!r} is worth costs {format_money(equal)} there"
     enough = worth.money or 0.0
     if worth.price > enough * (1.0 + 1e-9):
-        return f"Buy none of {worth.name!r}: {costs}. At {money(enough)} per row or less it would be worth buying."
+        return (
+            f"Buy none of {worth.name!r}: {costs}. At {format_money(enough)} per row or less it would be worth buying."
+        )
     if found.budget is None:
         return f"Without a budget nothing is bought. {worth.name!r} would be first: {costs}."
     left = max(0.0, found.budget - found.spent)
     if worth.price > left:
-        return f"Buy none of {worth.name!r}: one row costs {money(worth.price)}, more than the {money(left)} left."
+        price, rest = format_money(worth.price), format_money(left)
+        return f"Buy none of {worth.name!r}: one row costs {price}, more than the {rest} left."
     return f"Buy none of {worth.name!r}: it is as good a deal as where the money ends, but no better."
 
 
@@ -106,7 +109,7 @@ def _describe_bound(found: Valuation) -> str:
 def _tabulate_next(found: Valuation) -> str:
     rows = [("source", "price", "excess" if found.anchored else "bound", "change", "more precision")]
     for worth in found.worths:
-        price = "" if worth.price is None else money(found.more * worth.price)
+        price = "" if worth.price is None else format_money(found.more * worth.price)
         share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all of it"
         rows.append(
             (shorten(worth.name, 24), price, format_number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
 from uneven.anchor import Anchor, ClassAnchor, fit_anchor
-from uneven.planner import Plan, Source, checked_sources, make_plan
+from uneven.planner import Plan, Source, check_sources, make_plan
 from uneven.problem import PRIVATE_CLIP, Problem
 from uneven.valuation import picture, text
 from uneven.valuation.buying import Basket
 from uneven.valuation.currencies import Bound, Currency, Expected, Predicted
 from uneven.valuation.market import find_worths, open_market, trace_curve
-from uneven.valuation.offers import Prices, checked_prices, checked_range
+from uneven.valuation.offers import Prices, check_prices, check_range
 from uneven.valuation.worths import Purchase, Worth
 
 if TYPE_CHECKING:
@@ -176,11 +176,11 @@ def value_sources(
     -------
     Valuation
     """
-    described = checked_sources(sources)
+    described = check_sources(sources)
     money = 0.0 if budget is None else checks.not_negative("budget", budget, 1e15)
     checks.whole("more", more)
     planned = make_plan(described, problem, strategy, moments)
-    offered = checked_prices(prices, described), checked_range(epsilons)
+    offered = check_prices(prices, described), check_range(epsilons)
     currency = _choose_currency(problem, planned, described, offered[0], anchor, use_all)
     market = open_market(described, currency, *offered)
     basket = market.choose(money) if budget is not None else Basket()
