@@ -64,7 +64,7 @@ def test_one_file_has_one_alpha(shared, alpha):
     shown = f"alpha = {fitted.model.alpha:.6g},"
     for text in (planned.summary(), fitted.plan.summary(), valued.summary()):
         assert shown in text
-    assert f"L2 strength {fitted.model.alpha:.4g}, " in sections.sources(planned)
+    assert f"L2 strength {fitted.model.alpha:.4g}, " in sections.show_sources(planned)
     assert planned.verdicts["private"].excess == pytest.approx(fitted.plan.verdicts["private"].excess, rel=1e-6)
     assert valued.bound == pytest.approx(planned.anchored.excess, rel=1e-6)
 

@@ -173,8 +173,8 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
-        own = {"alpha": settings.stated_alpha / max(weights), "alpha_unit": max(weights)}
-        problem = replace(problem, **own)  # these rows are not divided by anything
+        most = max(weights)  # these rows are not divided by anything else
+        problem = replace(problem, alpha=settings.stated_alpha / most, alpha_unit=most)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
