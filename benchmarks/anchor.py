@@ -34,10 +34,10 @@ from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.cautions import SimulationWarning
 from uneven.datasets import LOADERS
-from uneven.training.scaling import stated_scale
+from uneven.training.scaling import read_scale
 
 ALPHA = 1e-3
-SCALE = stated_scale("auto", True, True)
+SCALE = read_scale("auto", True, True)
 """Of rows in the unit ball where some are private, with the intercept's feature."""
 
 

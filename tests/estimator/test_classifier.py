@@ -20,7 +20,7 @@ from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.planner import change_rates
 from uneven.problem import DEFAULT_ALPHA
 from uneven.training import flips
-from uneven.training.line_search import best, candidates, comparable
+from uneven.training.line_search import find_best, list_candidates, list_comparable
 
 CHECKS = list(estimator_checks_generator(UnevenClassifier(random_state=0)))
 
@@ -324,13 +324,13 @@ def test_flip_rates_are_not_estimated_from_private_rows(monkeypatch):
     X, _, observed, source = uneven_labels()
     source = np.where(np.arange(len(source)) % 3 == 0, "clinic", source)
     noise = {"expert": Exact(), "crowd": FlippedLabels("estimate"), "clinic": LocalPrivacy(8.0)}
-    seen, real = [], flips.estimated
+    seen, real = [], flips.estimate_noises
 
     def spy(noises, data):
         seen.append(set(data))
         return real(noises, data)
 
-    monkeypatch.setattr(flips, "estimated", spy)
+    monkeypatch.setattr(flips, "estimate_noises", spy)
     for strategy in ("auto", "precision"):
         UnevenClassifier(noise, random_state=0, row_norm=5.0, strategy=strategy).fit(X, observed, source=source)
     assert seen == [{"expert", "crowd"}] * 2
@@ -531,10 +531,10 @@ def test_the_best_of_a_search_is_taken():
     clf = UnevenClassifier(noise, strategy="two-rates", random_state=0, line_search=5, budget=50.0, alpha=1e-2)
     clf.fit(X, y, source=source, validation=(X + 1e-3, y))
     plain = clone(clf).set_params(line_search=0)
-    rates = [one.rates[one.order[-1]] for one in candidates(plain.fit(X, y, source=source).plan_, 5)]
+    rates = [one.rates[one.order[-1]] for one in list_candidates(plain.fit(X, y, source=source).plan_, 5)]
     assert clf.plan_.rates[clf.plan_.order[-1]] in rates
     ends = []
-    for one in candidates(plain.plan_, 5):
+    for one in list_candidates(plain.plan_, 5):
         data = {name: (plain.scale_.rows(X[source == name]), 2.0 * y[source == name] - 1) for name in noise}
         w = uneven.fit(one, data, seed=0).weights
         ends.append(uneven.objective(one.problem, w, plain.scale_.rows(X), 2.0 * y - 1))
@@ -563,16 +563,16 @@ def test_a_search_without_privacy_needs_no_budget():
 
 def test_runs_are_compared_on_true_labels_or_on_corrected_ones():
     noises = {"a": FlippedLabels(0.3), "b": LocalPrivacy(1.0), "c": FlippedLabels(0.1), "d": Exact()}
-    assert comparable(noises) == ["d", "c", "a"]
+    assert list_comparable(noises) == ["d", "c", "a"]
     X, y, _, _ = uneven_labels(n=20_000)
     X, sign = X / 10, 2.0 * y - 1
     flipped = FlippedLabels(0.35).corrupt(sign, np.random.default_rng(0))
     plan = uneven.plan([uneven.Source("a", 10)], 4, 1e-5, norms="rms")
     # At the true weights and at ones too small: flipped labels as they are prefer the small ones.
     weights = [10.0 * np.arange(1, 5), 3.0 * np.arange(1, 5)]
-    assert best(plan, weights, X, sign, Exact()) == 0
-    assert best(plan, weights, X, flipped, FlippedLabels(0.35)) == 0
-    assert best(plan, weights, X, flipped, Exact()) == 1
+    assert find_best(plan, weights, X, sign, Exact()) == 0
+    assert find_best(plan, weights, X, flipped, FlippedLabels(0.35)) == 0
+    assert find_best(plan, weights, X, flipped, Exact()) == 1
 
 
 # In company.

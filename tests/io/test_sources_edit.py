@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uneven.io import edit_sources, sources_edit
-from uneven.io.sources_text import toml_value
+from uneven.io.sources_text import format_value
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=8)
 VALUES = st.recursive(
@@ -27,11 +27,11 @@ def lines_of(draw, keys):
     for key in draw(st.lists(st.sampled_from(keys), unique=True)):
         value = draw(VALUES)
         lines += [f"# {draw(COMMENTS)}\n"] * draw(st.integers(0, 1)) + ["\n"] * draw(st.integers(0, 1))
-        shown, written = toml_value(value), draw(st.sampled_from([key, f'"{key}"', f"  {key}  "]))
+        shown, written = format_value(value), draw(st.sampled_from([key, f'"{key}"', f"  {key}  "]))
         if isinstance(value, list) and value and draw(st.booleans()):
-            shown = "[\n  # one a line ] \" '\n" + "".join(f"  {toml_value(one)}, # {{\n" for one in value) + "]"
+            shown = "[\n  # one a line ] \" '\n" + "".join(f"  {format_value(one)}, # {{\n" for one in value) + "]"
         if isinstance(value, dict) and value and draw(st.booleans()):
-            lines += [f"{key}.{toml_value(name)} = {toml_value(inner)}\n" for name, inner in value.items()]
+            lines += [f"{key}.{format_value(name)} = {format_value(inner)}\n" for name, inner in value.items()]
             continue
         if isinstance(value, str) and "\\" not in value and "'" not in value and value.isprintable():
             shown = draw(st.sampled_from([shown, f"'{value}'", f"'''\n{value}'''"]))
@@ -44,11 +44,11 @@ def lines_of(draw, keys):
 def files(draw):
     text = draw(st.sampled_from(["", "# what this is\n\n"])) + draw(lines_of(TOP))
     if draw(st.booleans()):
-        text += f'\n[columns]  # public\nage = {{ min = 0, max = 120 }}\n"blood type" = {toml_value(draw(VALUES))}\n'
+        text += f'\n[columns]  # public\nage = {{ min = 0, max = 120 }}\n"blood type" = {format_value(draw(VALUES))}\n'
     for _ in range(draw(st.integers(1, 3))):
         text += draw(st.sampled_from(["", "\n", "\n# the next\n"])) + f"[[source]]  # here\n{draw(lines_of(OF_SOURCE))}"
         if "noise" not in tomllib.loads(text)["source"][-1] and draw(st.booleans()):
-            text += f"[source.noise]\nkind = {toml_value(draw(WORDS))} # [[source]]\n"
+            text += f"[source.noise]\nkind = {format_value(draw(WORDS))} # [[source]]\n"
     return draw(st.sampled_from([text, text.rstrip("\n")]))
 
 
@@ -80,7 +80,7 @@ def test_the_text_says_what_it_should(case):
     merged["source"] = [{key: value for key, value in one.items() if value is not None} for one in merged["source"]]
     merged = {key: value for key, value in merged.items() if value is not None}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources_edit, "toml_document", pytest.fail)  # every way that is tried here keeps its comments
+        patch.setattr(sources_edit, "format_document", pytest.fail)  # every way that is tried here keeps its comments
         said = tomllib.loads(edit_sources(text, settings, sources))
     assert {"source": [], **said} == merged
 

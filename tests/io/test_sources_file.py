@@ -14,7 +14,7 @@ from written import rows, write, write_csv
 import uneven
 from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
 from uneven.io.sources_file import TOP_KEYS
-from uneven.io.sources_text import MEANING, toml_value
+from uneven.io.sources_text import MEANING, format_value
 from uneven.settings import Settings
 from uneven.training import plan_ahead
 
@@ -219,7 +219,7 @@ def test_any_sources_come_back(tmp_path, sources, alpha, clip, loss):
     | st.lists(st.text("\x7f\\\"'"))
 )
 def test_any_value_is_toml(value):
-    assert tomllib.loads(f"a = {toml_value(value)}")["a"] == value
+    assert tomllib.loads(f"a = {format_value(value)}")["a"] == value
 
 
 def test_a_crash_leaves_the_old_file(tmp_path, monkeypatch):

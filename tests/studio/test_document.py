@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uneven.io import read_sources
-from uneven.io.sources_text import format_columns, toml_value
+from uneven.io.sources_text import format_columns, format_value
 from uneven.studio.document import Document, read_document
 from uneven.training.ahead import plan_ahead
 
@@ -54,9 +54,9 @@ COLUMNS = {"age": {"range": [0, 120]}, "blood type": {"values": ["a", "b"], "mis
 def files(draw):
     """Files with any keys that `read_sources` accepts, with comments."""
     top = {key: value for key, value in TOP.items() if draw(st.booleans())}
-    text = "# first\n" + "".join(f"{key} = {toml_value(value)}  # why {key}\n" for key, value in top.items())
+    text = "# first\n" + "".join(f"{key} = {format_value(value)}  # why {key}\n" for key, value in top.items())
     described = draw(st.booleans())
-    text += format_columns(COLUMNS, "# public\n") if described else f"features = {toml_value(list(COLUMNS))}\n"
+    text += format_columns(COLUMNS, "# public\n") if described else f"features = {format_value(list(COLUMNS))}\n"
     for number in range(draw(st.integers(1, 3))):
         own = {key: value for key, value in OWN.items() if key == "rows" or draw(st.booleans())}
         own |= {"data": f"{number}.csv"} if "data" in own else {}
@@ -64,7 +64,7 @@ def files(draw):
         if own.get("noise") in NOISES[1:3] and "price" not in own:
             own["prices"] = [{"epsilon": 1, "price": 0.02}, {"epsilon": 3, "price": 0.1}]
         text += f'\n# of {number}\n[[source]]\nname = "s{number}"\n'
-        text += "".join(f"{key} = {toml_value(value)}  # {key}\n" for key, value in own.items())
+        text += "".join(f"{key} = {format_value(value)}  # {key}\n" for key, value in own.items())
     return text
 
 

@@ -9,7 +9,7 @@ from uneven.io import read_sources
 from uneven.report import sections
 from uneven.training.ahead import plan_ahead, value_ahead
 from uneven.training.files import train_files
-from uneven.training.scaling import stated_scale
+from uneven.training.scaling import read_scale
 from uneven.valuation import value_file
 
 PRIVATE = '[[source]]\nname = "private"\nnoise = { kind = "local-privacy", epsilon = 3.0 }\n'
@@ -179,7 +179,7 @@ def test_private_labels_are_planned_by_the_steps_that_a_fit_runs(tmp_path):
 
 
 def test_class_weights_count_where_no_rows_are_read(tmp_path):
-    """They are divided by the largest, and alpha with them, as in a fit (`scaled_problem`)."""
+    """They are divided by the largest, and alpha with them, as in a fit (`scale_problem`)."""
     path = tmp_path / "sources.toml"
     path.write_text("n_features = 2\nalpha = 0.01\nclass_weight = { 0 = 1.0, 1 = 4.0 }\n" + PUBLIC + "rows = 100\n")
     problem = plan_ahead(read_sources(path))[0].problem
@@ -318,7 +318,7 @@ def test_alpha_is_that_of_the_owned_rows_however_many_are_on_offer(tmp_path):
         path.write_text('label = "label"\nrow_norm = 1.0\n' + owned + PRIVATE + f"rows = {rows}\nprice = 0.1\n")
         found.append(value_ahead(read_sources(path)))
     assert found[0].problem == found[1].problem
-    alpha = found[1].problem.alpha * stated_scale(1.0, intercept=True, private=True).factor ** 2
+    alpha = found[1].problem.alpha * read_scale(1.0, intercept=True, private=True).factor ** 2
     assert found[1].notes == (
         f"All figures are for alpha = {alpha:.4g}, which a fit of the owned rows would choose. With bought "
         "rows 'uneven fit' chooses it again.",

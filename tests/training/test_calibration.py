@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 import uneven
@@ -20,6 +20,7 @@ from uneven.settings import Settings
 from uneven.training import keep_rows, scan
 from uneven.training.ahead import plan_ahead
 from uneven.training.calibration import FLOOR, Direction, choose_scale, find_scale, learn_scale
+from uneven.training.class_calibration import ClassDirection, learn_class_scale
 from uneven.training.files import train_files
 from uneven.training.job import _take_steps
 
@@ -333,3 +334,107 @@ def test_another_level_of_noise_keeps_the_same_rows():
         assert change.excess == again.predicted_excess
     assert low.excess > high.excess
     assert low.excess != noisy_plan(30, 20_000, kept=0, noise=uneven.LocalPrivacy(0.25)).predicted_excess
+
+
+# More than two classes
+
+
+def draw_classes(n=40_000, d=8, classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = SPREAD * rng.normal(size=(n, d)) / np.sqrt(d)
+    W = rng.normal(size=(classes, d))
+    return X, W, (X @ (4.0 * W).T + rng.gumbel(size=(n, classes))).argmax(axis=1)
+
+
+def class_plan(d, classes, rows=400_000, noise=None):
+    problem = Problem(d * classes, 1e-3, 50, clip=0.5, classes=classes)
+    plan = make_plan([uneven.Source("a", rows, NOISY)], problem, kept=KEPT)
+    return plan if noise is None else replace(plan, sources=(uneven.Source("a", rows, noise),))
+
+
+@pytest.mark.parametrize("noise", [uneven.Exact(), uneven.FlippedLabels(0.3)])
+def test_without_noise_kept_rows_of_more_classes_find_where_the_mean_slope_is_zero(noise):
+    """Theorem D with many exact rows; flipped labels are corrected for. Slopes by hand, from whole scores."""
+    X, W, y = draw_classes()
+    direction = ClassDirection(8.0 * W.ravel(), 0.0, 4)
+    flips, rng = noise != uneven.Exact(), np.random.default_rng(1)
+    seen = np.where(rng.random(len(y)) < 0.3, (y + rng.integers(1, 4, len(y))) % 4, y) if flips else y
+    plan = class_plan(8, 4, noise=noise)
+    found, known = learn_class_scale(direction, {"a": (direction.describe_rows(X), seen.astype(float))}, plan, seed=0)
+    scores, penalty = 8.0 * X @ W.T, 1e-3 * 64.0 * (W**2).sum()
+    inside = 2.0 * norm.cdf(direction.width / direction.spread) - 1.0
+
+    def slope(s):
+        p = np.exp(s * scores - np.log(np.exp(s * scores).sum(axis=1, keepdims=True)))
+        rows = (p * scores).sum(axis=1) - scores[np.arange(len(y)), y]
+        return np.clip(rows, -direction.width, direction.width).mean() + inside * penalty * s
+
+    best = brentq(slope, 0.0, 3.0)
+    assert 0.2 < best < 0.6
+    assert found == pytest.approx(best, abs=0.05 if flips else 0.02)
+    assert known > 1_000.0
+
+
+def test_two_classes_as_softmax_are_the_logistic_case():
+    """Weights -w/2 and w/2 have the scores of w, the same best length along a quadratic, and half the squared norm."""
+    X, y = draw(40_000, 8)
+    w = np.array([9.0, *np.full(7, 6.0)])
+    both = ClassDirection(np.concatenate([-w / 2, w / 2]), 0.0, 2)
+    scores = both.describe_rows(X).astype(float) * both._unit * both.width
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], X @ w, atol=1e-4)
+    p = 1 / (1 + np.exp(-0.3 * X @ w))
+    expected = (p - (y > 0)) * (X @ w) / both.width
+    slopes = both.slopes(both.describe_rows(X), 0.3, np.eye(2)[(y > 0).astype(int)])
+    np.testing.assert_allclose(slopes, np.clip(expected, -1, 1), atol=1e-4)
+
+
+def test_a_release_of_a_slope_is_charged_as_one_number_within_its_bound():
+    """However long the weights and whatever the correction of labels: no slope is above the bound of the release."""
+    X, W, y = draw_classes(500)
+    for noise in (NOISY, NOISY & uneven.FlippedLabels(0.4)):
+        direction = ClassDirection(1e4 * W.ravel(), 0.0, 4)
+        targets = noise.weighted_targets((1.0, 0.5, 1.0, 1.0))[y]
+        slopes = direction.slopes(direction.describe_rows(X), 1.0, targets)
+        assert np.abs(slopes).max() <= noise.amplification(4) * (1 + 1e-12)
+        assert np.abs(slopes).max() > 0.5 * noise.amplification(4)
+
+
+def test_the_length_of_more_classes_is_as_certain_as_it_is_said_to_be():
+    """Labels without signal: 200 runs, mean 0 and standard deviation √known/(1 + known), within four errors and 15%."""
+    X, W, _ = draw_classes(4_000)
+    y = (np.arange(len(X)) % 4).astype(float)
+    direction, plan = ClassDirection(2.0 * W.ravel(), 0.0, 4), class_plan(8, 4, 40_000)
+    rows = {"a": (direction.describe_rows(X), y)}
+    found, known = np.array([learn_class_scale(direction, rows, plan, 0, run) for run in range(200)]).T
+    assert np.ptp(known) == 0.0
+    expected = np.sqrt(known[0]) / (1.0 + known[0])
+    assert found.std() == pytest.approx(expected, rel=4 / np.sqrt(400) + 0.15)
+    assert abs(found.mean()) < 4 * expected / np.sqrt(200) + 0.05
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_more_classes_without_signal_are_not_worse_than_predicting_nothing(tmp_path, held):
+    """Both doors and streams give the same model, whose mean loss is that of predicting nothing; steps alone do not."""
+    X, _, _ = draw_classes(20_000, 30, 3)
+    y = np.random.default_rng(0).integers(3, size=len(X))
+    names = [f"x{j:02d}" for j in range(30)]
+    pd.DataFrame(X, columns=names).assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    text = '[[source]]\nname = "rows"\ndata = "rows.csv"\nnoise = { kind = "local-privacy", epsilon = 0.5 }\n'
+    (tmp_path / "sources.toml").write_text('label = "y"\nrow_norm = 1.0\nclasses = [0, 1, 2]\n' + text)
+    file = read_sources(tmp_path / "sources.toml")
+    trained = train_files(file, seed=4, held_bytes=scan.HELD_BYTES if held else 0)
+    options = {"random_state": 4, "row_norm": 1.0, "classes": [0, 1, 2]}
+    clf, steps = (
+        uneven.UnevenClassifier({"rows": NOISY}, strategy=strategy, **options).fit(X, y, source=np.full(len(y), "rows"))
+        for strategy in ("auto", "precision")
+    )
+    assert trained.plan == clf.plan_ == plan_ahead(file)[0]
+    assert trained.plan.kept == KEPT
+    np.testing.assert_array_equal(trained.model.coef, clf.coef_)
+
+    def measure(model):
+        loss = -np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean() - np.log(3)
+        return loss + 5e-4 * (model.coef_**2).sum()
+
+    assert measure(steps) > 0.1
+    assert measure(clf) < 0.25 * measure(steps)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 import uneven
 from uneven.io import delimited, read_sources
-from uneven.io.sources_text import toml_value
+from uneven.io.sources_text import format_value
 from uneven.losses import LOSSES
 from uneven.planner import STRATEGIES
 from uneven.schedules import AVERAGES
@@ -84,7 +84,7 @@ def write_settings(settings):
     """Lines of a sources.toml with these settings."""
     usual = Settings()
     told = {key: "none" if one is None else one for key, one in settings.items() if one != getattr(usual, key)}
-    return ['label = "y"', *(f"{key} = {toml_value(value)}" for key, value in told.items())]
+    return ['label = "y"', *(f"{key} = {format_value(value)}" for key, value in told.items())]
 
 
 def as_table(X, y):
@@ -98,7 +98,7 @@ def write_files(folder, X, y, source, noise, settings, **more):
         mine = source == name
         table = as_table(X[mine], y[mine])
         lines += ["[[source]]", f'name = "{name}"', f'data = "{name}.csv"']
-        lines += [f"noise = {toml_value(noise[name].to_dict())}"] if noise.get(name) is not None else []
+        lines += [f"noise = {format_value(noise[name].to_dict())}"] if noise.get(name) is not None else []
         for column, (values, key) in more.items():
             if np.any(values[mine] >= 0):
                 table[column] = values[mine]
@@ -113,7 +113,7 @@ def write_shared(folder, X, y, source, noise, settings):
     as_table(X, y).assign(site=source).to_parquet(folder / "all.parquet")
     lines = [*write_settings(settings), 'data = "all.parquet"', 'source_column = "site"']
     for name, one in noise.items():
-        lines += ["[[source]]", f'name = "{name}"', f"noise = {toml_value(one.to_dict())}"]
+        lines += ["[[source]]", f'name = "{name}"', f"noise = {format_value(one.to_dict())}"]
     (folder / "sources.toml").write_text("\n".join(lines) + "\n")
     return read_sources(folder / "sources.toml")
 
@@ -306,7 +306,7 @@ def test_a_source_without_the_column_may_come_first(tmp_path, key):
         (table if name == "a" else table.assign(level=level)).to_csv(tmp_path / f"{name}.csv", index=False)
     (tmp_path / "sources.toml").write_text(
         'label = "y"\nrow_norm = 99.0\nalpha = 0.01\nuse = "all"\nclasses = ["ill", "well"]\n'
-        f"features = {toml_value(names)}\n"
+        f"features = {format_value(names)}\n"
         '[[source]]\nname = "a"\ndata = "a.csv"\nnoise = { kind = "exact" }\n'
         f'[[source]]\nname = "b"\ndata = "b.csv"\n{key} = "level"\n'
     )

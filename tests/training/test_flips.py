@@ -5,7 +5,7 @@ import pytest
 
 import uneven
 from uneven.noise import Exact, FlippedLabels
-from uneven.training.flips import estimated
+from uneven.training.flips import estimate_noises
 
 
 def test_rates_of_workers_who_label_the_same_tasks():
@@ -16,7 +16,7 @@ def test_rates_of_workers_who_label_the_same_tasks():
     data = {name: (X, np.where(rng.random(600) < rate, -truth, truth)) for name, rate in rates.items()}
     data["gold"] = X[:100], truth[:100]
     noises = {**{name: FlippedLabels("estimate") for name in rates}, "gold": Exact()}
-    found = estimated(noises, data)
+    found = estimate_noises(noises, data)
     assert found["gold"] == Exact()
     for name, rate in rates.items():  # four standard errors of a share of 600
         assert abs(found[name].rate - rate) < 4 * (rate * (1 - rate) / 600) ** 0.5, (name, found[name])
@@ -37,13 +37,13 @@ def rows(rates, seed=0, n=6_000):
 def test_two_rates_are_estimated_beside_any_anchor(anchor, crowd):
     """Within four standard deviations: over 12 seeds they were 0.003 to 0.017, and the bias at most 0.007."""
     noises = {"anchor": FlippedLabels(anchor), "crowd": FlippedLabels(("estimate", "estimate"))}
-    found = estimated(noises, rows({"anchor": anchor, "crowd": crowd}))["crowd"]
+    found = estimate_noises(noises, rows({"anchor": anchor, "crowd": crowd}))["crowd"]
     assert found.rate == pytest.approx(crowd, abs=4 * 0.017)
 
 
 def test_one_rate_beside_an_anchor_that_is_flipped_too():
     noises = {"anchor": FlippedLabels(0.2), "crowd": FlippedLabels("estimate")}
-    found = estimated(noises, rows({"anchor": (0.2, 0.2), "crowd": (0.3, 0.3)}))["crowd"]
+    found = estimate_noises(noises, rows({"anchor": (0.2, 0.2), "crowd": (0.3, 0.3)}))["crowd"]
     assert found.rate == pytest.approx(0.3, abs=0.05)
 
 
@@ -92,7 +92,7 @@ def test_workers_who_err_on_the_same_tasks():
     for shared in (True, False):  # the anchor's tasks are labelled by the workers too, or by nobody else
         gold = X[:400] if shared else rng.normal(size=(400, 20)) / 20**0.5
         noises = {**{name: FlippedLabels("estimate") for name in names}, "gold": Exact()}
-        found = estimated(noises, {**data, "gold": (gold, truth[:400])})
+        found = estimate_noises(noises, {**data, "gold": (gold, truth[:400])})
         gaps[shared] = np.mean([found[name].rate - wrong[name] for name in names])
     assert gaps[False] < -0.05
     assert abs(gaps[True]) < 0.02

@@ -10,7 +10,7 @@ import uneven
 from uneven.settings import Settings
 from uneven.training.files import measure
 from uneven.training.model import Model
-from uneven.training.quality import area_interval, compare, public_rivals, wilson_interval
+from uneven.training.quality import compare, find_area_interval, find_wilson_interval, fit_public_rivals
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
@@ -103,9 +103,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
 
 
 def test_intervals_at_their_ends():
-    assert wilson_interval(0, 10).low == 0.0
-    assert wilson_interval(10, 10).high == 1.0
-    assert area_interval(np.zeros(3), np.ones(3)) is None
+    assert find_wilson_interval(0, 10).low == 0.0
+    assert find_wilson_interval(10, 10).high == 1.0
+    assert find_area_interval(np.zeros(3), np.ones(3)) is None
 
 
 def test_the_majority_class_is_beside_it():
@@ -173,7 +173,7 @@ def trained(noise, n=600):
 def test_rivals_learn_from_rows_without_privacy_only():
     noise = {"flips": uneven.FlippedLabels(0.2), "clean": uneven.Exact(), "hidden": uneven.LocalPrivacy(2.0)}
     found, X, y, source = trained(noise)
-    rivals = public_rivals(found)
+    rivals = fit_public_rivals(found)
     assert list(rivals) == ["logistic regression on 400 rows without privacy", "'clean' alone, the cleanest source"]
     for (name, model), mine in zip(rivals.items(), (source != "hidden", source == "clean"), strict=True):
         theirs = LogisticRegression(C=1 / (found.model.alpha * mine.sum()), tol=1e-8).fit(X[mine], y[mine])
@@ -182,11 +182,11 @@ def test_rivals_learn_from_rows_without_privacy_only():
 
 
 def test_nothing_is_compared_with_itself():
-    assert public_rivals(trained({"clean": uneven.Exact()})[0]) == {}
-    assert public_rivals(trained({"hidden": uneven.LocalPrivacy(2.0)})[0]) == {}
-    assert public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0]) == {}  # none is cleaner
+    assert fit_public_rivals(trained({"clean": uneven.Exact()})[0]) == {}
+    assert fit_public_rivals(trained({"hidden": uneven.LocalPrivacy(2.0)})[0]) == {}
+    assert fit_public_rivals(trained({"a": uneven.Exact(), "b": uneven.Exact()})[0]) == {}  # none is cleaner
     even = {"a": uneven.FlippedLabels(0.1), "b": uneven.FlippedLabels(0.1)}
-    assert list(public_rivals(trained(even)[0])) == ["logistic regression on 600 rows without privacy"]
+    assert list(fit_public_rivals(trained(even)[0])) == ["logistic regression on 600 rows without privacy"]
 
 
 def test_the_objective_shown_has_no_l2_term_of_the_intercept():

@@ -11,7 +11,7 @@ from uneven.engine import scale_rows
 from uneven.settings import Settings
 from uneven.training import load_model
 from uneven.training.grouping import group_rows
-from uneven.training.norms import choose_scale, largest_eigenvalue, steepness
+from uneven.training.norms import choose_scale, find_largest_eigenvalue, measure_steepness
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import scan_rows
@@ -77,16 +77,16 @@ def test_the_largest_eigenvalue(d, form):
     """Against singular values, by the matrix itself and by iterations (to the tolerance of those)."""
     X = np.random.default_rng(0).normal(size=(500, d)) * np.linspace(1, 3, d)
     truth = np.linalg.svd(X, compute_uv=False)[0] ** 2 / 500
-    assert largest_eigenvalue(form(X)) == pytest.approx(truth, rel=1e-3)
+    assert find_largest_eigenvalue(form(X)) == pytest.approx(truth, rel=1e-3)
 
 
 def test_steepness_counts_what_few_rows_add():
     """λ_max + E‖x‖⁴/(b·E‖x‖²), never more than 1."""
     X = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.0, 0.25]])
     square, fourth = (1 + 0.25 + 0.25 + 0.0625) / 4, (1 + 0.0625 + 0.0625 + 0.0625**2) / 4
-    assert steepness(X, 10) == pytest.approx(1.25 / 4 + fourth / square / 10)
-    assert steepness(X, 1) == 1.0
-    assert steepness(np.zeros((5, 2)), 1) > 0
+    assert measure_steepness(X, 10) == pytest.approx(1.25 / 4 + fourth / square / 10)
+    assert measure_steepness(X, 1) == 1.0
+    assert measure_steepness(np.zeros((5, 2)), 1) > 0
 
 
 def test_clipping_is_for_private_rows_and_the_precision_clock():

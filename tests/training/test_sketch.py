@@ -20,7 +20,7 @@ from uneven.training.ahead import plan_ahead
 from uneven.training.files import train_files
 from uneven.training.planning import describe_sketch, with_sketch
 from uneven.training.scaling import Scale
-from uneven.training.sketch import choose_width, expect_excess, find_lost, project, projection
+from uneven.training.sketch import choose_width, draw_projection, expect_excess, find_lost, project
 
 PRIVATE = uneven.LocalPrivacy(3.0)
 
@@ -35,7 +35,7 @@ def rows(n=600, d=300, seed=0):
 def test_lengths_and_scores_are_kept_on_average():
     """E‖Rx‖² = ‖x‖² and E⟨Rw, Rx⟩ = ⟨w, x⟩, with a variance of at most (‖w‖²‖x‖² + ⟨w, x⟩²)/k."""
     X, _ = rows(d=3000)
-    sketched, k = project(X, projection(3000, 100)), 100
+    sketched, k = project(X, draw_projection(3000, 100)), 100
     squares = (sketched**2).sum(axis=1)
     assert abs(squares.mean() - 1) < 4 * np.sqrt(2 / k / len(X)) + 4 * np.sqrt(2 / k / 3000)
     assert squares.std() == pytest.approx(np.sqrt(2 / k), rel=0.2)
@@ -45,13 +45,13 @@ def test_lengths_and_scores_are_kept_on_average():
 
 def test_the_projection_is_public():
     """It depends on the numbers of columns alone."""
-    np.testing.assert_array_equal(projection.__wrapped__(300, 20), projection.__wrapped__(300, 20))
-    assert not np.array_equal(projection(300, 20), projection(301, 20)[:300])
+    np.testing.assert_array_equal(draw_projection.__wrapped__(300, 20), draw_projection.__wrapped__(300, 20))
+    assert not np.array_equal(draw_projection(300, 20), draw_projection(301, 20)[:300])
 
 
 def test_large_projections_have_few_signs(monkeypatch):
     monkeypatch.setattr("uneven.training.sketch.DENSE", 0)
-    found = projection.__wrapped__(10_000, 50)
+    found = draw_projection.__wrapped__(10_000, 50)
     assert sparse.issparse(found)
     assert found.nnz == pytest.approx(50 * 100, rel=0.1)
     lengths = np.asarray(found.multiply(found).sum(axis=0)).ravel()

@@ -10,7 +10,7 @@ import uneven
 from uneven.anchor import choose_alpha
 from uneven.io import read_sources
 from uneven.planner import make_plan
-from uneven.training import convergence, stated_scale
+from uneven.training import convergence, read_scale
 from uneven.training.files import train_files
 from uneven.valuation import value_file
 
@@ -79,7 +79,7 @@ def test_rows_on_offer_are_not_read(tmp_path, monkeypatch, strategy):
     assert [rows.count for rows in seen] == ([len(y)] if strategy == "auto" else [])
     assert found.anchored == (strategy == "auto")
     assert found.problem.n_features == X.shape[1] + 1
-    usual = stated_scale(9.0, True, True).alpha(0.001)
+    usual = read_scale(9.0, True, True).alpha(0.001)
     assert found.problem.alpha == usual or (strategy == "auto" and found.problem.alpha < usual)
     assert found.bound <= found.bound_before
     if strategy in (

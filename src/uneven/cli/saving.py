@@ -23,10 +23,10 @@ MODEL_BYTES, BYTES_A_FEATURE, REPORT_BYTES = 1 << 18, 256, 1 << 19
 
 def open_files(model: Path, n_features: int, *reports: Path | None) -> AbstractContextManager[dict[Path, Output]]:
     """Files for a model and perhaps reports, opened with room for all."""
-    from uneven.io import opened_outputs
+    from uneven.io import open_outputs
 
     sizes = {path: REPORT_BYTES for path in reports if path is not None}
-    return opened_outputs({model: MODEL_BYTES + BYTES_A_FEATURE * n_features, **sizes})
+    return open_outputs({model: MODEL_BYTES + BYTES_A_FEATURE * n_features, **sizes})
 
 
 def write_model(output: Output, model: Model) -> None:

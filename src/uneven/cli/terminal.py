@@ -59,13 +59,13 @@ def write_figure(figure: Figure, path: Path) -> None:
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse an output that is also an input or another output, even under another name."""
-    from uneven.io import same_file
+    from uneven.io import is_same_file
 
     taken = {what: path for what, path in inputs.items() if path is not None}
     for what, path in outputs.items():
         if path is None:
             continue
-        if other := next((name for name, known in taken.items() if same_file(path, known)), None):
+        if other := next((name for name, known in taken.items() if is_same_file(path, known)), None):
             raise ValueError(f"{what} must be a file of its own, got {str(path)!r}, which is {other}")
         taken[what] = path
 

@@ -14,7 +14,7 @@ from uneven.crowd import dawid_skene, features
 from uneven.crowd.answers import Answers, find, read_answers
 from uneven.crowd.workers import Worker, describe_workers
 from uneven.settings import Settings
-from uneven.training import ArrayRows, Bar, Piece, no_bar, train
+from uneven.training import ArrayRows, Bar, Piece, show_nothing, train
 
 if TYPE_CHECKING:
     from uneven.estimator import UnevenClassifier
@@ -90,7 +90,7 @@ def from_answers(
     *,
     tasks: ArrayLike | None = None,
     gold: Mapping[Any, Any] | None = None,
-    bar: Bar = no_bar,
+    bar: Bar = show_nothing,
 ) -> Crowd:
     """Estimate the true labels and the quality of each worker from repeated answers, without gold or with some.
 
@@ -149,7 +149,7 @@ def from_answers(
 
 
 def fit_model(
-    crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None = None, bar: Bar = no_bar
+    crowd: Crowd, X: Any, settings: Settings, feature_names: tuple[str, ...] | None = None, bar: Bar = show_nothing
 ) -> Model:
     """Model of the tasks' labels: for two classes each at its own flip rate, for more a softmax of the posteriors."""
     if len(crowd.classes) > 2:

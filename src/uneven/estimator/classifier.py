@@ -22,7 +22,7 @@ from uneven.training import (
     ArrayRows,
     Piece,
     Progress,
-    checked_noises,
+    check_noises,
     continue_training,
     keep_progress,
     name_machine,
@@ -44,8 +44,8 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         Noise or protection of each source by name, or of all rows. None means `Exact`.
         Ties between sources are broken by their place in the dict.
     alpha : "auto" or float
-        L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; 1e-3 where
-        every row is private.
+        L2 strength. ``"auto"`` is chosen by cross-validation on rows without privacy, never on private ones; where
+        every row is private it is 1e-3 or a part of it, by what a run is predicted to reach.
     batch_size : int or "auto"
         Rows per step. ``"auto"`` is 50, and for each source with site privacy what is predicted to be best.
     loss : {"logistic", "hinge", "linear"}
@@ -316,7 +316,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise ValueError(f"ledger must be an uneven.Ledger, got {checks.shown(self.ledger)}")
         if self.noise is not None and not isinstance(self.noise, Noise):
-            checked_noises(self.noise)
+            check_noises(self.noise)
         return settings
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, Any]:

@@ -341,7 +341,8 @@ def build_classes(dataset: str, counts: Counts, n_features: int) -> Panel:
     for epsilon in CLASS_EPSILONS:
         apart = release(LocalPrivacy(epsilon / K), n_features=n_features, alpha=ALPHA)
         cases += [
-            Case("uneven", epsilon, release(LocalPrivacy(epsilon), **together)),
+            Case("uneven", epsilon, keep_rows(release(LocalPrivacy(epsilon), **together), Settings())),
+            Case(STEPS_ALONE, epsilon, release(LocalPrivacy(epsilon), **together)),
             Case(SITE, epsilon, release(SitePrivacy(epsilon), **together)),
             Case(ONE_VS_REST, epsilon, apart, one_vs_rest=True),
         ]

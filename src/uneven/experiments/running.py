@@ -20,7 +20,7 @@ from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
-from uneven.training import Direction, find_scale, project, projection, shorten_rows
+from uneven.training import draw_projection, find_scale, make_direction, project, shorten_rows
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def _run_cases(
                 ]
                 weights[members] = np.array(shortened)
                 continue
-            found = swept.weights @ projection(problem.n_features, sketch).T if sketch else swept.weights
+            found = swept.weights @ draw_projection(problem.n_features, sketch).T if sketch else swept.weights
             width = found.shape[-1]
             weights[members, :, k * width : (k + 1) * width] = found
             if twins is not None:
@@ -107,7 +107,7 @@ def _sketch(X: Any, width: int) -> Any:
     """Rows projected to so many columns and shrunk to norm 1 again, as a fit does; as they are for a width of 0."""
     if not width:
         return X
-    return np.ascontiguousarray(shorten_rows(project(X, projection(X.shape[1], width)), 1.0), dtype=np.float32)
+    return np.ascontiguousarray(shorten_rows(project(X, draw_projection(X.shape[1], width)), 1.0), dtype=np.float32)
 
 
 def divide_rows(rows: Any, kept: int) -> tuple[Any, Any]:
@@ -121,7 +121,7 @@ def shorten_weights(plan: Plan, weights: Array, sources: Mapping[str, Any], firs
     """Weights of each run with the length that the kept rows find."""
     found = []
     for run, w in enumerate(weights, start=first):
-        direction = Direction(w, 0.0)
+        direction = make_direction(w, 0.0, plan.problem)
         last = {name: divide_rows(sources[name], plan.kept)[1] for name in plan.order}
         kept = {name: (direction.describe_rows(X), y) for name, (X, y) in last.items()}
         found.append(find_scale(direction, kept, plan, seed, run) * w)

@@ -290,6 +290,6 @@ TARGETS_BY_PANEL: Judgements = {
     "wide": (judge_noisy_source, judge_sketch, judge_chosen_sketch, judge_width),
     "sources": (judge_more_sources,),
     "site": (judge_site,),
-    "classes": (judge_class_accuracy, judge_one_vs_rest),
+    "classes": (judge_class_accuracy, judge_one_vs_rest, judge_nothing, judge_log_loss),
 }
 """What is asked for, by kind of panel."""

@@ -29,7 +29,7 @@ from uneven.training import (
     decide_anchored,
     fit_public,
     group_pieces,
-    learning_targets,
+    list_targets,
     prepare,
 )
 
@@ -54,7 +54,7 @@ def answer_as_anchor(
     noises = {one.name: one.noise for one in described}
     groups = group_pieces(counts, noises)  # its own rows first: they are the only ones here
     asked = replace(Settings(**settings), strategy="anchored")
-    targets = learning_targets(scan.classes, asked)
+    targets = list_targets(scan.classes, asked)
     job = prepare(rows, scan, groups, asked, scale, here=[name])
     if all(noise.private for other, noise in noises.items() if other != name):
         decided = decide(job, targets, None)

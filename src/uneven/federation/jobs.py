@@ -14,7 +14,7 @@ from uneven.io import SourcesFile, write_text_atomically
 from uneven.planner import Anchored, Plan, make_anchored_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training import Scale, describe_sources, plan_steps, scaled_problem, stated_scale
+from uneven.training import Scale, choose_private_alpha, describe_sources, plan_steps, read_scale, scale_problem
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,17 @@ class Job:
         self.noises = {key: noise for key, noise in noises.items() if noise is not None}
         self.private = any(noise.private for noise in self.noises.values())
         self.settings: Settings = file.settings
-        scale = stated_scale(self.settings.row_norm, self.settings.fit_intercept, self.private)
+        scale = read_scale(self.settings.row_norm, self.settings.fit_intercept, self.private)
         assert scale is not None
         self.scale: Scale = scale
         self.names = tuple(self.features) if file.encoder is None else file.encoder.names
         self.sources = describe_sources(self.noises, [int(progress.sites[key]["rows"]) for key in self.noises])
         self.anchor = progress.anchor
         chosen = None if self.anchor is None else self.anchor["alpha"]
-        self.alpha = self.settings.stated_alpha if chosen is None else float(chosen)
-        asked, noises_used = replace(self.settings, alpha=self.alpha), self.noises.values()
-        self.problem: Problem = scaled_problem(asked, scale, len(self.names), self.private, noises_used)
+        usual = scale_problem(self.settings, scale, len(self.names), self.private, self.noises.values())
+        predicted = choose_private_alpha(self.settings, self.sources, usual) if chosen is None else chosen
+        self.alpha = float(predicted)
+        self.problem: Problem = replace(usual, alpha=scale.alpha(self.alpha))
         self.plan = self._plan()
         self.tasks: Sequence[Task] = tasks_of(self.plan, self.settings.average, self.settings.estimate)
 

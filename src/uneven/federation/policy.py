@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.columns import Column, Encoder, columns_to_dict, describe_columns
-from uneven.io import format_columns, located, toml_value
+from uneven.io import format_columns, format_value, located
 from uneven.noise import Noise
 from uneven.problem import Problem
 
@@ -240,7 +240,7 @@ def policy_to_text(values: Mapping[str, Any]) -> str:
     lines = ["# What this site allows, for uneven. Whatever a server asks, this file and the ledger decide."]
     for key, meaning in MEANING.items():
         if values.get(key) is not None:
-            lines.append(f"{key} = {toml_value(values[key])}  # {meaning}")
+            lines.append(f"{key} = {format_value(values[key])}  # {meaning}")
     columns = values.get("columns")
     return "\n".join(lines) + "\n" + ("" if columns is None else format_columns(columns))
 

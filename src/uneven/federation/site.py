@@ -59,7 +59,7 @@ from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
-from uneven.training import PrivateSource, prepare_alone, stated_scale
+from uneven.training import PrivateSource, prepare_alone, read_scale
 
 log = logging.getLogger("uneven.site")
 
@@ -212,7 +212,7 @@ class Site:
         refuse_schema(policy, *(message[key] for key in SCHEMA_KEYS))
         if policy.private:
             raise Refused(f"rows of {policy.name!r} are private: they cannot be the anchor")
-        scale = stated_scale(policy.row_norm, bool(message["intercept"]), True)
+        scale = read_scale(policy.row_norm, bool(message["intercept"]), True)
 
         def work() -> str:
             with refusing():
@@ -381,7 +381,7 @@ class Site:
         return entry[2]
 
     def _data(self, asked: Asked) -> Any:
-        scale = stated_scale(self.policy.row_norm, asked.intercept, asked.private)
+        scale = read_scale(self.policy.row_norm, asked.intercept, asked.private)
         assert scale is not None
         job = prepare_alone(self._rows, self.scan, scale, self.policy.name, asked.noise)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]

@@ -20,7 +20,7 @@ from uneven.federation.messages import matrix_from_text, matrix_to_text, read_ve
 from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
 from uneven.problem import Problem
-from uneven.training import Rows, Scale, Scan, prepare_alone, public_rows
+from uneven.training import Rows, Scale, Scan, list_public_rows, prepare_alone
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def answer_sums(message: Mapping[str, Any], rows: Rows, scan: Scan, scale: Scale
     if problem.classes != 2 or problem.n_features != scan.n_features + scale.intercept:
         raise ValueError("problem must be of two classes, with a weight for each column; got another")
     d = problem.n_features
-    (mine,) = public_rows(prepare_alone(rows, scan, scale, name, noise), [name], scan.classes[1])
+    (mine,) = list_public_rows(prepare_alone(rows, scan, scale, name, noise), [name], scan.classes[1])
     weights = read_vector("weights", message["weights"], d)
     if message["reach"] is None:
         return sum_losses(mine, problem, weights, bool(message["curvature"]))

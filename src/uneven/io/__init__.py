@@ -17,10 +17,10 @@ refusals       one-line errors about files
 
 from uneven.io.files import (
     Output,
-    opened_outputs,
+    is_same_file,
+    open_outputs,
     refuse_folder,
     refuse_target,
-    same_file,
     write_text_atomically,
     written_atomically,
 )
@@ -31,13 +31,13 @@ from uneven.io.source_entry import SourceEntry
 from uneven.io.sources_edit import Change, edit_sources
 from uneven.io.sources_file import (
     SourcesFile,
+    check_delimiter,
     check_sources_text,
-    checked_delimiter,
     read_ranks,
     read_sources,
     sources_from_text,
 )
-from uneven.io.sources_text import format_columns, parsed_content, toml_value
+from uneven.io.sources_text import format_columns, format_value, parse_content
 from uneven.io.sources_writing import sources_to_text, write_sources
 from uneven.io.tables import Table, open_table
 
@@ -47,15 +47,17 @@ __all__ = [
     "SourceEntry",
     "SourcesFile",
     "Table",
+    "check_delimiter",
     "check_sources_text",
-    "checked_delimiter",
     "edit_sources",
     "format_columns",
+    "format_value",
+    "is_same_file",
     "list_names",
     "located",
+    "open_outputs",
     "open_table",
-    "opened_outputs",
-    "parsed_content",
+    "parse_content",
     "propose_sources",
     "read_ids",
     "read_levels",
@@ -63,11 +65,9 @@ __all__ = [
     "read_sources",
     "refuse_folder",
     "refuse_target",
-    "same_file",
     "shorten_error",
     "sources_from_text",
     "sources_to_text",
-    "toml_value",
     "write_sources",
     "write_text_atomically",
     "written_atomically",

@@ -13,7 +13,7 @@ from uneven.io.source_entry import SourceEntry
 from uneven.io.tables import Table
 
 
-def agreed_features(
+def agree_on_features(
     file: str,
     tables: Mapping[str, Table],
     label: str | int | None,
@@ -62,7 +62,7 @@ def _refuse_difference(one: Table, names: Sequence[str], other: Table, others: S
         )
 
 
-def agreed_width(width: int | None, names: tuple[str, ...] | None) -> int:
+def agree_on_width(width: int | None, names: tuple[str, ...] | None) -> int:
     """Number of features: that of the names, or as given if there are none."""
     if names is None:
         if width is None:

@@ -182,13 +182,13 @@ def _widened(path: Path, X: Any, n_features: int | None) -> Any:
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
-def finite(X: Any) -> bool:
+def is_finite(X: Any) -> bool:
     """Whether all values are finite; now and then it says no of large ones whose sum is not."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite((X.data if is_sparse(X) else X).sum()))
 
 
-def first_not_finite(X: Any) -> tuple[int, int, float] | None:
+def find_not_finite(X: Any) -> tuple[int, int, float] | None:
     """Row, column and value of the first NaN or infinity."""
     values = X.data if is_sparse(X) else X.ravel()
     places = np.flatnonzero(~np.isfinite(values))

@@ -107,7 +107,7 @@ def _names(schema: Any) -> tuple[str, ...]:
     return tuple(name for name in schema.names if not name.startswith(PANDAS_INDEX))
 
 
-def at_most(rows: int, batches: Iterable[Any]) -> Iterator[Any]:
+def cut_batches(rows: int, batches: Iterable[Any]) -> Iterator[Any]:
     """Batches cut into smaller ones, without copying."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
@@ -170,7 +170,7 @@ class IpcFile(ArrowFile):
         """Batches of the columns asked for, cut where they are large."""
         with _ipc(self.path, [self.positions[name] for name in names]) as reader:
             stored = (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(self.path) else reader
-            yield from at_most(BLOCK_ROWS, stored)
+            yield from cut_batches(BLOCK_ROWS, stored)
 
 
 def open_ipc(path: Path) -> ArrowFile:

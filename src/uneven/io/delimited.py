@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from uneven import checks
 from uneven.io import refusals
-from uneven.io.arrow import ArrowFile, at_most
+from uneven.io.arrow import ArrowFile, cut_batches
 from uneven.io.text_format import TextFormat, recognise
 from uneven.matrices import BLOCK_ROWS
 from uneven.redaction import owner_only
@@ -55,7 +55,7 @@ class CsvFile(ArrowFile):
         types = {name: _feature_type(self.types[name]) for name in names}
         types |= {name: _label_type(self.types[name]) for name in as_written}
         with self._reader(types) as reader:
-            for batch in at_most(BLOCK_ROWS, reader):
+            for batch in cut_batches(BLOCK_ROWS, reader):
                 yield _tidy(batch.rename_columns(list(types)), self.form)
 
     def verbatim(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -63,7 +63,7 @@ class CsvFile(ArrowFile):
         import pyarrow
 
         with self._reader(dict.fromkeys(names, pyarrow.string()), verbatim=True) as reader:
-            for batch in self._guarded(at_most(BLOCK_ROWS, reader)):
+            for batch in self._guarded(cut_batches(BLOCK_ROWS, reader)):
                 if batch.num_rows:
                     yield dict(zip(names, batch.columns, strict=True))
 

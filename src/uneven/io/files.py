@@ -98,13 +98,13 @@ def written_atomically(path: AnyPath) -> Iterator[Path]:
     >>> path.read_text()
     'y'
     """
-    with opened_output(path) as output:
+    with open_output(path) as output:
         yield output.temporary
         output.commit()
 
 
 @contextmanager
-def opened_output(path: AnyPath, size: int = 0) -> Iterator[Output]:
+def open_output(path: AnyPath, size: int = 0) -> Iterator[Output]:
     """Open a file to write, with room for `size` bytes on its disk; nothing is left of it unless it is committed."""
     target = refuse_target(path)
     output = Output(Path(path), target, target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp"))
@@ -122,10 +122,10 @@ def opened_output(path: AnyPath, size: int = 0) -> Iterator[Output]:
 
 
 @contextmanager
-def opened_outputs(sizes: dict[Path, int]) -> Iterator[dict[Path, Output]]:
+def open_outputs(sizes: dict[Path, int]) -> Iterator[dict[Path, Output]]:
     """Open several files to write, each with room for its number of bytes."""
     with ExitStack() as stack:
-        yield {path: stack.enter_context(opened_output(path, size)) for path, size in sizes.items()}
+        yield {path: stack.enter_context(open_output(path, size)) for path, size in sizes.items()}
 
 
 def refuse_target(path: AnyPath) -> Path:
@@ -165,10 +165,10 @@ def resolve(path: AnyPath) -> Path:
     return Path(path).resolve()
 
 
-def same_file(one: AnyPath, other: AnyPath) -> bool:
+def is_same_file(one: AnyPath, other: AnyPath) -> bool:
     """Whether two names are of one file, through links too.
 
-    >>> same_file("rows.csv", "../x/../rows.csv"), same_file("rows.csv", "./rows.csv")
+    >>> is_same_file("rows.csv", "../x/../rows.csv"), is_same_file("rows.csv", "./rows.csv")
     (False, True)
     """
     first, second = resolve(one), resolve(other)

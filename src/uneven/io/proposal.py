@@ -14,11 +14,11 @@ import numpy as np
 
 from uneven.columns import Column, as_text, columns_to_dict, complete_columns, guess_columns
 from uneven.io.delimited import CsvFile
-from uneven.io.files import same_file
+from uneven.io.files import is_same_file
 from uneven.io.refusals import list_names
 from uneven.io.source_entry import SourceEntry
-from uneven.io.sources_file import TOP_KEYS, checked_delimiter, read_sources
-from uneven.io.sources_text import format_columns, parsed, toml_value
+from uneven.io.sources_file import TOP_KEYS, check_delimiter, read_sources
+from uneven.io.sources_text import format_columns, format_value, parse_file
 from uneven.io.sources_writing import write_sources
 from uneven.io.tables import OPENERS, Table, open_table
 from uneven.noise import Exact, LocalPrivacy
@@ -106,7 +106,7 @@ def propose_sources(
     id_column : str or None
         Column by which a ledger knows the rows.
     """
-    delimiter = None if delimiter is None else checked_delimiter(delimiter)
+    delimiter = None if delimiter is None else check_delimiter(delimiter)
     tables = [open_table(file, delimiter=delimiter) for file in files]
     _refuse_twice(tables)
     _refuse_output(Path(path), tables, force)
@@ -172,21 +172,21 @@ def _any_hidden(entries: Iterable[SourceEntry]) -> bool:
 
 def _refuse_twice(tables: Sequence[Table]) -> None:
     for one, other in combinations(tables, 2):
-        if same_file(one.path, other.path):
+        if is_same_file(one.path, other.path):
             raise ValueError(f"files must differ, one per source; got {one.path} and {other.path}, which are one file")
 
 
 def _refuse_output(path: Path, tables: Sequence[Table], force: bool) -> None:
     """Refuse to write over data: over a source, and over a file that is no ``sources.toml``, whatever is asked for."""
     for table in tables:
-        if same_file(path, table.path):
+        if is_same_file(path, table.path):
             raise ValueError(f"--output must be a file of its own, got {path}, which is the data of a source")
     if not path.exists():
         return
     if not force:
         raise FileExistsError(f"{path} is there already; --force writes over it, -o names another")
     try:
-        found = parsed(path)
+        found = parse_file(path)
         sources = found.get("source")
         known = (
             found.keys() <= set(TOP_KEYS)
@@ -259,7 +259,7 @@ def _columns_text(columns: Sequence[Column], entries: Sequence[SourceEntry], cla
     So are the `classes` that are proposed, above it.
     """
     if all(entry.hidden for entry in entries):
-        said = CLASSES_PROPOSED.format(classes=toml_value(classes)) if classes else ""
+        said = CLASSES_PROPOSED.format(classes=format_value(classes)) if classes else ""
         return said + format_columns(columns_to_dict(columns), PROPOSED, "# ")
     sources = " and ".join(repr(entry.name) for entry in _looked_at(entries))
     return format_columns(columns_to_dict(columns), FOUND.format(sources=sources))

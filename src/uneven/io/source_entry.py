@@ -166,7 +166,7 @@ def _refuse_keys(file: Path, name: str, values: Mapping[str, Any], top_keys: Col
         checks.only_keys(f"source {name!r}", values, SOURCE_KEYS)
 
 
-def entry_tables(entries: Iterable[SourceEntry], folder: Path, counted: bool) -> Iterator[dict[str, Any]]:
+def list_entry_tables(entries: Iterable[SourceEntry], folder: Path, counted: bool) -> Iterator[dict[str, Any]]:
     """Each source as ``sources.toml`` has it. Rows are left out where they can be counted, unless `counted`."""
     for entry in entries:
         noise: Any = None if entry.noise is None else entry.noise.to_dict()

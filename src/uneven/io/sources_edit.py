@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uneven.io.sources_text import parsed_content, source_text, toml_document, toml_value
+from uneven.io.sources_text import format_document, format_source, format_value, parse_content
 
 Change = tuple[int | None, Mapping[str, Any]]
 """A source of the changed file: its place in the file as it was, or None for a new one; and what changes."""
@@ -33,7 +33,7 @@ class _Statement:
     value: slice = field(default_factory=lambda: slice(0, 0))
 
     def with_value(self, value: Any) -> str:
-        return self.text[: self.value.start] + toml_value(value) + self.text[self.value.stop :]
+        return self.text[: self.value.start] + format_value(value) + self.text[self.value.stop :]
 
 
 @dataclass
@@ -76,7 +76,7 @@ def edit_sources(text: str, settings: Mapping[str, Any], sources: Sequence[Chang
     name = "a"
     rows = 6
     """
-    values = parsed_content(text.encode(), "sources.toml")
+    values = parse_content(text.encode(), "sources.toml")
     settings = {key: value for key, value in settings.items() if values.get(key) != value}
     sources = [(place, _differing(values, place, changes)) for place, changes in sources]
     if not settings and sources == [(place, {}) for place in range(len(values.get("source", [])))]:
@@ -88,7 +88,7 @@ def edit_sources(text: str, settings: Mapping[str, Any], sources: Sequence[Chang
         kept = tomllib.loads(edited.removeprefix("\ufeff")) == wanted
     except tomllib.TOMLDecodeError:
         kept = False
-    return edited if kept else toml_document(wanted)
+    return edited if kept else format_document(wanted)
 
 
 def _differing(values: Mapping[str, Any], place: int | None, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _edited(text: str, settings: Mapping[str, Any], sources: Sequence[Change]) -
     added = ""
     for place, changes in sources:
         if place is None:
-            added += source_text(changes)
+            added += format_source(changes)
         elif place < len(groups):
             gone += _change(groups[place], changes)
     whole = "".join(block.text for block in blocks if not any(block is one for one in gone))
@@ -137,7 +137,7 @@ def _change(group: Sequence[_Block], changes: Mapping[str, Any]) -> list[_Block]
             continue
         first.statements[:] = [one for one in first.statements if one.key != key]
         if value is not None:
-            _insert(first, f"{key} = {toml_value(value)}\n")
+            _insert(first, f"{key} = {format_value(value)}\n")
     return gone
 
 

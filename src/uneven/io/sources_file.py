@@ -13,11 +13,11 @@ from typing import Any
 
 from uneven import checks
 from uneven.columns import Column, Encoder, describe_columns
-from uneven.io.agreement import agreed_features, agreed_width, complete_from_public
-from uneven.io.files import resolve, same_file
+from uneven.io.agreement import agree_on_features, agree_on_width, complete_from_public
+from uneven.io.files import is_same_file, resolve
 from uneven.io.refusals import located
 from uneven.io.source_entry import SourceEntry, parse_entry
-from uneven.io.sources_text import parsed, parsed_content
+from uneven.io.sources_text import parse_content, parse_file
 from uneven.io.tables import Table, open_table
 from uneven.planner import Source
 from uneven.redaction import redacted
@@ -124,7 +124,7 @@ def read_sources(path: str | os.PathLike[str]) -> SourcesFile:
     """
     file = Path(path)
     resolve(file)  # a loop of links is refused
-    return _understood(file, parsed(file), lambda *given: open_table(*given))
+    return _understood(file, parse_file(file), lambda *given: open_table(*given))
 
 
 def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
@@ -140,7 +140,7 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
     """
     file = Path(path)
     resolve(file)
-    tables = _source_tables(parsed(file))
+    tables = _source_tables(parse_file(file))
     if not any(isinstance(table, Mapping) and "rank" in table for table in tables):
         return None
     ranks: dict[str, int] = {}
@@ -176,13 +176,13 @@ def sources_from_text(
     True
     """
     raw = content.encode("utf-8") if isinstance(content, str) else content
-    values = parsed_content(raw, str(name))
+    values = parse_content(raw, str(name))
     return _understood(Path(name), values, (lambda *given: open_table(*given)) if opened else (lambda *_: None))
 
 
 def check_sources_text(content: bytes, name: str) -> None:
     """Refuse a ``sources.toml`` that no data could make right, without opening any; `name` is for errors."""
-    _stated(Path(name), parsed_content(content, name))
+    _stated(Path(name), parse_content(content, name))
 
 
 def _understood(file: Path, values: Mapping[str, Any], opened: Callable[..., Table | None]) -> SourcesFile:
@@ -206,13 +206,13 @@ def _agreed(file: Path, said: tuple[Any, ...], opened: Callable[..., Table | Non
     told = {column for entry in entries for column in entry.columns.values()} | ({column} if column else set())
     if described_columns is not None:
         features = tuple(one.name for one in described_columns)
-    names = agreed_features(str(file), tables_of, label, features, told)
+    names = agree_on_features(str(file), tables_of, label, features, told)
     with located(str(file)):
         if described_columns is not None:
             described_columns = complete_from_public(described_columns, entries, common, column)
             count = Encoder(described_columns).width
         else:
-            count = agreed_width(width, names)
+            count = agree_on_width(width, names)
     return SourcesFile(
         file, settings, label, features, count, names, entries, common, column, described_columns, delimiter
     )
@@ -223,9 +223,9 @@ def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
     with located(str(file)):
         checks.only_keys("the top level", values, TOP_KEYS)
         settings = _checked_settings(values)
-        stated = checked_columns(values)
+        stated = check_columns(values)
         described_columns = _checked_described(values)
-        delimiter = None if values.get("delimiter") is None else checked_delimiter(values["delimiter"])
+        delimiter = None if values.get("delimiter") is None else check_delimiter(values["delimiter"])
         shared, column = _checked_shared(file, values)
         tables = _source_tables(values)
     described = [parse_entry(file, number, table, column, TOP_KEYS) for number, table in enumerate(tables, start=1)]
@@ -254,7 +254,7 @@ def _checked_shared(file: Path, values: Mapping[str, Any]) -> tuple[Path | None,
     return file.parent / checks.text("data", data), checks.text("source_column", column)
 
 
-def checked_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
+def check_columns(values: Mapping[str, Any]) -> tuple[str | int | None, tuple[str, ...] | None, int | None]:
     """Label, features and n_features as given."""
     label, features, width = (values.get(key) for key in ("label", "features", "n_features"))
     if label is not None and type(label) is not int:
@@ -277,7 +277,7 @@ def _checked_described(values: Mapping[str, Any]) -> tuple[Column, ...] | None:
         return describe_columns(values["columns"])
 
 
-def checked_delimiter(given: Any) -> str:
+def check_delimiter(given: Any) -> str:
     r"""One character that can separate columns; a tab may be written as \t."""
     given = "\t" if given == "\\t" else given
     if isinstance(given, str) and len(given) == 1 and given.isascii() and not given.isalnum() and given not in '"\r\n':
@@ -337,5 +337,5 @@ def _refuse_read_from(given: Any, described: Sequence[SourceEntry]) -> None:
 def _refuse_shared(data: Sequence[tuple[str, Path]]) -> None:
     """Each row is used once, and charged once: a file belongs to one source."""
     for (one, path), (other, again) in combinations(data, 2):
-        if same_file(path, again):
+        if is_same_file(path, again):
             raise ValueError(f"sources must have files that differ, got {again} as data of both {one!r} and {other!r}")

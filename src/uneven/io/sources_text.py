@@ -50,7 +50,7 @@ MEANING = {
 """Every key above the sources, in the order of the file."""
 
 LEFT_OUT = {
-    "alpha": "# alpha = 0.001  # L2 strength; left out: chosen on rows without privacy, or 0.001 if all are private\n",
+    "alpha": "# alpha = 0.001  # L2 strength; left out: by rows without privacy, or predicted if all are private\n",
     "batch_size": "# batch_size = 50  # rows per step; left out: 50, or what is best for each site with site privacy\n",
     "strategy": '# strategy = "precision"  # how to learn; left out: to convergence, and private rows after that\n',
     "clip": f"# clip = {CLIP}  # norm that gradients are clipped to; left out: none, or {CLIP} in private fits\n",
@@ -59,16 +59,16 @@ LEFT_OUT = {
 }
 
 
-def parsed(path: Path) -> dict[str, Any]:
+def parse_file(path: Path) -> dict[str, Any]:
     """What the file says, or in which line it is not TOML."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
         raise ValueError(f"{path} must be a file like sources.toml; it is not a file")
-    return parsed_content(path.read_bytes(), str(path))
+    return parse_content(path.read_bytes(), str(path))
 
 
-def parsed_content(content: bytes, name: str) -> dict[str, Any]:
+def parse_content(content: bytes, name: str) -> dict[str, Any]:
     """What a file of that name with this content says, or in which line it is not TOML."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
@@ -86,18 +86,18 @@ def _syntax_error(name: str, message: str, content: bytes) -> str:
     return f"{name}, line {line}: {reason}"
 
 
-def toml_text(
+def format_sources(
     settings: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], note: str = "", columns: str = ""
 ) -> str:
     """Text with these settings, columns and sources; None is left out. `note` goes below each source."""
     head = HEADER + "".join(_setting(key, settings.get(key)) for key in MEANING)
-    return head + columns + "".join(source_text(source) + note for source in sources)
+    return head + columns + "".join(format_source(source) + note for source in sources)
 
 
-def toml_document(values: Mapping[str, Any]) -> str:
+def format_document(values: Mapping[str, Any]) -> str:
     """What a file says, without comments.
 
-    >>> print(toml_document({"label": "y", "source": [{"name": "a", "rows": 5}]}), end="")
+    >>> print(format_document({"label": "y", "source": [{"name": "a", "rows": 5}]}), end="")
     label = "y"
     <BLANKLINE>
     [[source]]
@@ -105,42 +105,42 @@ def toml_document(values: Mapping[str, Any]) -> str:
     rows = 5
     """
     plain = {key: value for key, value in values.items() if key not in ("columns", "source")}
-    head = "".join(f"{toml_key(key)} = {toml_value(value)}\n" for key, value in plain.items())
+    head = "".join(f"{format_key(key)} = {format_value(value)}\n" for key, value in plain.items())
     columns = format_columns(values["columns"]) if "columns" in values else ""
-    return head + columns + "".join(map(source_text, values.get("source", [])))
+    return head + columns + "".join(map(format_source, values.get("source", [])))
 
 
 def format_columns(columns: Mapping[str, Any], note: str = "", start: str = "") -> str:
     """The table ``[columns]``, with comments above it; each line of a column begins with `start`."""
-    lines = [f"{start}{toml_key(name)} = {toml_value(values)}\n" for name, values in columns.items()]
+    lines = [f"{start}{format_key(name)} = {format_value(values)}\n" for name, values in columns.items()]
     return f"\n{note}[columns]\n" + "".join(lines)
 
 
 def _setting(key: str, value: Any) -> str:
-    return LEFT_OUT.get(key, "") if value is None else f"{key} = {toml_value(value)}  # {MEANING[key]}\n"
+    return LEFT_OUT.get(key, "") if value is None else f"{key} = {format_value(value)}  # {MEANING[key]}\n"
 
 
-def source_text(values: Mapping[str, Any]) -> str:
+def format_source(values: Mapping[str, Any]) -> str:
     """One ``[[source]]``; None is left out."""
-    lines = (f"{key} = {toml_value(value)}\n" for key, value in values.items() if value is not None)
+    lines = (f"{key} = {format_value(value)}\n" for key, value in values.items() if value is not None)
     return "\n[[source]]\n" + "".join(lines)
 
 
-def toml_key(name: str) -> str:
+def format_key(name: str) -> str:
     """A key as TOML writes it: in quotes where it has other characters than letters, digits, dashes and underscores."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else format_value(name)
 
 
-def toml_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     r"""A value as TOML writes it.
 
-    >>> print(toml_value({"kind": "local-privacy", "epsilon": 10.0}))
+    >>> print(format_value({"kind": "local-privacy", "epsilon": 10.0}))
     { kind = "local-privacy", epsilon = 10.0 }
     """
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{toml_key(key)} = {toml_value(inner)}' for key, inner in value.items())} }}"
+        return f"{{ {', '.join(f'{format_key(key)} = {format_value(inner)}' for key, inner in value.items())} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if isinstance(value, str):
         # JSON writes strings as TOML reads them, but for one control character that only TOML forbids.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from uneven import checks
-from uneven.io.agreement import agreed_width
+from uneven.io.agreement import agree_on_width
 from uneven.io.files import write_text_atomically
-from uneven.io.source_entry import SourceEntry, entry_tables
-from uneven.io.sources_file import SETTINGS, checked_columns, checked_delimiter
-from uneven.io.sources_text import toml_text
+from uneven.io.source_entry import SourceEntry, list_entry_tables
+from uneven.io.sources_file import SETTINGS, check_columns, check_delimiter
+from uneven.io.sources_text import format_sources
 from uneven.planner import Source, check_sources
 from uneven.settings import Settings
 
@@ -98,9 +98,9 @@ def sources_to_text(
     entries = [one if isinstance(one, SourceEntry) else SourceEntry.of(one) for one in given]
     checks.only_keys("sources.toml", settings, SETTINGS)
     stated = {"label": label, "features": features, "n_features": n_features}
-    label, names, width = checked_columns({key: value for key, value in stated.items() if value is not None})
+    label, names, width = check_columns({key: value for key, value in stated.items() if value is not None})
     if names is not None or all(entry.data is None for entry in entries):
-        agreed_width(width, names)
+        agree_on_width(width, names)
     values = asdict(Settings(**settings))
     written = {key: values[key] for key in SETTINGS if key in ALWAYS or values[key] != USUAL[key]}
     chosen = [key for key in ("alpha", "batch_size", "strategy") if written[key] == "auto"]
@@ -108,6 +108,6 @@ def sources_to_text(
     written |= {"clip": "none"} if values["clip"] is None else {}
     place = Path.cwd() if folder is None else folder
     written |= {"label": label, "features": names, "n_features": width}
-    written |= {} if delimiter is None else {"delimiter": checked_delimiter(delimiter)}
+    written |= {} if delimiter is None else {"delimiter": check_delimiter(delimiter)}
     written |= {} if columns_from is None else {"columns_from": list(columns_from)}
-    return toml_text(written, entry_tables(entries, place, counted), note, columns)
+    return format_sources(written, list_entry_tables(entries, place, counted), note, columns)

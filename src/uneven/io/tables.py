@@ -15,7 +15,7 @@ from scipy import sparse
 from uneven import checks
 from uneven.columns import Encoder
 from uneven.io import refusals
-from uneven.io.arrays import finite, first_not_finite, open_libsvm, open_npy, open_npz
+from uneven.io.arrays import find_not_finite, is_finite, open_libsvm, open_npy, open_npz
 from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.io.files import resolve
@@ -338,7 +338,7 @@ def _as_rows(X: Any) -> Any:
 
 
 def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> None:
-    if finite(X) or (found := first_not_finite(X)) is None:
+    if is_finite(X) or (found := find_not_finite(X)) is None:
         return
     row, column, value = found
     if np.isnan(value):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from uneven.noise import Noise
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source
 from uneven.problem import Problem
@@ -153,12 +154,23 @@ def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[
     weak = replace(typical, start=WEAK * typical.start)
     if weak.best_scale >= TRUSTED:
         return 0
-    small = replace(problem, n_features=1, batch_size=1, own_batches=False)
-    information = sum(source.rows / source.noise.moment("variance", small).at(1) for source in sources)
+    information = sum(source.rows / measure_slope_energy(source.noise, problem) for source in sources)
     spread, inside = SPREAD**2 / problem.n_features, math.erf(CUT / math.sqrt(2.0))
-    curvature = inside * (FLATTER * problem.loss_function.curvature * spread + problem.alpha)
+    bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / problem.classes
+    curvature = inside * (FLATTER * bend * spread + problem.alpha)
     known = weak.squared_length * curvature**2 / (CUT**2 * spread) * information
     return max(FEWEST_KEPT, int(known * PRECISE**2))
+
+
+def measure_slope_energy(noise: Noise, problem: Problem) -> float:
+    """Variance of one number of a row as it is released: the slope of its loss along the weights.
+
+    Of two classes it is cut at the clip, of more at 1.
+    """
+    small = replace(problem, n_features=1, batch_size=1, own_batches=False, classes=2, class_weights=())
+    if problem.outputs == 1:
+        return noise.moment("variance", replace(small, class_weights=problem.class_weights)).at(1)
+    return noise.amplification(problem.classes) ** 2 * noise.protection.planned_energy(replace(small, clip=1.0))
 
 
 def count_kept(rows: int, kept: int) -> int:

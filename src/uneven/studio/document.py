@@ -14,7 +14,7 @@ from uneven.io import (
     SourcesFile,
     check_sources_text,
     edit_sources,
-    parsed_content,
+    parse_content,
     sources_from_text,
     sources_to_text,
 )
@@ -72,7 +72,7 @@ class Document:
     @cached_property
     def values(self) -> dict[str, Any]:
         """What it says."""
-        return parsed_content(self.text.encode(), self.path)
+        return parse_content(self.text.encode(), self.path)
 
     @cached_property
     def file(self) -> SourcesFile:

@@ -12,6 +12,7 @@ preparation    a job from rows as scanned: sources, scale, flip rates, class wei
 class_weights  what rows of each class count
 refusals       what no fit can do, for fits and plans alike
 sketch         a public random projection of wide private rows
+strength       alpha where all rows are private
 components     a projection onto principal components of public rows
 charging       what private rows are charged, before anything is computed from them
 job            one fit between its stations
@@ -19,6 +20,7 @@ convergence    rows without privacy, to convergence
 anchoring      what private rows add to them
 adding         one private source added
 calibration    rows kept to learn how long the weights are
+class_calibration  the same for more than two classes
 label_release  private labels, randomised once
 running        which of these, or single steps
 trainer        all of it in turn: `train`
@@ -42,14 +44,14 @@ if TYPE_CHECKING:
     from uneven.training.adding import Addition, Camp, PrivateSource, choose_rivals, join, mix
     from uneven.training.ahead import Valued, plan_ahead, value_ahead
     from uneven.training.anchoring import fit_public, refuse_anchor, resume_state, weigh_penalty
-    from uneven.training.calibration import Direction, find_scale
+    from uneven.training.calibration import Direction, find_scale, make_direction
     from uneven.training.charging import Account, Hasher
     from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
-    from uneven.training.convergence import find_carried_share, free_intercept, public_rows
+    from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows
     from uneven.training.files import FileFit, FileRows, Measure, train_files
-    from uneven.training.grouping import Grouped, checked_noises, group_pieces
+    from uneven.training.grouping import Grouped, check_noises, group_pieces
     from uneven.training.job import Job
-    from uneven.training.labels import learning_targets, refuse_missing, refuse_others, uses_softmax
+    from uneven.training.labels import list_targets, refuse_missing, refuse_others, uses_softmax
     from uneven.training.model import Model, choose_classes, compute_scores
     from uneven.training.model_file import load_model, model_to_text, save_model
     from uneven.training.planning import (
@@ -58,13 +60,13 @@ if TYPE_CHECKING:
         name_machine,
         name_trusted,
         plan_steps,
-        scaled_problem,
+        scale_problem,
     )
     from uneven.training.preparation import prepare, prepare_alone
     from uneven.training.quality import Bin, Interval, Scores, compare
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
-    from uneven.training.scaling import Scale, shorten_rows, stated_scale
+    from uneven.training.scaling import Scale, read_scale, shorten_rows
     from uneven.training.scan import Scan, scan_rows
     from uneven.training.scoring import (
         count_labels,
@@ -75,7 +77,8 @@ if TYPE_CHECKING:
         stream_json,
         write_predictions,
     )
-    from uneven.training.sketch import choose_width, project, projection
-    from uneven.training.trainer import Bar, Trained, no_bar, train
+    from uneven.training.sketch import choose_width, draw_projection, project
+    from uneven.training.strength import choose_private_alpha
+    from uneven.training.trainer import Bar, Trained, show_nothing, train
 else:
     __getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -143,7 +143,7 @@ class PrivateSource:
         left = measure_information(self.noise, self.rows - measured, problem)
         agrees = place < len(rivals)
         if agrees:
-            moved = anchor.moved(coordinates.weights(coordinates.start), covariance_at(coordinates, 0.0))
+            moved = anchor.moved(coordinates.weights(coordinates.start), find_covariance(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
         if not (agrees and anchor.knows_curvature):
             coordinates = doubt_curvature(coordinates, left(coordinates.activity))
@@ -153,7 +153,7 @@ class PrivateSource:
             state = self._advance(state, task, chunk, coordinates, rng)
             tick(len(chunk.y))
         clock = left(coordinates.activity)
-        after = anchor.moved(coordinates.weights(state.weights), covariance_at(coordinates, clock))
+        after = anchor.moved(coordinates.weights(state.weights), find_covariance(coordinates, clock))
         return Addition(place, after, disagreement, state)
 
     def _look(
@@ -241,6 +241,6 @@ def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chun
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
 
 
-def covariance_at(coordinates: Coordinates, clock: float) -> Array:
+def find_covariance(coordinates: Coordinates, clock: float) -> Array:
     """Covariance of the weights' error at a clock."""
     return congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))

@@ -14,7 +14,7 @@ from uneven.io import SourceEntry, SourcesFile, located, read_levels
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
-from uneven.training.planning import UNKNOWN, find_void, keep_rows, plan_steps, problem_ahead
+from uneven.training.planning import UNKNOWN, expect_problem, find_void, keep_rows, plan_steps
 from uneven.training.refusals import find_cost, find_unknown, refuse_costs
 from uneven.training.rows import Piece
 
@@ -77,7 +77,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             _refuse_spending(file, decided.plan.sources, decided.plan.order, decided.times)
             return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = _describe_sources(file)
-        problem, note = problem_ahead(file, sources)
+        problem, note = expect_problem(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
         planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
@@ -154,7 +154,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     owned = [one.name for one in sources if one.price is None and one.name not in offered]
     readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
     if not (readable and _can_read_public(replace(file, sources=readable))):
-        problem, note = problem_ahead(file, sources)
+        problem, note = expect_problem(file, sources)
         used = plan_steps(sources, problem, file.settings).order
         _refuse_spending(file, sources, used, file.settings.pass_count)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
@@ -249,7 +249,7 @@ def _describe_sources(file: SourcesFile) -> list[Source]:
 
 def _group_told(file: SourcesFile, counts: Mapping[str, int]) -> Grouped:
     """All rows, source after source, by the noise that they tell, which is public; nothing else of them is read."""
-    from uneven.training.files import declared_noises
+    from uneven.training.files import list_declared_noises
     from uneven.training.grouping import group_rows  # now only: it needs a compiler
 
     entries, parts = {entry.name: entry for entry in file.sources}, []
@@ -261,7 +261,7 @@ def _group_told(file: SourcesFile, counts: Mapping[str, int]) -> Grouped:
         parts.append({"source": np.full(rows, name), **levels})
     found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     told = {key: level for key, level in found.items() if key == "source" or not np.isnan(level).all()}
-    return group_rows(len(found["source"]), declared_noises(file), **told, mechanism=file.settings.mechanism)
+    return group_rows(len(found["source"]), list_declared_noises(file), **told, mechanism=file.settings.mechanism)
 
 
 def _read_column(file: SourcesFile, entry: SourceEntry, column: str) -> NDArray[np.float64]:
@@ -286,19 +286,19 @@ def _public_job(
     `counts` are those of the sources that are not read, None to count them; `names` those that are, None for all
     without privacy.
     """
-    from uneven.training.files import FileRows, declared_noises
+    from uneven.training.files import FileRows, list_declared_noises
     from uneven.training.grouping import Grouped
-    from uneven.training.labels import learning_targets, public_classes
+    from uneven.training.labels import list_targets, read_classes
     from uneven.training.preparation import group_scanned, prepare  # now only: they need a compiler
     from uneven.training.scan import scan_rows
 
-    settings, noises, read = file.settings, declared_noises(file), _list_public(file) if names is None else names
+    settings, noises, read = file.settings, list_declared_noises(file), _list_public(file) if names is None else names
     rows = FileRows(file) if len(read) == len(file.sources) else _Selected(FileRows(file), tuple(read))
     unread = any(entry.private for entry in file.sources)
-    scan = scan_rows(rows, settings.row_bound, public_classes(settings.classes), unread=unread)
+    scan = scan_rows(rows, settings.row_bound, read_classes(settings.classes), unread=unread)
     if len(read) == len(file.sources):
         groups = group_scanned(scan, noises or None, settings)
-        return prepare(rows, scan, groups, settings, here=names), learning_targets(scan.classes, settings)
+        return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
     known = {one.name: one.rows for one in file.described()} if counts is None else counts
     if any(entry.noise is None for entry in file.sources):
         groups = _group_told(file, {**{str(name): count for name, count in scan.counts.items()}, **known})
@@ -308,7 +308,7 @@ def _public_job(
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
         groups = Grouped(noises, np.array(found), index, tuple(order))
-    return prepare(rows, scan, groups, settings, here=names), learning_targets(scan.classes, settings)
+    return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ from uneven.noise import Exact, FlippedLabels, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.adding import Camp, PrivateSource, choose_rivals, covariance_at, join, mix
-from uneven.training.convergence import find_carried_share, free_intercept, public_rows, scale_alpha, solve_public
+from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariance, join, mix
+from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows, scale_alpha, solve_public
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -169,7 +169,7 @@ def _list_information(
 
 def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnchor:
     """Anchor of the public rows: exactly where they are few and exact, else from a sample and the answer of all."""
-    sources = public_rows(job, names, target)
+    sources = list_public_rows(job, names, target)
     count = sum(source.count for source in sources)
     d = job.problem.n_features
     most = int(np.clip(ROWS_PER_FEATURE * d, LEAST_SAMPLE, LARGEST_SAMPLE))
@@ -224,7 +224,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
     clock = together(coordinates.activity)
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(diagonal(covariance_at(coordinates, clock)).sum())
+    distance = float(diagonal(find_covariance(coordinates, clock)).sum())
     public = sum(counts[name] * weigh_public_row(noises[name], problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = (excess - expected_excess(more, clock)) / (0.01 * public)

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
 from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept
+from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.training.class_calibration import STEPS, ClassDirection, learn_class_scale
 
 Array = NDArray[np.float64]
 
@@ -26,9 +28,6 @@ SURE = 1.5
 
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
-
-STEPS = 100
-"""Steps that the kept rows of a source take at least, if there are so many."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +84,17 @@ def describe_scale(scale: float, rows: int) -> str:
     return f"{kept} found that the weights should be {scale:.2f} times as long, because of noise."
 
 
-def find_scale(direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> float:
+def find_scale(
+    direction: Direction | ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
+) -> float:
     """How many times as long the weights should be, from `FLOOR` to 1, by the kept rows.
 
     Parameters
     ----------
-    direction : Direction
+    direction : Direction or ClassDirection
         The weights after all steps.
     rows : dict of str to (features, y) or Stream
-        Of each source with kept rows: `Direction.describe_rows` of those, and labels of -1 and 1.
+        Of each source with kept rows: its `describe_rows` of those, and labels of -1 and 1, or numbers of classes.
     plan : Plan
     seed : int or None
     run : int
@@ -103,7 +104,16 @@ def find_scale(direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: 
     -------
     float
     """
-    return choose_scale(*learn_scale(direction, rows, plan, seed, run)) if direction.width else 1.0
+    if not direction.width:
+        return 1.0
+    if isinstance(direction, ClassDirection):
+        return choose_scale(*learn_class_scale(direction, rows, plan, seed, run))
+    return choose_scale(*learn_scale(direction, rows, plan, seed, run))
+
+
+def make_direction(weights: Array, constant: float, problem: Problem) -> Direction | ClassDirection:
+    """The weights after all steps, with the value of the intercept's feature."""
+    return Direction(weights, constant) if problem.outputs == 1 else ClassDirection(weights, constant, problem.classes)
 
 
 def learn_scale(

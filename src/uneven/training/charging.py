@@ -131,7 +131,7 @@ class Account:
         if not costs:
             self._note(bill, ids, self._spent(bill, ids))
             return
-        if self.ledger is None and ids is not None and all_known(bill.groups, ids):
+        if self.ledger is None and ids is not None and has_all_ids(bill.groups, ids):
             self.ledger, self.own = open_own_ledger(), True
         self.refuse_costs(bill)
         earlier = self._spent(bill, ids)
@@ -305,7 +305,7 @@ def warn_simulated(settings: Settings, groups: Grouped) -> bool:
     return simulated
 
 
-def all_known(groups: Grouped, ids: NDArray[Any]) -> bool:
+def has_all_ids(groups: Grouped, ids: NDArray[Any]) -> bool:
     """Whether every private row has an id."""
     private = [k for k, name in enumerate(groups.names) if groups.noises[name].private]
     return not any((ids[groups.rows_of(k)] == -1).any() for k in private)
@@ -314,7 +314,7 @@ def all_known(groups: Grouped, ids: NDArray[Any]) -> bool:
 def refuse_unknown_rows(account: Account, groups: Grouped, row_id: Any) -> None:
     """Refuse to go on with private rows that nobody could recognise if they came again."""
     ids = _checked_ids(groups, row_id)
-    if account.ledger is None and groups.any_private and (ids is None or not all_known(groups, ids)):
+    if account.ledger is None and groups.any_private and (ids is None or not has_all_ids(groups, ids)):
         raise ValueError(
             "row_id must be given for partial_fit on private rows, or a ledger: rows that come again must be known"
         )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uneven.noise import FlippedLabels, Noise
 from uneven.training.job import Job
-from uneven.training.labels import as_numbers, stated_weights
+from uneven.training.labels import as_numbers, read_weights
 from uneven.training.refusals import EVERYONE_PRIVATE
 
 
@@ -17,7 +17,7 @@ def find_weights(job: Job) -> tuple[float, ...]:
     """Weights of the K classes: as stated, or n/(K·n_k), counted on rows without privacy and corrected for flips."""
     classes, settings = job.scan.classes, job.settings
     if settings.class_weight != "balanced":
-        return stated_weights(settings, classes)
+        return read_weights(settings, classes)
     names = [name for name, noise in job.groups.noises.items() if not noise.private]
     if not names:
         raise ValueError(EVERYONE_PRIVATE)

@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from uneven.anchor import PublicRows, join_sources, use_one_thread
 from uneven.matrices import is_sparse
 from uneven.training import anchoring
-from uneven.training.convergence import public_rows, with_chosen_alpha
+from uneven.training.convergence import list_public_rows, with_chosen_alpha
 from uneven.training.job import Job
 from uneven.training.sketch import list_widths
 
@@ -54,7 +54,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
     anchored = settings.public_first and anchoring.refuse_anchor(settings, job.groups, len(targets), False) is None
     widths = _list_widths(plain) if anchored and settings.sketch == "auto" else [job.scale.sketch]
     most = max((*widths, 0))
-    V = find_components(public_rows(plain, names, targets[0]), columns, most) if most else np.zeros((columns, 0))
+    V = find_components(list_public_rows(plain, names, targets[0]), columns, most) if most else np.zeros((columns, 0))
     fitting = [width for width in widths if width <= V.shape[1]]
     if not any(fitting):
         return with_chosen_alpha(job, targets[0], here)

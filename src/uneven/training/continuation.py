@@ -34,10 +34,10 @@ from uneven.theory import theorem_c_offset
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
-from uneven.training.label_release import against_rest, observed, release_labels
-from uneven.training.labels import ClassFinder, as_numbers, classes_of, learning_targets, stated_weights
-from uneven.training.norms import LATER, choose_scale, count_long, mean_square_norms
-from uneven.training.planning import scaled_problem
+from uneven.training.label_release import as_against_rest, as_observed, release_labels
+from uneven.training.labels import ClassFinder, as_numbers, find_classes, list_targets, read_weights
+from uneven.training.norms import LATER, choose_scale, count_long, measure_mean_square_norms
+from uneven.training.planning import scale_problem
 from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
 from uneven.training.scaling import Scale, multiply_rows, shorten_rows
@@ -197,7 +197,7 @@ def continue_training(
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups, piece.row_id)
-    learned = against_rest(observed(groups, len(found)), settings, len(found))
+    learned = as_against_rest(as_observed(groups, len(found)), settings, len(found))
     if learned.any_private and now.scale.norms != "largest":
         raise ValueError(
             "row_norm must be a number where private rows come after others, got 'auto', which scaled by those"
@@ -211,7 +211,7 @@ def continue_training(
     warn_copies(scan, groups)
     account.charge(Bill(groups, piece.row_id, scan.content, times, groups.names, settings.budget, simulated, columns))
     (piece,) = release_labels(rows, groups, found, settings.random_state, now.states[0].step).pieces()
-    signs = [as_numbers(piece.y, target) for target in learning_targets(found, settings)]
+    signs = [as_numbers(piece.y, target) for target in list_targets(found, settings)]
     states = [_advance(s, now, learned, unit, sign, settings) for s, sign in zip(now.states, signs, strict=True)]
     return replace(now, states=tuple(states)), groups, too_long
 
@@ -219,7 +219,7 @@ def continue_training(
 def _first_classes(y: NDArray[Any], stated: Any, private: bool) -> NDArray[Any]:
     """Classes of all rows that will come: as stated, or those of the first rows."""
     if stated is not None:
-        return classes_of(np.asarray(stated))
+        return find_classes(np.asarray(stated))
     finder = ClassFinder()
     finder.see(y, "y", private)
     return finder.classes()
@@ -232,11 +232,11 @@ def _begin(found: NDArray[Any], scan: Scan, groups: Grouped, settings: Settings,
     scale = choose_scale(scan, groups, settings, private)
     if settings.class_weight == "balanced":
         raise ValueError("class_weight must be None or a dict to begin with partial_fit, got 'balanced'")
-    counted = len(found), stated_weights(settings, found)
-    problem = scaled_problem(settings, scale, scan.n_features, private, noises.values(), *counted)
+    counted = len(found), read_weights(settings, found)
+    problem = scale_problem(settings, scale, scan.n_features, private, noises.values(), *counted)
     if problem.own_batches:
         raise ValueError(f"batch_size must be a number for partial_fit with site privacy: {UNKNOWN_ROWS}; got 'auto'")
-    states = tuple(initial_state(problem.n_features) for _ in learning_targets(found, settings))
+    states = tuple(initial_state(problem.n_features) for _ in list_targets(found, settings))
     return _progress(found, scale, states, problem, noises, settings, noise, {})
 
 
@@ -289,7 +289,7 @@ def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settin
     """X with rows that are too long for the scale shrunk to it; or a refusal."""
     if scale.norms == "largest":
         return shorten_rows(X, scale.row_norm)
-    norms, most = np.array(mean_square_norms(scan, groups)), LATER * scale.row_norm
+    norms, most = np.array(measure_mean_square_norms(scan, groups)), LATER * scale.row_norm
     if norms.max() <= most:
         return X
     name, norm = groups.names[int(norms.argmax())], norms.max()

@@ -18,6 +18,8 @@ from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
+from uneven.training.planning import describe_sources
+from uneven.training.strength import choose_private_alpha
 
 Array = NDArray[np.float64]
 
@@ -56,7 +58,7 @@ def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
     return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)
 
 
-def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
+def list_public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
     """Rows of these sources as the solver reads them, with labels as numbers for the target."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     data = job.readings(target, names)
@@ -64,7 +66,7 @@ def public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRow
 
 
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
-    """The job with alpha chosen by cross-validation on rows without privacy, where it was left to them.
+    """The job with alpha chosen by cross-validation on rows without privacy, or predicted where there are none.
 
     `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
     default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
@@ -72,12 +74,15 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
+    if all(noise.private for noise in noises.values()) and isinstance(settings.alpha, str):
+        sources = describe_sources(noises, job.groups.counts)
+        return replace(job, alpha=choose_private_alpha(settings, sources, job.problem))
     if not (names and settings.public_first and isinstance(settings.alpha, str)):
         return job
     if _lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
-        job.problem, public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
+        job.problem, list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
@@ -126,7 +131,7 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
 def solve_public(job: Job, names: Collection[str], target: Any) -> Solution:
     """Minimise the weighted objective of these sources."""
     factors = free_intercept(job.problem, job.scale.intercept)
-    return solve(job.problem, public_rows(job, names, target), factors, shorten=True)
+    return solve(job.problem, list_public_rows(job, names, target), factors, shorten=True)
 
 
 def make_state_after(weights: Array, plan: Plan) -> State:

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.engine import objective
-from uneven.io import SourceEntry, SourcesFile, Table, located, read_ids, read_levels, same_file
+from uneven.io import SourceEntry, SourcesFile, Table, is_same_file, located, read_ids, read_levels
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import Plan
 from uneven.redaction import redacted
 from uneven.training.charging import Account
 from uneven.training.known_rows import Known
-from uneven.training.labels import as_numbers, learning_targets
+from uneven.training.labels import as_numbers, list_targets
 from uneven.training.model import Model
-from uneven.training.quality import Comparison, compare, public_rivals
+from uneven.training.quality import Comparison, compare, fit_public_rivals
 from uneven.training.rows import Piece
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
-from uneven.training.trainer import Bar, Trained, no_bar, train
+from uneven.training.trainer import Bar, Trained, show_nothing, train
 
 
 def read_rows(
@@ -191,7 +191,7 @@ def train_files(
     validation: Table | None = None,
     record: int = 0,
     held_bytes: int = HELD_BYTES,
-    bar: Bar = no_bar,
+    bar: Bar = show_nothing,
 ) -> FileFit:
     """Fit what a ``sources.toml`` describes.
 
@@ -224,7 +224,7 @@ def train_files(
     settings = replace(file.settings, random_state=seed, budget=budget)
     for what, table in (("test", test), ("validation", validation)):
         _refuse_learned_from(what, file, table)
-    noises, names = declared_noises(file), (file.label, file.feature_names)
+    noises, names = list_declared_noises(file), (file.label, file.feature_names)
     hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
     is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
 
@@ -255,7 +255,7 @@ def train_files(
 
 def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Iterator[Measure]:
     """How the model does on rows learned from that may be looked at, and on those of the test."""
-    sample, rivals = trained.sample, public_rivals(trained)
+    sample, rivals = trained.sample, fit_public_rivals(trained)
     if sample is not None:
         yield measure(trained, _sampled_words(trained), lambda: [sample], rivals, learned_from=True)
     if test is not None:
@@ -263,7 +263,7 @@ def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Ite
         yield measure(trained, str(test.path), read, rivals)
 
 
-def declared_noises(file: SourcesFile) -> dict[str, Noise]:
+def list_declared_noises(file: SourcesFile) -> dict[str, Noise]:
     """Noise of each source that has one for all its rows."""
     return {entry.name: entry.noise for entry in file.sources if entry.noise is not None}
 
@@ -278,7 +278,7 @@ def _refuse_learned_from(what: str, file: SourcesFile, table: Table | None) -> N
     """An exact measure on private rows would be a release that nobody is charged for; on others it is not a test."""
     tables = {entry.name: entry.table for entry in file.sources} | {"data": file.shared}
     for name, own in tables.items():
-        if table is not None and own is not None and same_file(table.path, own.path):
+        if table is not None and own is not None and is_same_file(table.path, own.path):
             raise ValueError(f"{what} must be rows that are not learned from, got {table.path}, the data of {name!r}")
 
 
@@ -331,7 +331,7 @@ def measure(
 def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:
     """Number of rows, and the objective on them, where there is one problem."""
     model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
-    targets, count, total = learning_targets(model.classes, model.settings), 0, 0.0
+    targets, count, total = list_targets(model.classes, model.settings), 0, 0.0
     rows = np.column_stack([model.coef, model.intercept / (scale.constant or 1.0)]) * scale.factor
     rows = rows if scale.intercept else rows[:, :-1]
     weights = rows.ravel() if len(targets) == 1 else rows[0]

@@ -74,7 +74,7 @@ class _Labels:
         return np.bincount(self.task[~self.missing[self.source]], minlength=self.X.shape[0]) > 0
 
 
-def estimated(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> dict[str, Noise]:
+def estimate_noises(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, Array]]) -> dict[str, Noise]:
     """Noises with every unknown rate replaced by its estimate.
 
     Parameters

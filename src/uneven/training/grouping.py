@@ -113,7 +113,7 @@ def group_rows(
 
 def group_pieces(counts: Mapping[Any, int], noise: Any) -> Grouped:
     """Rows that come source after source, known by name alone."""
-    known = checked_noises(noise)
+    known = check_noises(noise)
     return _grouped({name: known[name] for name in counts}, None, np.array(list(counts.values()), dtype=np.int64))
 
 
@@ -127,7 +127,7 @@ def _one_source(n: int, noise: Any) -> Grouped:
     if noise is None or isinstance(noise, Noise):
         return _grouped({ONE: noise or Exact()}, None, np.array([n]))
     if isinstance(noise, Mapping) and len(noise) == 1:
-        return _grouped(checked_noises(noise), None, np.array([n]))
+        return _grouped(check_noises(noise), None, np.array([n]))
     raise ValueError(
         f"source must name the source of each row where noise has several, got None ({checks.shown(noise)})"
     )
@@ -156,7 +156,7 @@ def _number_names(names: NDArray[Any], noise: Any) -> tuple[list[str], NDArray[n
 
 def _noises_of(names: Any, noise: Any) -> dict[str, Noise]:
     """Noise of each of these sources, or a refusal of a name that has none."""
-    known, used = checked_noises(noise), {}
+    known, used = check_noises(noise), {}
     for name in names:
         if name not in known:
             accepted = ", ".join(map(repr, known))
@@ -183,7 +183,7 @@ def _checked_names(n: int, source: Any) -> NDArray[Any]:
     return given.astype(str, copy=False)
 
 
-def checked_noises(noise: Any) -> dict[str, Noise]:
+def check_noises(noise: Any) -> dict[str, Noise]:
     """Noises by name, or a refusal."""
     if not isinstance(noise, Mapping) or not noise:
         raise ValueError(f"noise must be a noise or a dict of names and noises, got {checks.shown(noise)}")

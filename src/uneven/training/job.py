@@ -15,9 +15,9 @@ from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import as_numbers
-from uneven.training.planning import scaled_problem
+from uneven.training.planning import scale_problem
 from uneven.training.rows import Rows, join_rows
-from uneven.training.scaling import Scale, shorten_rows, too_long
+from uneven.training.scaling import Scale, find_too_long, shorten_rows
 from uneven.training.scan import XY, Scan
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Job:
         noises = self.groups.noises.values()
         private, classes = self.groups.any_private, len(self.scan.classes)
         columns, weights = self.scan.n_features, self.class_weights
-        return scaled_problem(settings, self.scale, columns, private, noises, classes, weights)
+        return scale_problem(settings, self.scale, columns, private, noises, classes, weights)
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
@@ -76,7 +76,7 @@ class Job:
     def _bound(self) -> float | None:
         """Norm that longer rows are shrunk to; None where the scan has found none."""
         bound = self.scale.bound
-        return bound if bound is not None and too_long(np.array(self.scan.longest), bound) else None
+        return bound if bound is not None and find_too_long(np.array(self.scan.longest), bound) else None
 
     def _held_unit(self, name: str) -> tuple[Any, NDArray[Any]]:
         """Scaled rows and labels of one source, where all are in memory; kept while rows, sources and scale are."""

@@ -69,21 +69,21 @@ class ReleasedRows:
 
 def release_labels(rows: Rows, groups: Grouped, classes: NDArray[Any], seed: int | None, run: int = 0) -> ReleasedRows:
     """Rows with the labels of every source of `LabelPrivacy` randomised; charge them first."""
-    draws = {name: repeat_generator(seed, run, name, "labels") for name in private_labels(groups)}
+    draws = {name: repeat_generator(seed, run, name, "labels") for name in find_private_labels(groups)}
     return ReleasedRows(rows, groups, classes, draws)
 
 
-def private_labels(groups: Grouped) -> list[str]:
+def find_private_labels(groups: Grouped) -> list[str]:
     """Sources whose labels are to be randomised."""
     return [name for name, noise in groups.noises.items() if isinstance(noise.protection, LabelPrivacy)]
 
 
-def observed(groups: Grouped, classes: int) -> Grouped:
+def as_observed(groups: Grouped, classes: int) -> Grouped:
     """The same rows with the noise that the learner of so many classes gets them with."""
     return groups.with_noises({name: noise.observed_among(classes) for name, noise in groups.noises.items()})
 
 
-def against_rest(groups: Grouped, settings: Settings, classes: int) -> Grouped:
+def as_against_rest(groups: Grouped, settings: Settings, classes: int) -> Grouped:
     """The same rows with the noise of each problem: where each class is told from the rest, flips between the two."""
     if classes == 2 or uses_softmax(settings, classes):
         return groups

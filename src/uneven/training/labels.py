@@ -45,12 +45,12 @@ PUBLIC = (
 )
 
 
-def public_classes(given: Any) -> NDArray[Any] | None:
+def read_classes(given: Any) -> NDArray[Any] | None:
     """Classes as stated, in order; None where they are left to the rows."""
     return None if given is None else np.unique(np.array(list(given)))
 
 
-def expected_classes(settings: Settings, private: bool = False) -> NDArray[Any]:
+def expect_classes(settings: Settings, private: bool = False) -> NDArray[Any]:
     """Classes before any label is read: as stated, else a usual pair that class weights can be of, or those named.
 
     Where a source is `private`, labels that are not stated must be of a usual pair.
@@ -61,7 +61,7 @@ def expected_classes(settings: Settings, private: bool = False) -> NDArray[Any]:
     return np.array(usual) if settings.classes is None else np.unique(np.array(settings.classes))
 
 
-def stated_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, ...]:
+def read_weights(settings: Settings, classes: NDArray[Any]) -> tuple[float, ...]:
     """Weights of the classes that one problem tells apart, as stated; 1 for a class that is not named."""
     given, joint = settings.class_weight, settings.joint_classes(len(classes))
     if given is not None and joint < len(classes):
@@ -128,7 +128,7 @@ class ClassFinder:
         if self._private:
             self._refuse_single()
             return _conventional(self._found[0])
-        return classes_of(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
+        return find_classes(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
 
     def _refuse_single(self) -> None:
         """Refuse classes that hang on one row: with its label another one, they would be others."""
@@ -147,7 +147,7 @@ def _kind_of(value: Any, where: str) -> str:
     raise ValueError(f"{where}: labels must be text, numbers or booleans, got {type(value).__name__}")
 
 
-def classes_of(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
+def find_classes(labels: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """Different labels in order; refused if there is only one."""
     classes = np.unique(labels)
     if len(classes) < 2:
@@ -174,7 +174,7 @@ Target = Any
 """What a problem tells apart: one class from the rest, or all classes, as an array of them."""
 
 
-def learning_targets(classes: NDArray[Any], settings: Settings) -> list[Target]:
+def list_targets(classes: NDArray[Any], settings: Settings) -> list[Target]:
     """What to tell apart, one problem each: the second of two classes; of more, all at once or each from the rest."""
     if len(classes) == 2:
         return [classes[1]]

@@ -20,12 +20,12 @@ from uneven.planner import Plan, change_rates, find_rate_intervals, get_strategy
 from uneven.schedules import Rate
 
 
-def candidates(plan: Plan, count: int) -> list[Plan]:
+def list_candidates(plan: Plan, count: int) -> list[Plan]:
     """Plans that differ in the last source's rate: `count` of them, evenly in log c₂ over the paper's interval.
 
     >>> import uneven
     >>> two = [uneven.Source(n, 1000, uneven.LocalPrivacy(e)) for n, e in [("a", 10), ("b", 2)]]
-    >>> plans = candidates(uneven.plan(two, 25, strategy="two-rates", radius="paper"), 3)
+    >>> plans = list_candidates(uneven.plan(two, 25, strategy="two-rates", radius="paper"), 3)
     >>> [list(p.rates) for p in plans] == [plans[0].order] * 3
     True
     """
@@ -50,12 +50,12 @@ def with_last_rate(plan: Plan, rate: float) -> Plan:
     return _as_void(change_rates(plan, [*others, rate]), plan.void)
 
 
-def comparable(noises: Mapping[str, Noise]) -> list[str]:
+def list_comparable(noises: Mapping[str, Noise]) -> list[str]:
     """Sources without privacy, to compare runs on: those with true labels first, then by flip rate."""
     return sorted((name for name, one in noises.items() if not one.private), key=lambda n: noises[n].known_rate)
 
 
-def best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
+def find_best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any, noise: Noise) -> int:
     """Which weights have the least objective on rows with labels of this noise.
 
     For flipped labels it is the surrogate's, whose mean over flips is that of the true labels.

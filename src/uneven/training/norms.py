@@ -17,7 +17,7 @@ from uneven.training.grouping import Grouped
 from uneven.training.planning import describe_sources, with_sketch
 from uneven.training.refusals import refuse_sketch
 from uneven.training.rows import join_rows
-from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, stated_scale, too_long
+from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, find_too_long, read_scale
 from uneven.training.scan import Scan
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ LATER = 2.0
 """How much longer rows that come later may be, in root mean square, than those that the scale was taken from."""
 
 
-def mean_square_norms(scan: Scan, groups: Grouped) -> list[float]:
+def measure_mean_square_norms(scan: Scan, groups: Grouped) -> list[float]:
     """Root-mean-square norm of each source's rows, of those that were read."""
     totals, counts = list(scan.totals.values()), list(scan.counts.values())
     if groups.index is not None and scan.squares is not None:
@@ -45,47 +45,47 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
     `private` is whether any source that may come is, now or in later calls.
     """
     refuse_sketch(settings, private)
-    if (stated := stated_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
+    if (stated := read_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
         sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     sample = join_rows([X for X, _ in scan.sample.values()])
-    norm = max(mean_square_norms(scan, groups))
-    return measured_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
+    norm = max(measure_mean_square_norms(scan, groups))
+    return measure_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
 
 
-def measured_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
+def measure_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
     """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced."""
     norm = norm or 1.0
     if not SHORTEST <= norm <= 1.0 / SHORTEST:
         raise ValueError(f"X has rows with a root-mean-square norm of {norm:.4g}, {BEYOND}; {ADVICE}")
     scale = Scale(norm, INTERCEPT * norm if intercept else 0.0, "rms")
-    return replace(scale, eigenvalue=steepness(scale.rows(sample), batch_size))
+    return replace(scale, eigenvalue=measure_steepness(scale.rows(sample), batch_size))
 
 
-def row_norms(X: Any) -> Array:
+def measure_row_norms(X: Any) -> Array:
     """Norm of each row."""
     return np.asarray(np.sqrt(measure_squared_norms(X)))
 
 
-def steepness(unit: Any, batch_size: int) -> float:
+def measure_steepness(unit: Any, batch_size: int) -> float:
     """Largest eigenvalue of E xxᵀ, and E‖x‖⁴/(b·E‖x‖²) for what the sampling of b rows adds: at most 1, and not 0.
 
     A larger bound than the eigenvalue alone costs no promise, and keeps steps on few rows in hand: it is the expected
     smoothness of Gower et al. (SGD: General Analysis and Improved Rates, 2019) with a mean in place of a maximum.
     """
-    squares = row_norms(unit) ** 2
+    squares = measure_row_norms(unit) ** 2
     sampling = (squares**2).mean() / max(batch_size * squares.mean(), 1e-300)
-    return float(np.clip(largest_eigenvalue(unit) + sampling, 1e-9, 1.0))
+    return float(np.clip(find_largest_eigenvalue(unit) + sampling, 1e-9, 1.0))
 
 
-def largest_eigenvalue(unit: Any) -> float:
+def find_largest_eigenvalue(unit: Any) -> float:
     """Largest eigenvalue of the rows' mean outer product.
 
-    >>> round(largest_eigenvalue(np.array([[1.0, 0.0], [0.0, 0.5]])), 6)
+    >>> round(find_largest_eigenvalue(np.array([[1.0, 0.0], [0.0, 0.5]])), 6)
     0.5
     """
     n, d = unit.shape
-    if not row_norms(unit).any():
+    if not measure_row_norms(unit).any():
         return 0.0  # Lanczos iterations have nowhere to go
     if d <= DENSE:
         product = unit.T @ unit
@@ -103,5 +103,5 @@ def count_long(scan: Scan, groups: Grouped, bound: float) -> dict[str, int]:
         counts = list(scan.long.values())
     else:
         assert scan.squares is not None  # kept where rows name their sources
-        counts = np.bincount(groups.index[too_long(scan.squares, bound)], minlength=len(groups.names)).tolist()
+        counts = np.bincount(groups.index[find_too_long(scan.squares, bound)], minlength=len(groups.names)).tolist()
     return {name: int(count) for name, count in zip(groups.names, counts, strict=True) if count}

@@ -11,10 +11,11 @@ from uneven.noise import LocalPrivacy, Noise
 from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.labels import expected_classes, stated_weights
+from uneven.training.labels import expect_classes, read_weights
 from uneven.training.refusals import refuse_impossible
-from uneven.training.scaling import Scale, stated_scale
+from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
+from uneven.training.strength import choose_private_alpha
 
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
@@ -27,7 +28,7 @@ def choose_clip(settings: Settings, private: bool) -> float | None:
     return get_strategy(settings.stepping).usual_clip(private) if settings.clip == "auto" else settings.clip
 
 
-def scaled_problem(
+def scale_problem(
     settings: Settings,
     scale: Scale,
     n_features: int,
@@ -74,7 +75,7 @@ def with_sketch(
 
 def _wide_problem(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> Problem:
     """Problem of private rows that are not sketched."""
-    return scaled_problem(settings, replace(scale, sketch=0), n_features, True, [source.noise for source in sources])
+    return scale_problem(settings, replace(scale, sketch=0), n_features, True, [source.noise for source in sources])
 
 
 def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source], n_features: int) -> tuple[str, ...]:
@@ -134,7 +135,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
     private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
-    if asked or not private or plan.problem.outputs > 1 or not get_loss(settings.loss).probabilistic:
+    if asked or not private or not get_loss(settings.loss).probabilistic:
         return plan
     kept = choose_kept(plan.problem, plan.sources, plan.segments)
     if not any(count_kept(source.rows, kept) for source in plan.sources):
@@ -159,7 +160,7 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
 
 
-def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
+def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`.
 
     `sources` are those that the file describes.
@@ -167,22 +168,30 @@ def problem_ahead(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem
     settings, n_features = file.settings, file.n_features
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
-    noises, classes = [entry.noise for entry in file.sources], expected_classes(settings, private)
+    noises, classes = [entry.noise for entry in file.sources], expect_classes(settings, private)
     refuse_impossible(_list_noises(file, sources), settings, classes)
-    weights = stated_weights(settings, classes)
+    weights = read_weights(settings, classes)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
-        problem = scaled_problem(settings, ball, n_features, private, noises, class_weights=weights)
+        problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         most = max(weights)  # these rows are not divided by anything else
         problem = replace(problem, alpha=settings.stated_alpha / most, alpha_unit=most)
+        problem = _with_predicted_alpha(problem, settings, sources)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
-    scale = stated_scale(settings.row_norm, settings.fit_intercept, private)
+    scale = read_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
     scale = with_sketch(scale, settings, sources, n_features)
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
-    problem = scaled_problem(settings, scale, n_features, private, noises, class_weights=weights)
+    problem = scale_problem(settings, scale, n_features, private, noises, class_weights=weights)
+    problem = _with_predicted_alpha(problem, settings, sources)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
+
+
+def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source]) -> Problem:
+    """The problem with the alpha that is chosen where all rows are private."""
+    seen = [replace(source, noise=source.noise.observed_among(problem.classes)) for source in sources]
+    return replace(problem, alpha=problem.alpha * choose_private_alpha(settings, seen, problem) / settings.stated_alpha)
 
 
 def _list_noises(file: SourcesFile, sources: Sequence[Source]) -> dict[str, Noise]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from uneven.noise import Noise
+from uneven.problem import DEFAULT_ALPHA
 from uneven.settings import Settings
 from uneven.training import flips
 from uneven.training.class_weights import find_weights
@@ -16,8 +17,8 @@ from uneven.training.components import with_components
 from uneven.training.convergence import with_chosen_alpha
 from uneven.training.grouping import Grouped, group_pieces, group_rows
 from uneven.training.job import Job
-from uneven.training.label_release import against_rest, observed
-from uneven.training.labels import as_numbers, learning_targets
+from uneven.training.label_release import as_against_rest, as_observed
+from uneven.training.labels import as_numbers, list_targets
 from uneven.training.norms import choose_scale
 from uneven.training.refusals import find_unknown, refuse_unanchored, refuse_unfit
 from uneven.training.rows import Rows
@@ -38,10 +39,10 @@ def prepare(
     `groups` have the noises as declared. `scale` is None where it is to be chosen. `here` names the
     sources whose rows can be read, where others are only described.
     """
-    targets, groups = learning_targets(scan.classes, settings), observed(groups, len(scan.classes))
+    targets, groups = list_targets(scan.classes, settings), as_observed(groups, len(scan.classes))
     refuse_unanchored(groups.noises, settings.loss)
     refuse_unfit(groups.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
-    groups = against_rest(groups, settings, len(scan.classes))
+    groups = as_against_rest(groups, settings, len(scan.classes))
     chosen = choose_scale(scan, groups, settings, groups.any_private) if scale is None else scale
     job = _with_known_rates(Job(rows, settings, scan, groups, chosen), targets)
     job = replace(job, class_weights=find_weights(job))
@@ -50,7 +51,7 @@ def prepare(
 
 def prepare_alone(rows: Rows, scan: Scan, scale: Scale, name: str, noise: Noise) -> Job:
     """The job of one source whose scale and problem were decided elsewhere, as at a site of a federated run."""
-    steps = Settings(strategy="precision")  # for which nothing is chosen from the rows
+    steps = Settings(strategy="precision", alpha=DEFAULT_ALPHA)  # for which nothing is chosen
     return prepare(rows, scan, group_pieces({name: scan.rows}, {name: noise}), steps, scale)
 
 
@@ -74,5 +75,5 @@ def _with_known_rates(job: Job, targets: Sequence[Any]) -> Job:
         for name, found in rows.items()
         if found is not None
     }
-    noises = flips.estimated(job.groups.noises, data)
+    noises = flips.estimate_noises(job.groups.noises, data)
     return replace(job, groups=job.groups.with_noises(noises))

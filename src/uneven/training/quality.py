@@ -82,10 +82,10 @@ class Comparison:
     bins: tuple[Bin, ...] = ()
 
 
-def wilson_interval(right: float, rows: int) -> Interval:
+def find_wilson_interval(right: float, rows: int) -> Interval:
     """Share and its Wilson interval, which stays inside [0, 1].
 
-    >>> [round(end, 3) for end in wilson_interval(90, 100)]
+    >>> [round(end, 3) for end in find_wilson_interval(90, 100)]
     [0.9, 0.826, 0.945]
     """
     share, square = right / rows, WIDTH**2
@@ -94,12 +94,12 @@ def wilson_interval(right: float, rows: int) -> Interval:
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | None:
+def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | None:
     """Area under the ROC curve from counts of rows by score, lowest first; None without rows of both classes.
 
     Its standard error is that of Hanley and McNeil (1982).
 
-    >>> area_interval(np.array([1, 1, 0]), np.array([0, 1, 1])).value
+    >>> find_area_interval(np.array([1, 1, 0]), np.array([0, 1, 1])).value
     0.875
     """
     m, n = int(negative.sum()), int(positive.sum())
@@ -113,10 +113,10 @@ def area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | 
     return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
-def mean_interval(areas: Sequence[Interval | None]) -> Interval | None:
+def average_intervals(areas: Sequence[Interval | None]) -> Interval | None:
     """Mean of several intervals, no narrower than it should be however they depend on one another; None if one is.
 
-    >>> mean_interval([Interval(0.5, 0.25, 0.75), Interval(1.0, 1.0, 1.0)])
+    >>> average_intervals([Interval(0.5, 0.25, 0.75), Interval(1.0, 1.0, 1.0)])
     Interval(value=0.75, low=0.625, high=0.875)
     """
     found = [area for area in areas if area is not None]
@@ -159,13 +159,13 @@ class _Tally:
 
     def reliability(self) -> tuple[Bin, ...]:
         """Bins that have rows, lowest probability first."""
-        return tuple(Bin(int(n), p / n, wilson_interval(came, int(n))) for n, p, came in self.told.T.tolist() if n)
+        return tuple(Bin(int(n), p / n, find_wilson_interval(came, int(n))) for n, p, came in self.told.T.tolist() if n)
 
     def scores(self, name: str) -> Scores:
         n = int(self.rows.sum())
-        area = mean_interval([area_interval(*bins) for bins in self.bins])
+        area = average_intervals([find_area_interval(*bins) for bins in self.bins])
         loss = _mean(self.loss.sum(), self.square.sum(), n) if self.probabilistic else None
-        return Scores(name, wilson_interval(self.right.sum(), n), area, loss)
+        return Scores(name, find_wilson_interval(self.right.sum(), n), area, loss)
 
 
 def _mean(total: float, squares: float, rows: int) -> Interval:
@@ -174,7 +174,7 @@ def _mean(total: float, squares: float, rows: int) -> Interval:
     return Interval(float(mean), float(mean - half), float(mean + half))
 
 
-def public_rivals(trained: Trained) -> dict[str, Model]:
+def fit_public_rivals(trained: Trained) -> dict[str, Model]:
     """What the rows without privacy teach by themselves, at no cost in ε: all of them, and the cleanest source alone.
 
     Logistic regression to convergence at the same alpha. Where nothing but exact rows was learned from, to
@@ -262,7 +262,7 @@ def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
             ],
         ]
     )
-    return Scores(name, wilson_interval(most, int(n)), area, loss), gain
+    return Scores(name, find_wilson_interval(most, int(n)), area, loss), gain
 
 
 def _words(own: Scores, other: Scores, gain: Array) -> str:

@@ -11,7 +11,7 @@ from uneven.io import located
 from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
 from uneven.settings import Settings
-from uneven.training.labels import stated_weights, uses_softmax
+from uneven.training.labels import read_weights, uses_softmax
 
 EVERYONE_PRIVATE = (
     "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
@@ -113,7 +113,7 @@ def _refuse_one_by_one(noises: Mapping[str, Noise], settings: Settings, classes:
 
 def _refuse_classes(noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any]) -> None:
     """Refuse class weights and a threshold that these classes and sources cannot have."""
-    stated_weights(settings, classes)
+    read_weights(settings, classes)
     if settings.class_weight == "balanced" and all(noise.protects_features for noise in noises.values()):
         raise ValueError(EVERYONE_PRIVATE)
     if settings.threshold is not None and len(classes) != 2:

@@ -114,7 +114,7 @@ class SameRows:
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Pieces as in the first reading; refused from the first one on that differs."""
         seen = dict.fromkeys(self.digests, 0)
-        for piece in map(own_piece, self.rows.pieces(checked, only)):
+        for piece in map(copy_piece, self.rows.pieces(checked, only)):
             at, expected = seen.get(piece.key, 0), self.digests.get(piece.key, ())
             if at >= len(expected) or digest_piece(piece) != expected[at]:
                 raise _changed(piece.where)
@@ -129,7 +129,7 @@ def _changed(where: str) -> ValueError:
     return ValueError(f"{where} must stay as it was when its rows were first read, got other rows; nothing is released")
 
 
-def own_piece(piece: Piece) -> Piece:
+def copy_piece(piece: Piece) -> Piece:
     """Piece whose values are in memory of its own: those of a mapped file would change with the file."""
     X, y = (one if is_sparse(one) or one.base is None else np.array(one) for one in (piece.X, piece.y))
     return replace(piece, X=X, y=y)

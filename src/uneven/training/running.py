@@ -124,9 +124,9 @@ def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) 
         return [plan]
     if problems > 1:
         raise ValueError(f"line_search needs two classes, got {problems}")
-    compared = line_search.comparable(job.groups.noises) if validation is None else ["validation"]
+    compared = line_search.list_comparable(job.groups.noises) if validation is None else ["validation"]
     line_search.refuse_unfit(plan, settings.line_search, settings.pass_count, settings.budget, compared)
-    return line_search.candidates(plan, settings.line_search)
+    return line_search.list_candidates(plan, settings.line_search)
 
 
 def run(
@@ -160,7 +160,7 @@ def run(
 def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
     """Steps on most rows, then the length of the weights from those kept."""
     fitted = _run(job, plan, target, record, evaluate)
-    direction = calibration.Direction(fitted.weights, job.scale.unit_constant)
+    direction = calibration.make_direction(fitted.weights, job.scale.unit_constant, plan.problem)
     rows = job.kept_rows(target, plan.order, direction.describe_rows)
     scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
@@ -177,11 +177,11 @@ def _run_steps(
     fits = [_run(job, one, targets[0], record, evaluate) for one in plans]
     noise = Exact()
     if validation is None:
-        name = line_search.comparable(job.groups.noises)[0]
+        name = line_search.list_comparable(job.groups.noises)[0]
         validation, noise = job.sample([name]), job.groups.noises[name]  # type: ignore[assignment]
     assert validation is not None
     compared = job.scale.rows(validation[0]), as_numbers(validation[1], targets[0])
-    best = line_search.best(plans[0], [one.weights for one in fits], *compared, noise)
+    best = line_search.find_best(plans[0], [one.weights for one in fits], *compared, noise)
     return plans[best], [fits[best]]
 
 

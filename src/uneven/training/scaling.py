@@ -21,7 +21,7 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.matrices import is_sparse
-from uneven.training.sketch import project, projection
+from uneven.training.sketch import draw_projection, project
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Scale:
     def projection(self) -> Any:
         """Matrix that rows are multiplied by, where they are sketched."""
         if not self.basis:
-            return projection(self.columns, self.sketch)
+            return draw_projection(self.columns, self.sketch)
         return np.frombuffer(self.basis, dtype=np.float32).reshape(self.columns, self.sketch)
 
     @property
@@ -121,7 +121,7 @@ class Scale:
         return (self.projection @ coef if self.sketch else coef), intercept
 
 
-def stated_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
+def read_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
     """Scale by a stated bound on every row, or by 1 under privacy; None where it is to be taken from the rows."""
     auto = isinstance(row_norm, str) and row_norm == "auto"
     if auto and not private:
@@ -142,13 +142,13 @@ def shorten_rows(X: Any, bound: float | None) -> Any:
     # Without compiled code: a prediction need not wait for it to load.
     found = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
     squares = np.asarray(found).ravel()
-    long = too_long(squares, bound)
+    long = find_too_long(squares, bound)
     if not long.any():
         return X
     return multiply_rows(X, np.where(long, bound / np.sqrt(np.where(long, squares, 1.0)), 1.0))
 
 
-def too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
+def find_too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
     """Which rows are longer than the bound by more than rounding, from their squared norms."""
     return np.asarray(squares > (bound * (1.0 + 1e-6)) ** 2)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from uneven.engine import measure_squared_norms
 from uneven.matrices import is_sparse
 from uneven.training.labels import ClassFinder, refuse_unknown
-from uneven.training.rows import ArrayRows, Digests, Piece, Rows, digest_piece, join_rows, own_piece
-from uneven.training.scaling import too_long
+from uneven.training.rows import ArrayRows, Digests, Piece, Rows, copy_piece, digest_piece, join_rows
+from uneven.training.scaling import find_too_long
 
 HELD_BYTES = 1 << 25
 """Rows from files are held in memory, and read only once, up to this size of all values together."""
@@ -125,7 +125,7 @@ def scan_rows(
     said, hashes = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}, list[Any]()
     any_sparse, digested = False, digested and not isinstance(rows, ArrayRows)
     digests: dict[tuple[str, str | None], list[bytes]] = {}
-    for piece in map(own_piece, rows.pieces()) if digested else rows.pieces():
+    for piece in map(copy_piece, rows.pieces()) if digested else rows.pieces():
         hidden = private(piece)
         if classes is None:
             found.see(piece.y, piece.where, hidden)
@@ -175,7 +175,7 @@ class _Norms:
         self.counts[name] = self.counts.get(name, 0) + len(squares)
         # A running sum, row after row: however the rows are cut into pieces, it rounds the same way.
         self.totals[name] = float(np.cumsum(np.concatenate([[self.totals.get(name, 0.0)], squares]))[-1])
-        self.long[name] = self.long.get(name, 0) + int(too_long(squares, self.bound).sum())
+        self.long[name] = self.long.get(name, 0) + int(find_too_long(squares, self.bound).sum())
         self.longest = max(self.longest, float(squares.max(initial=0.0)))
         if kept:
             self.squares.append(squares)

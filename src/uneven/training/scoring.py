@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.io import Table, checked_delimiter, list_names, open_table, written_atomically
+from uneven.io import Table, check_delimiter, list_names, open_table, written_atomically
 from uneven.losses import get_loss
 from uneven.softmax import compute_probabilities
 from uneven.training.model import Model, choose_classes
@@ -27,7 +27,7 @@ def open_rows(
     model: Model, path: str | os.PathLike[str], delimiter: str | None = None
 ) -> tuple[Table, tuple[str, ...]]:
     """File of rows, and the columns that the model learned from; others may be there too."""
-    stated = None if delimiter is None else checked_delimiter(delimiter)
+    stated = None if delimiter is None else check_delimiter(delimiter)
     table = open_table(path, n_features=model.n_features, delimiter=stated)
     names = model.feature_names if model.columns is None else tuple(column.name for column in model.columns)
     if names is None:

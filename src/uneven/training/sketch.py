@@ -45,10 +45,10 @@ DENSE = 25_000_000
 
 
 @lru_cache(maxsize=4)
-def projection(n_features: int, width: int) -> Any:
+def draw_projection(n_features: int, width: int) -> Any:
     """Rᵀ, of shape (n_features, width), with E‖Rx‖² = ‖x‖².
 
-    >>> R = projection(1000, 50)
+    >>> R = draw_projection(1000, 50)
     >>> R.shape, bool(0.5 < np.linalg.norm(R[7]) < 1.5)
     ((1000, 50), True)
     """
@@ -86,7 +86,7 @@ def expect_excess(sources: Sequence[Source], problem: Problem, n_features: int) 
     if problem.outputs == 1 and not get_loss(problem.loss).probabilistic:
         problem = replace(problem, loss="logistic")  # nothing can be predicted of a loss with a kink
     loss, alpha = problem.loss_function, problem.alpha
-    counts, shares = _typical_spectrum(n_features)
+    counts, shares = typical_spectrum(n_features)
     own = shares * loss.curvature * CURVATURES[1]
     gains = counts * own**2 / (own + alpha)  # ½hw*² in each direction, in some unit
     gains *= (loss.value_at_zero - loss.infimum) / 2.0 / gains.sum()
@@ -100,7 +100,7 @@ def expect_excess(sources: Sequence[Source], problem: Problem, n_features: int) 
 
 
 @lru_cache(maxsize=4)
-def _typical_spectrum(n_features: int) -> tuple[Array, Array]:
+def typical_spectrum(n_features: int) -> tuple[Array, Array]:
     """Numbers of directions that are taken as one, and the share of each of them in the trace, 1/(jΣᵢ1/i)."""
     edges = np.unique(np.geomspace(1, n_features + 1, 40).round())
     counts, places = np.diff(edges), (edges[:-1] + edges[1:] - 1.0) / 2.0

@@ -27,8 +27,8 @@ from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
 from uneven.training.known_rows import Known, make_known
-from uneven.training.label_release import observed, private_labels, release_labels
-from uneven.training.labels import as_numbers, learning_targets, public_classes
+from uneven.training.label_release import as_observed, find_private_labels, release_labels
+from uneven.training.labels import as_numbers, list_targets, read_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
 from uneven.training.planning import describe_sketch, describe_sources
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 Bar = Callable[[str, int], AbstractContextManager[Tick]]
 
 
-def no_bar(_title: str, _total: int) -> AbstractContextManager[Tick]:
+def show_nothing(_title: str, _total: int) -> AbstractContextManager[Tick]:
     """Show nothing."""
     return nullcontext(lambda _done: None)
 
@@ -117,7 +117,7 @@ def train(
     follow: Callable[[NDArray[Any]], XY | None] = lambda _: None,
     compare: Callable[[Known], None] | None = None,
     held_bytes: int = HELD_BYTES,
-    bar: Bar = no_bar,
+    bar: Bar = show_nothing,
 ) -> Trained:
     """Fit a classifier.
 
@@ -156,7 +156,7 @@ def train(
     hasher = make_hasher(account, noise, feature_names, described is not None, every=compare is not None)
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
-        stated = public_classes(settings.classes)
+        stated = read_classes(settings.classes)
         scan = scan_rows(rows, settings.row_bound, stated, open_sources, held_bytes, tick, hasher, hidden)
     declared, rows = group_scanned(scan, noise, settings), SameRows(rows, scan.digests) if scan.digests else rows
     if compare is not None and hasher is not None and scan.content is not None:
@@ -166,10 +166,10 @@ def train(
     warn_copies(scan, declared)
     simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
-    if private_labels(declared):
+    if find_private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
     job = prepare(rows, scan, declared, settings)
-    too_long, targets = _count_long(job), learning_targets(scan.classes, settings)
+    too_long, targets = _count_long(job), list_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
     job = replace(job, alpha=decided.alpha)
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
@@ -198,8 +198,8 @@ def _release_labels(
     held_bytes: int,
 ) -> tuple[Rows, Scan]:
     """Charge private labels and randomise them; refuse before that what would be refused after it."""
-    declared, labels = bill.groups, private_labels(bill.groups)
-    groups = observed(declared, len(scan.classes))
+    declared, labels = bill.groups, find_private_labels(bill.groups)
+    groups = as_observed(declared, len(scan.classes))
     _count_long(Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private)))
     account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
     account.charge(replace(bill, used=labels))
@@ -211,7 +211,7 @@ def _release_labels(
 
 def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
     """What was found on the way, in words."""
-    shares = describe_shares(job, observed(declared, len(job.scan.classes)).noises)
+    shares = describe_shares(job, as_observed(declared, len(job.scan.classes)).noises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
     sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
     return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *result.notes)

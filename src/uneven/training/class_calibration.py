@@ -1,0 +1,102 @@
+"""The same for more than two classes: one length for the weights of all of them.
+
+The loss of s·Wx has the slope Σ_k p_k u_k - u_y in s, u = Wx: one number of each kept row, whatever the classes are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from uneven.engine import check_rows, iterate_chunks, make_generator
+from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept, measure_slope_energy
+from uneven.schedules import MatrixClock
+
+Array = NDArray[np.float64]
+
+FARTHEST = 8.0
+"""Scores beyond so many widths are cut: a matter of form, since slopes are cut at one."""
+
+STEPS = 100
+"""Steps that the kept rows of a source take at least, if there are so many."""
+
+
+@dataclass(frozen=True)
+class ClassDirection:
+    """Weights of K classes, one after the other, as a problem of one number; `constant` is the intercepts' feature."""
+
+    weights: Array
+    constant: float
+    classes: int
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of a class's score that is expected, of rows in the unit ball and noisy weights."""
+        slopes = self._matrix[:, :-1] if self.constant else self._matrix
+        return SPREAD * float(np.linalg.norm(slopes)) / math.sqrt(max(slopes.size, 1))
+
+    @property
+    def width(self) -> float:
+        """Slopes are cut at plus and minus this."""
+        intercepts = self._matrix[:, -1] * self.constant
+        return CUT * self.spread + float(np.abs(intercepts - intercepts.mean()).max())
+
+    @property
+    def _matrix(self) -> Array:
+        return self.weights.reshape(self.classes, -1)
+
+    def describe_rows(self, X: Any) -> NDArray[np.float32]:
+        """Scores of rows as scaled, less their mean over classes, in units that keep them in the unit ball."""
+        scores = np.einsum("ij,kj->ik", X, self._matrix)  # row by row, so that pieces of any size give the same
+        scores -= scores.mean(axis=1, keepdims=True)
+        return np.asarray(np.clip(scores / self.width, -FARTHEST, FARTHEST) / self._unit, dtype=np.float32)
+
+    @property
+    def _unit(self) -> float:
+        return FARTHEST * math.sqrt(self.classes) * (1.0 + 1e-6)
+
+    def slopes(self, features: Array, scale: float, targets: Array) -> Array:
+        """Slope of each row's loss in s, in units of the width and cut at ±1; targets stand for labels (`softmax`)."""
+        scores = features.astype(np.float64) * self._unit
+        mean = (softmax(scale * self.width * scores, axis=1) * scores).sum(axis=1, keepdims=True)
+        return np.asarray((targets * np.clip(mean - scores, -1.0, 1.0)).sum(axis=1))
+
+
+def learn_class_scale(
+    direction: ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
+) -> tuple[float, float]:
+    """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
+
+    Near s = 0 the loss curves by the variance of the scores over classes, and a slope that is normal and cut at c
+    standard deviations has P(|N| < c) of its own slope.
+    """
+    problem, width, spread = plan.problem, direction.width, direction.spread
+    inside = math.erf(width / spread / math.sqrt(2.0))
+    own, penalty = FLATTER * spread**2 * (1.0 - 1.0 / direction.classes), problem.alpha * np.sum(direction.weights**2)
+    curvature, rest = inside * float(own + penalty) / width**2, inside * float(penalty) / width**2
+    clock, precision, found = MatrixClock((width**2,), (curvature,), 2.0 / (1.0 + rest)), 0.0, 0.0
+    noises = {one.name: one.noise for one in plan.sources if one.name in rows and count_kept(one.rows, plan.kept)}
+    energies = {name: measure_slope_energy(noise, problem) for name, noise in noises.items()}
+    for name in sorted(noises, key=lambda name: -energies[name]):
+        noise, kept = noises[name], next(count_kept(one.rows, plan.kept) for one in plan.sources if one.name == name)
+        batch = max(1, min(problem.batch_size, kept // STEPS))
+        small = replace(problem, n_features=direction.classes**2, batch_size=batch, own_batches=False)
+        order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
+        targets = noise.weighted_targets(problem.class_weights)
+        for chunk in iterate_chunks(
+            (name,), [check_rows(name, rows[name], direction.classes, direction.classes)], small, order
+        ):
+            for first in range(0, len(chunk.y), batch):
+                features, y = chunk.X[first : first + batch], chunk.y[first : first + batch].astype(np.int64)
+                slopes = direction.slopes(features, found / width, targets[y])
+                released = noise.release_sum(slopes[:, None], noise.amplification(problem.classes), draws)
+                precision += len(y) / energies[name]
+                step = clock.steps(energies[name] / len(y), precision)[0]
+                found -= step * (float(released[0]) / len(y) + rest * found)
+    return found / width, (width * curvature) ** 2 * precision
