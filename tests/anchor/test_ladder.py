@@ -9,7 +9,7 @@ from uneven.anchor.classes import fit_class_anchor, list_frames
 from uneven.anchor.clock import expected_excess
 from uneven.anchor.ladder import LITTLE, WORTH, rank_sources
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.anchor.verdicts import COMPUTED, expect, judge_sources
 from uneven.problem import Problem
@@ -75,7 +75,7 @@ def test_each_would_be_left_out_though_all_help(anchor):
 
 def test_sources_that_do_harm_are_left_out(anchor):
     """Clipping moves the optimum: with so much of it, more rows bring a larger excess than none."""
-    plain = plain_coordinates(anchor)
+    plain = find_plain_coordinates(anchor)
     harmful = replace(plain, clip_shift=10.0 * np.sqrt(plain.variance) * plain.curvature)
     assert expected_excess(harmful, 1e4) > expected_excess(harmful, 0.0)
     assert not rank_sources([harmful], [brings(5e3), brings(4e3)]).used.any()

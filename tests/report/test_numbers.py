@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -197,6 +198,8 @@ def test_what_was_chosen_and_found_on_the_way_is_told(anchored, tmp_path):
     assert all(note in text_of(html) for note in trained.trained.notes)
     private = fitted(tmp_path, 3, 2.0)
     assert f"alpha = {private.model.alpha:.4g}, for rows as given: the default" in text_of(fit_report(private, COMMAND))
+    told = replace(private, trained=replace(private.trained, model=replace(private.model, alpha=0.00025)))
+    assert "alpha = 0.00025, for rows as given: predicted to do better" in text_of(fit_report(told, COMMAND))
 
 
 def test_lower_moments_promise_nothing():

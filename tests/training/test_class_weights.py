@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 import uneven
 from uneven import Exact, FlippedLabels, LocalPrivacy, Problem, SitePrivacy, UnevenClassifier
-from uneven.anchor.classes import _Rows, class_coordinates, fit_class_anchor
+from uneven.anchor.classes import _Rows, find_class_coordinates, fit_class_anchor
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows, correct
@@ -111,7 +111,7 @@ def test_what_a_weighted_anchor_of_more_classes_expects_of_private_gradients():
     problem = Problem(12, 0.01, 1, classes=4, class_weights=(0.2, 0.6, 0.4, 1.0), clip=0.5)
     rows = PublicRows.from_arrays(X, numbers)
     anchor = fit_class_anchor(problem, [rows], np.ones(12), None)
-    plain = class_coordinates(anchor)[0]
+    plain = find_class_coordinates(anchor)[0]
     lengths = np.linalg.norm(Exact().row_gradients(problem, anchor.weights, X, numbers), axis=1)
     assert plain.activity == pytest.approx(lengths.mean() / 0.5, rel=0.1)
     hessian = Objective.of(problem, [rows], None).at(anchor.weights, "full").hessian

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, expected_excesses
+from uneven.anchor.clock import Coordinates, expect_excesses
 
 Array = NDArray[np.float64]
 Information = Callable[[float], float]
@@ -74,11 +74,11 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
         As in `Ladder`: `nothing` of the anchor.
     """
     clocks = np.array([[source(c.activity) for source in sources] for c in possible]).reshape(len(possible), -1)
-    everything = [expected_excesses(c, total[None])[0] for c, total in zip(possible, clocks.sum(axis=1), strict=True)]
+    everything = [expect_excesses(c, total[None])[0] for c, total in zip(possible, clocks.sum(axis=1), strict=True)]
     places = np.unique(clocks[np.argmin(everything)], return_inverse=True)[1].reshape(-1)
     steps = [np.bincount(places, weights=row) for row in clocks]
     left = np.array([np.append(np.cumsum(one[::-1])[::-1], 0.0) for one in steps])
-    found = np.array([expected_excesses(c, row) for c, row in zip(possible, left, strict=True)])
+    found = np.array([expect_excesses(c, row) for c, row in zip(possible, left, strict=True)])
     found[1:, -1] = np.inf  # all alike at the start
     best = found.argmin(axis=0)
     at = np.arange(len(best))

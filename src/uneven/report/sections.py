@@ -109,8 +109,10 @@ def show_learning(trained: FileFit) -> str:
         why = "as stated"
     elif trained.plan.converged:
         why = f"chosen by cross-validation on the rows of {', '.join(map(repr, public))}"
-    else:
+    elif model.alpha == model.settings.stated_alpha:
         why = "the default, since no rows without privacy could choose it"
+    else:
+        why = "predicted to do better than the default, from the numbers of private rows and their ε alone"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
     return markup.make_section(
         "How it was learned", markup.make_bullets([strength, *notes, *trained.describe_activity()])

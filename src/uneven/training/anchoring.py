@@ -27,7 +27,6 @@ from uneven.anchor import (
     Verdict,
     choose_batch_size,
     choose_coordinates,
-    diagonal,
     expected_excess,
     fit_anchor,
     fit_class_anchor,
@@ -36,6 +35,7 @@ from uneven.anchor import (
     measure_information,
     solve,
     summarize,
+    take_diagonal,
     weigh_public_row,
 )
 from uneven.engine import State
@@ -224,7 +224,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
     clock = together(coordinates.activity)
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(diagonal(find_covariance(coordinates, clock)).sum())
+    distance = float(take_diagonal(find_covariance(coordinates, clock)).sum())
     public = sum(counts[name] * weigh_public_row(noises[name], problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = (excess - expected_excess(more, clock)) / (0.01 * public)
@@ -311,5 +311,5 @@ def resume_state(state: State, anchor: Summary) -> tuple[State, float]:
     excess = float(weighted.sum())  # tr(HV): both are symmetric
     fall = float((H * plain.covariance * H).sum()) if H.ndim == 1 else float((H @ H * plain.covariance).sum())
     pace = fall / excess
-    clock = float(diagonal(H).mean()) / (pace * fall)
+    clock = float(take_diagonal(H).mean()) / (pace * fall)
     return replace(state, weights=anchor.weights, clock=clock, step_size=0.0, average_weight=0.0), pace
