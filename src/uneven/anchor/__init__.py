@@ -36,7 +36,7 @@ from uneven.anchor.shift import (
     measure_shift,
     react,
 )
-from uneven.anchor.solver import run_newton, solve, use_one_thread
+from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, limit_covariance, search_strength
@@ -65,6 +65,7 @@ __all__ = [
     "Objective",
     "Point",
     "PublicRows",
+    "Solution",
     "Summary",
     "Verdict",
     "change_basis",

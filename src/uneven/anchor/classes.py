@@ -72,6 +72,11 @@ class ClassAnchor:
         return bool(enough and self.weights.any())
 
     @property
+    def nothing(self) -> float:
+        """Excess that weights of zero have at most: mean c·log K, c what a row counts."""
+        return float(self.counts.mean() * np.log(self.scores.shape[1]))
+
+    @property
     def losses(self) -> Array:
         """Leave-one-out loss of each row."""
         return np.asarray(self.counts * loss_values(self.scores, self.labels))
@@ -132,13 +137,13 @@ def fit_class_anchor(
 
 
 def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
-    """Anchor of rows that lack a class: as `belief.know_nothing`, with the log K that predicting nothing loses."""
+    """Anchor of rows that lack a class: as `belief.know_nothing`, with what predicting nothing loses of K classes."""
     n, K, D = len(X), problem.classes, problem.n_features
     labels = make_public_generator("labels of a class that is missing").integers(0, K, n)
     ridge, every = problem.alpha * factors, np.zeros((D, D))
     strength, none = problem.alpha, np.zeros((n, K))
     start = ClassAnchor(X, labels, strength, strength, np.zeros(D), every, none, ridge, problem.weigh(labels))
-    return start.moved(np.zeros(D), 2.0 * np.log(K) / np.trace(start.hessian) * np.eye(D))
+    return start.moved(np.zeros(D), 2.0 * start.nothing / np.trace(start.hessian) * np.eye(D))
 
 
 @dataclass(frozen=True)

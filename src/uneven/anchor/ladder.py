@@ -21,9 +21,6 @@ Information = Callable[[float], float]
 WORTH, LITTLE = 0.8, 0.97
 """Ratio of the excess with sources to that without them, up to which they are worth it, and up to which little."""
 
-NOTHING = float(np.log(2.0))
-"""Excess that weights of zero have at most, and so anybody: expectations above it are not believed."""
-
 
 @dataclass(frozen=True)
 class Ladder:
@@ -38,17 +35,20 @@ class Ladder:
         all of them at step 0, none at the last.
     frames : tuple of Coordinates
         Those coordinates.
+    most : float
+        Excess that weights of zero have at most, and so anybody: expectations above it are not believed.
     """
 
     places: NDArray[np.int64]
     computed: Array
     clocks: Array
     frames: tuple[Coordinates, ...]
+    most: float = np.inf
 
     @property
     def excesses(self) -> Array:
         """The expected excesses as far as they are believed; above that they still tell better from worse."""
-        return np.minimum(self.computed, NOTHING)
+        return np.minimum(self.computed, self.most)
 
     @property
     def cut(self) -> int:
@@ -61,7 +61,7 @@ class Ladder:
         return self.places >= self.cut
 
 
-def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]) -> Ladder:
+def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information], most: float = np.inf) -> Ladder:
     """Leave sources out, the least useful first.
 
     Parameters
@@ -70,6 +70,8 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
         That their rows may be released in.
     sources : sequence of callables
         Clock τ that a source brings at a given activity.
+    most : float
+        As in `Ladder`: `nothing` of the anchor.
     """
     clocks = np.array([[source(c.activity) for source in sources] for c in possible]).reshape(len(possible), -1)
     everything = [expect_excesses(c, total[None])[0] for c, total in zip(possible, clocks.sum(axis=1), strict=True)]
@@ -80,4 +82,4 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
     found[1:, -1] = np.inf  # all alike at the start
     best = found.argmin(axis=0)
     at = np.arange(len(best))
-    return Ladder(places, found[best, at], left[best, at], tuple(possible[k] for k in best))
+    return Ladder(places, found[best, at], left[best, at], tuple(possible[k] for k in best), most)

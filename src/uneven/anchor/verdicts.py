@@ -13,7 +13,7 @@ from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import ClassAnchor, expect_class_accuracy, list_frames
 from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import change_basis, turn_rows
-from uneven.anchor.ladder import NOTHING, WORTH, Information, Ladder, rank_sources
+from uneven.anchor.ladder import WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
@@ -123,7 +123,7 @@ def judge_sources(
     -------
     dict of names to Verdict
     """
-    ladder = rank_sources(possible or list_frames(anchor), list(sources.values()))
+    ladder = rank_sources(possible or list_frames(anchor), list(sources.values()), anchor.nothing)
     accuracies, everything = _list_accuracies(anchor, ladder), float(ladder.excesses[0])
     verdicts = {}
     for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
@@ -153,7 +153,7 @@ def expect(
     anchor: Anchor | ClassAnchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
 ) -> tuple[float, Accuracy]:
     """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
-    ladder = rank_sources(possible or list_frames(anchor), sources)
+    ladder = rank_sources(possible or list_frames(anchor), sources, anchor.nothing)
     return float(ladder.excesses[0]), expect_accuracy(anchor, ladder.frames[0], float(ladder.clocks[0]))
 
 
@@ -167,10 +167,10 @@ def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cloc
     if isinstance(anchor, ClassAnchor):
         n, (correct, gain) = float(len(anchor.X)), expect_class_accuracy(anchor, coordinates, clock)
     else:
-        correct, n = anchor.tested
+        (correct, n), most = anchor.tested, anchor.nothing
         left = change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))
-        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, NOTHING / expected_excess(coordinates, 0.0)))
-        left = left * min(1.0, NOTHING / expected_excess(coordinates, clock))
+        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, most / expected_excess(coordinates, 0.0)))
+        left = left * min(1.0, most / expected_excess(coordinates, clock))
         gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
