@@ -208,7 +208,8 @@ def show(title: str, known: str, lines: Lines) -> None:
             print(f"| {who} | {name} | not installed: {error.name} |", flush=True)
             continue
         best = max(found, key=np.mean)
-        print(f"| {who} | {name} | {np.mean(best):.3f} ± {np.std(best, ddof=1) / RUNS**0.5:.3f} |", flush=True)
+        error = np.std(best, ddof=1) / RUNS**0.5
+        print(f"| {who} | {name} | {np.mean(best):.3f}\u00a0±\u00a0{error:.3f} |", flush=True)  # on one line of a page
 
 
 def installed(name: str) -> str:

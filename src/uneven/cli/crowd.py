@@ -24,7 +24,7 @@ def command(
     answers: Annotated[Path, typer.Argument(help="A file of answers: a task, a worker and a label in every row.")],
     features: Annotated[Path, typer.Option(help="A file of tasks: a column of tasks, and numbers to learn from.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
     gold: Annotated[Path | None, typer.Option(help="A file of tasks whose true label is known.")] = None,
     test: Annotated[Path | None, typer.Option(help="Tasks with true labels to measure on; never learned from.")] = None,
     task: Annotated[str, typer.Option(help="Column of tasks, in every file.")] = "task",
@@ -32,9 +32,10 @@ def command(
     label: Annotated[str, typer.Option(help="Column of labels, in every file that has them.")] = "label",
     json: terminal.Json = False,
 ) -> None:
-    """Learn a classifier from the answers of a crowd: how good each worker is, is estimated from repeated answers.
+    """Learn a classifier from a crowd's answers, and how often each worker is wrong.
 
-    No gold labels are needed. Each task's label is the most likely one, and it counts as much as it is sure.
+    No gold labels are needed: several workers answer each task. Each task's label is the most likely one, and counts
+    more the more certain it is.
 
     [bold]Example:[/] uneven crowd answers.csv --features tasks.parquet -o model.json
     """

@@ -23,7 +23,9 @@ def command(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="What each private row is charged for its one answer.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The rows are not private: measure exactly.")] = False,
-    label: Annotated[str | None, typer.Option(help="Column of the labels; the one left over if not given.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the labels; if not given, the one column that is not a feature.")
+    ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger that the rows are charged to before they answer; created if missing.")
     ] = None,

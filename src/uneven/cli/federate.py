@@ -42,10 +42,10 @@ def command(
     ] = None,
     json: terminal.Json = False,
 ) -> None:
-    """Learn a classifier from sites that keep their rows: what travels are weights and counts.
+    """Learn a classifier from sites that keep their rows: only weights and counts travel.
 
-    Sources are named after their sites and need no data here. A job that was broken off goes on when it is run again.
-    A site that does not return is left out, and the result says so.
+    Sources are named after their sites and need no data here. An interrupted job continues when it is run again. A
+    site that does not return is left out, and the result says so.
 
     [bold]Example:[/] uneven federate sources.toml --rehearse
     """

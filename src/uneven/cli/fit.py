@@ -24,7 +24,7 @@ PATH_POINTS = 80
 def command(
     sources: terminal.SourcesPath,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Learn by this strategy instead of the file's.")] = None,
     test: Annotated[Path | None, typer.Option(help="Rows without privacy to measure on; never learned from.")] = None,
     validation: Annotated[
@@ -272,7 +272,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
         return []
     shown = {name: "∞" if epsilon == float("inf") else f"{epsilon:g}" for name, epsilon in spent.items()}
     each = join_words([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
-    recorded = f", charged in {ledger} before the rows were used; what was there already is counted in"
+    recorded = f", charged in {ledger} before the rows were used; earlier charges are included"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
     lines += describe_privacy(trained.plan)
     if trained.simulated:

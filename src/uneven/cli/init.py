@@ -14,7 +14,7 @@ from uneven.cli import terminal
 def command(
     files: Annotated[list[Path], typer.Argument(help="Files of rows, one per source: CSV, TSV, Parquet, Arrow, ...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("sources.toml"),
-    label: Annotated[str | None, typer.Option(help="Column of the labels; else guessed.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the labels; guessed if not given.")] = None,
     epsilon: Annotated[
         list[str] | None,
         typer.Option(help="A private source and its epsilon, such as clinic=2; may be given more than once."),
@@ -23,13 +23,14 @@ def command(
     delimiter: Annotated[
         str | None, typer.Option(help="What separates the columns of files of text; detected if not given.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a sources.toml that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing sources.toml.")] = False,
     json: terminal.Json = False,
 ) -> None:
     """Write a commented sources.toml for some files: label, format and columns guessed.
 
-    Asks nothing. Ranges of numbers and values of categories come from sources that are not private; where all are,
-    they are proposals for you to replace. Open the file afterwards and say how good each source is.
+    It asks no questions. Ranges of numbers and values of categories come from sources that are not private; where all
+    sources are private, they are proposals for you to replace. Open the file afterwards and state the noise of each
+    source.
 
     [bold]Example:[/] uneven init clinic.parquet survey.csv --epsilon survey=1 --label outcome
     """
@@ -58,8 +59,7 @@ def command(
     plan = f"uneven plan {shlex.quote(str(output))}"
     todo = [f"confirm columns in {output}"] if guessed.proposed else []
     if unstated := [name for name in guessed.names if name not in levels]:
-        are = "is" if len(unstated) == 1 else "are"
-        todo.append(f"say in {output} how good {terminal.join_quoted(unstated)} {are}")
+        todo.append(f"state the noise of {terminal.join_quoted(unstated)} in {output}")
     typer.echo(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 

@@ -20,7 +20,7 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the step sizes and the bounds into this PNG, PDF or SVG.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report, one file, into this.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
     json: terminal.Json = False,
 ) -> None:
     """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
@@ -28,8 +28,8 @@ def command(
     Plans what 'uneven fit' would run, and says where that cannot be known. Rows without privacy are read for it;
     private rows are only counted.
 
-    Beside each private source it shows what the other promise would bring at the same epsilon: "local-privacy" protects
-    a row from everyone, "site-privacy" from everyone outside its site.
+    Beside each private source it shows what the other kind of privacy would bring at the same epsilon: "local-privacy"
+    protects a row from everyone, "site-privacy" from everyone outside its site.
 
     Where the noise of sources is only ranked (rank = 1 for the cleanest, in place of noise), it says the order, and
     what cannot be known.

@@ -35,7 +35,7 @@ def init(
     kept: Annotated[Path | None, typer.Option(help="File with rows never learned from, for 'uneven evaluate'.")] = None,
     jobs: Annotated[str, typer.Option(help="Names of the jobs that are allowed, with commas.")] = "*",
     public: Annotated[bool, typer.Option("--public", help="The rows are not protected.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a policy that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing policy.")] = False,
 ) -> None:
     """Write the site's policy into its kit and check the rows against it.
 

@@ -20,8 +20,8 @@ def command(
     """Say what data is worth: exchange rates, the next thousand rows of each source, and what to buy.
 
     The problem is that of 'uneven fit': where rows without privacy are owned and their file is given, they are read
-    for it. Worth is then in the excess objective that a fit is expected to have; else it is in the bound of the
-    strategy, in which exact rows count for too little.
+    for it. Worth is then measured by the excess objective that a fit is expected to have; otherwise by the bound of the
+    strategy, which undervalues exact rows.
 
     A source without a price is owned. A source with a price is on offer: 'rows' is how many can be bought. Instead of
     one price, 'prices = [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]' has one for each epsilon.

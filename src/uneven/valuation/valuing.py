@@ -27,7 +27,7 @@ PREDICTED = "Figures are a predicted excess for typical objectives: a prediction
 
 EXPECTATION = (
     "The expected excess, and the worth of one row more of each source, come from the owned rows without privacy. They "
-    "are expectations, not bounds, and take it that all sources are of one distribution."
+    "are expectations, not bounds, and assume that all sources have the same distribution."
 )
 
 
