@@ -73,6 +73,10 @@ class Problem:
         Whether a plan chooses another batch size for a source whose noise is drawn once per batch.
     classes : int
         K; more than two need the logistic loss.
+    loss_unit : float
+        Largest class weight as it was given: the objective is that of the given weights divided by it.
+    alpha_unit : float
+        What alpha is multiplied by to be that of rows and class weights as they were given.
 
     Examples
     --------
@@ -91,6 +95,8 @@ class Problem:
     own_batches: bool = False
     class_weights: tuple[float, ...] = ()
     classes: int = 2
+    loss_unit: float = 1.0
+    alpha_unit: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", checks.whole("n_features", self.n_features))
@@ -104,10 +110,17 @@ class Problem:
             object.__setattr__(self, "clip", checks.moderate("clip", self.clip))
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
         object.__setattr__(self, "class_weights", _checked_weights(self.class_weights, self.classes))
+        for unit in ("loss_unit", "alpha_unit"):
+            object.__setattr__(self, unit, checks.positive(unit, getattr(self, unit)))
         if self.outputs > 1 and not get_loss(self.loss).multinomial:
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         if self.n_features % self.outputs:
             raise ValueError(f"n_features must be a multiple of the {self.classes} classes, got {self.n_features}")
+
+    @property
+    def given_alpha(self) -> float:
+        """L2 strength for rows and class weights as they were given."""
+        return self.alpha * self.alpha_unit
 
     @property
     def outputs(self) -> int:
@@ -183,8 +196,9 @@ class Problem:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as keyword arguments of `Problem`; the last four only if not at their defaults."""
+        """Plain values, as keyword arguments of `Problem`; the last only if not at their defaults."""
         usual: dict[str, Any] = {"norms": "largest", "eigenvalue": 1.0, "own_batches": False, "classes": 2}
+        usual |= {"loss_unit": 1.0, "alpha_unit": 1.0}
         usual["class_weights"] = (1.0,) * self.classes
         values = {key: value for key, value in self.__dict__.items() if key not in usual or usual[key] != value}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

@@ -122,7 +122,8 @@ def test_beside_private_rows_alpha_is_no_stronger_than_theirs():
     y[:12] = np.arange(12) % 2
     X[:12] = rng.normal(size=(12, 8)) / 8**0.5
     source = np.repeat(["public", "private"], [12, 1988])
-    model = UnevenClassifier({"public": Exact(), "private": LocalPrivacy(0.05)}, row_norm=1.0, random_state=0)
+    noise = {"public": Exact(), "private": LocalPrivacy(0.05)}
+    model = UnevenClassifier(noise, row_norm=1.0, random_state=0, use="all")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y, source=source)

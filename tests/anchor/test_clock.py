@@ -8,7 +8,7 @@ import pytest
 
 from uneven import LocalPrivacy
 from uneven.anchor.clock import absorb, compute_error_covariance, expected_excess
-from uneven.anchor.shape import Shape, make_coordinates, plain_coordinates
+from uneven.anchor.shape import Shape, find_plain_coordinates, make_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.noise import Exact
 from uneven.schedules import Precision
@@ -93,7 +93,7 @@ def draw(n, rng):
 
 
 def test_without_shape_the_expected_excess_is_theorem_d_with_the_diagonal_of_the_covariance(anchor):
-    c = plain_coordinates(anchor)
+    c = find_plain_coordinates(anchor)
     diagonal = np.diag(c.variance)
     expected = theorem_d_excess(np.linalg.inv(diagonal), np.diag(c.curvature), 50.0)
     alone = replace(c, covariance=diagonal, hessian=np.diag(c.curvature), clip_shift=np.zeros(3))
@@ -121,7 +121,7 @@ def test_gradients_are_never_longer_than_the_clip(anchor, loop):
 
 def test_a_run_in_pieces_is_the_run_in_one(anchor, loop):
     X, y = draw(400, np.random.default_rng(6))
-    c, noise = plain_coordinates(anchor), LocalPrivacy(2.0)
+    c, noise = find_plain_coordinates(anchor), LocalPrivacy(2.0)
     whole = loop.run(c, noise, X, y, 1.0, np.random.default_rng(7))
     rng, state = np.random.default_rng(7), None
     for piece in (slice(0, 150), slice(150, 400)):
@@ -133,7 +133,7 @@ def test_a_run_in_pieces_is_the_run_in_one(anchor, loop):
 def test_no_step_is_longer_than_the_curvature_allows(anchor, loop):
     """A clock that knows of no curvature and trusts its rows beyond reason: each step is 2/L."""
     X, y = draw(50, np.random.default_rng(8))
-    c = replace(plain_coordinates(anchor), curvature=np.full(3, 1e-6), covariance=1e9 * np.eye(3))
+    c = replace(find_plain_coordinates(anchor), curvature=np.full(3, 1e-6), covariance=1e9 * np.eye(3))
     end = loop.run(c, Exact(), X, y, 1e9, np.random.default_rng(0)).weights
     G = loop.row_gradients(c, c.start, X, y).mean(axis=0) + c.gradient_of_penalty(c.start)
     np.testing.assert_allclose(c.start - end, c.longest_step * G, rtol=1e-9)
@@ -151,7 +151,7 @@ class Gaussian(Exact):
 
 
 def test_the_measured_step_has_the_covariance_that_it_says(anchor):
-    c, clock, runs = plain_coordinates(anchor), 300.0, 20_000
+    c, clock, runs = find_plain_coordinates(anchor), 300.0, 20_000
     rng = np.random.default_rng(9)
     errors = rng.multivariate_normal(np.zeros(3), c.covariance, runs)
     gradients = errors * c.curvature + rng.standard_normal((runs, 3)) / np.sqrt(clock)
@@ -172,7 +172,7 @@ def test_noisy_runs_end_with_the_excess_that_is_expected(loop):
 
     for _ in range(40):
         anchor = fit_anchor(*draw(60, rng), alpha)
-        c = plain_coordinates(anchor)
+        c = find_plain_coordinates(anchor)
         rows = draw(5000, rng)
         end = loop.run(c, Gaussian(), *rows, 1.0, rng)
         measured.append(value(c.weights(end.weights)) - value(best.weights))

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from uneven.anchor.classes import list_frames
+from uneven.anchor.classes import fit_class_anchor, list_frames
 from uneven.anchor.clock import expected_excess
 from uneven.anchor.ladder import LITTLE, WORTH, rank_sources
-from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.anchor.verdicts import COMPUTED, expect, judge_sources
+from uneven.problem import Problem
 
 TRUTH = np.array([6.0, -4.0, 2.0, 0.0, 0.0])
 
@@ -73,7 +75,7 @@ def test_each_would_be_left_out_though_all_help(anchor):
 
 def test_sources_that_do_harm_are_left_out(anchor):
     """Clipping moves the optimum: with so much of it, more rows bring a larger excess than none."""
-    plain = plain_coordinates(anchor)
+    plain = find_plain_coordinates(anchor)
     harmful = replace(plain, clip_shift=10.0 * np.sqrt(plain.variance) * plain.curvature)
     assert expected_excess(harmful, 1e4) > expected_excess(harmful, 0.0)
     assert not rank_sources([harmful], [brings(5e3), brings(4e3)]).used.any()
@@ -108,3 +110,29 @@ def test_sources_that_help_are_used_where_all_is_worse_than_nothing(anchor):
     found = judge_sources(lost, {"a": brings(10.0)})["a"]
     assert found.excess == found.excess_without == pytest.approx(np.log(2))
     assert found.word == "little"
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0, 1.0), (0.1, 0.2, 0.3, 1.0)])
+def test_nobody_is_expected_to_be_worse_than_weights_of_zero(weights):
+    """f(0) of K classes is log K times what a row counts on average; and so is that of rows that lack a class."""
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(4.0), 10)
+    X = rng.uniform(-0.5, 0.5, (40, 3))
+    problem = Problem(12, 1e-3, 1, class_weights=weights, classes=4)
+    anchor = fit_class_anchor(problem, [PublicRows.from_arrays(X, labels)], np.ones(12), None)
+    most = np.mean([weights[int(one)] for one in labels]) * np.log(4)
+    vague = anchor.moved(anchor.weights, 1e6 * anchor.covariance)
+    (found,) = judge_sources(vague, {"a": brings(1e-6)}).values()
+    assert found.excess_without == pytest.approx(most, rel=1e-12)
+    lacks = fit_class_anchor(problem, [PublicRows.from_arrays(X[:30], labels[:30])], np.ones(12), None)
+    assert np.sum(lacks.hessian * lacks.covariance) / 2 == pytest.approx(lacks.counts.mean() * np.log(4))
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.1, 1.0)])
+def test_weights_of_zero_lose_by_what_rows_count(weights):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (40, 3)), np.where(np.arange(40) < 30, -1.0, 1.0)
+    anchor = fit_anchor(X, y, 1e-3, class_weights=weights)
+    (found,) = judge_sources(anchor.moved(anchor.weights, 1e6 * anchor.covariance), {"a": brings(1e-6)}).values()
+    assert found.excess_without == pytest.approx((0.75 * weights[0] + 0.25 * weights[1]) * np.log(2), rel=1e-12)
+    lacks = fit_anchor(X[:30], y[:30], 1e-3, class_weights=weights)
+    assert np.sum(lacks.hessian * lacks.covariance) / 2 == pytest.approx(lacks.counts.mean() * np.log(2))

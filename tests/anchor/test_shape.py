@@ -9,10 +9,10 @@ from uneven.anchor.shape import (
     Shape,
     _make_shape,
     choose_coordinates,
+    find_plain_coordinates,
+    find_shaping_matrix,
     list_coordinates,
     make_coordinates,
-    plain_coordinates,
-    shaping_matrix,
 )
 from uneven.anchor.uncertainty import fit_anchor
 
@@ -25,7 +25,7 @@ def test_no_matrix_has_a_lower_product_of_noise_and_length():
     rng = np.random.default_rng(0)
     B, D = rng.standard_normal((2, 4, 4))
     hessian, moment = B @ B.T + 0.1 * np.eye(4), D @ D.T + 0.1 * np.eye(4)
-    inverse = shaping_matrix(moment, hessian, 0.0)
+    inverse = find_shaping_matrix(moment, hessian, 0.0)
     M = np.linalg.inv(inverse.T @ inverse)
     np.testing.assert_allclose(M @ np.linalg.solve(hessian, M), moment, atol=1e-9)  # the geometric mean of H and Sₓ
     root = np.real(sqrtm(M))
@@ -53,25 +53,25 @@ def test_the_curvature_is_diagonal_in_the_coordinates(anchor):
 
 def test_columns_of_different_scale_are_shaped(anchor):
     chosen = choose_coordinates(list_coordinates(anchor), lambda _: 1e6)
-    assert expected_excess(chosen, 1e6) < 0.8 * expected_excess(plain_coordinates(anchor), 1e6)
+    assert expected_excess(chosen, 1e6) < 0.8 * expected_excess(find_plain_coordinates(anchor), 1e6)
 
 
 def test_the_choice_is_never_worse_than_rows_as_they_are(anchor):
     for clock in (0.0, 1.0, 1e3, 1e8):
         chosen = choose_coordinates(list_coordinates(anchor), lambda _, clock=clock: clock)
-        assert expected_excess(chosen, clock) <= expected_excess(plain_coordinates(anchor), clock)
+        assert expected_excess(chosen, clock) <= expected_excess(find_plain_coordinates(anchor), clock)
 
 
 def test_clipping_hard_is_expected_to_move_the_optimum(anchor):
     hard = make_coordinates(anchor, Shape.of(50.0 * np.eye(6), anchor.X))
     assert np.linalg.norm(hard.clip_shift) > 0
-    assert expected_excess(hard, 1e12) > expected_excess(plain_coordinates(anchor), 1e12)
+    assert expected_excess(hard, 1e12) > expected_excess(find_plain_coordinates(anchor), 1e12)
 
 
 def test_hardly_more_rows_than_features_shape_nothing(anchor):
     few = fit_anchor(anchor.X[:8], anchor.y[:8], 1e-4)
     chosen = choose_coordinates(list_coordinates(few), lambda _: 1e6)
-    np.testing.assert_array_equal(chosen.transform, plain_coordinates(few).transform)
+    np.testing.assert_array_equal(chosen.transform, find_plain_coordinates(few).transform)
 
 
 def test_rows_are_as_long_as_fresh_ones_in_a_shape_made_from_few():

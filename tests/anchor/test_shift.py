@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from uneven import Exact, LocalPrivacy
-from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.shift import (
     LEVEL,
     Disagreement,
     allow_shift,
     doubt_curvature,
-    largest_shift,
-    mean_square,
+    limit_shift,
     measure_shift,
+    measure_square,
     react,
 )
 from uneven.anchor.uncertainty import fit_anchor
@@ -98,7 +98,7 @@ ROTATED = np.array([0.0, 3.0, 5.0, 0.0])
 def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balance, shifted, loop):
     rng, noise, alpha = np.random.default_rng(4), LocalPrivacy(4.0, mechanism="privunit"), 1e-3
     anchor = fit_anchor(*rows(500, TRUTH, rng), alpha)
-    c = plain_coordinates(anchor)
+    c = find_plain_coordinates(anchor)
     X, y = rows(8000, truth, rng, balance)
     row_precision = 4 * calibrated(4, 4.0).mean ** 2 / c.clip**2
     g = loop.mean_gradient(c, noise, X[:1000], y[:1000], rng)
@@ -117,13 +117,13 @@ def test_a_shift_is_found_and_the_answer_is_near_the_better_of_both(truth, balan
 
 
 def coordinates_of_rows(n, seed):
-    return plain_coordinates(fit_anchor(*rows(n, TRUTH, np.random.default_rng(seed)), 1e-3))
+    return find_plain_coordinates(fit_anchor(*rows(n, TRUTH, np.random.default_rng(seed)), 1e-3))
 
 
 def test_a_shift_adds_as_much_excess_in_each_direction_up_to_the_mean_square_of_a_weight():
     c = coordinates_of_rows(300, 5)
     most = (c.start @ c.start + c.variance.sum()) / 4
-    assert mean_square(c) == pytest.approx(most)
+    assert measure_square(c) == pytest.approx(most)
     least = c.curvature.min()
     small, large = (allow_shift(c, np.zeros(4), Disagreement(9.0, 1e-9, t2)) for t2 in (0.1 * most * least, 1e9))
     np.testing.assert_allclose(c.curvature * (small.variance - c.variance), np.full(4, 0.1 * most * least))
@@ -190,9 +190,9 @@ def test_what_clipping_takes_from_a_rare_class_is_no_disagreement(loop):
     rng, truth = np.random.default_rng(7), np.array([-6.0, 2.0, 1.0, 0.0])
     X, y = rows(5000, truth, rng)
     anchor = fit_anchor(2.0 * X, y, 1e-3)
-    c = plain_coordinates(anchor)
+    c = find_plain_coordinates(anchor)
     X, y = rows(20_000, truth, rng)
     gradient = loop.mean_gradient(c, Exact(), 2.0 * X, y, rng)
     clock = len(y) * 4 / c.clip**2
-    assert measure_shift(gradient, clock, c.curvature, c.variance, largest_shift(c)).found
+    assert measure_shift(gradient, clock, c.curvature, c.variance, limit_shift(c)).found
     assert not react(c, gradient, clock, step=True)[1].found

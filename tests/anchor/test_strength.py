@@ -145,7 +145,7 @@ def test_alpha_times_rows_is_carried_over(monkeypatch):
     rows = [PublicRows.from_arrays(X, np.where(X[:, 0] + rng.logistic(size=4000) > 0, 1.0, -1.0))]
     monkeypatch.setattr(strength, "MOST_ROWS", 1000)
     choice = choose_alpha(Problem(5, 1.0, 1), rows)
-    strongest = strength._strongest([rows[0].sample(0.25)]) * choice.rows * 0.8 / 4000
+    strongest = strength._strongest([rows[0].sample(0.25)], np.ones(5, dtype=bool)) * choice.rows * 0.8 / 4000
     assert choice.path[0][0] == pytest.approx(strongest, rel=1e-12)
     assert abs(choice.rows - 1000) < 4 * np.sqrt(750)
 

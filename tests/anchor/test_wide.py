@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from uneven.anchor.clock import absorb, expected_excess
-from uneven.anchor.diagonals import diagonal
-from uneven.anchor.shape import list_coordinates, plain_coordinates
-from uneven.anchor.shift import Disagreement, allow_shift, doubt_curvature, largest_shift
-from uneven.anchor.uncertainty import fit_anchor, leave_one_out_margins, sandwich
+from uneven.anchor.diagonals import take_diagonal
+from uneven.anchor.shape import find_plain_coordinates, list_coordinates
+from uneven.anchor.shift import Disagreement, allow_shift, doubt_curvature, limit_shift
+from uneven.anchor.uncertainty import find_covariance, fit_anchor, leave_one_out_margins
 from uneven.anchor.verdicts import judge_sources
 from uneven.anchor.wide import solve_rows
 
@@ -36,7 +36,7 @@ def test_margins_and_the_diagonal_of_the_sandwich_are_those_of_full_matrices(n, 
     w, strength, alpha = np.random.default_rng(1).normal(size=d), np.full(d, 3e-2), np.full(d, 1e-2)
     full, wide = (leave_one_out_margins(X, y, w, strength, None, one) for one in (False, True))
     np.testing.assert_allclose(wide, full, rtol=1e-8)
-    whole, v = (sandwich(X, full, strength, alpha, 0.5, None, one) for one in (False, True))
+    whole, v = (find_covariance(X, full, strength, alpha, 0.5, None, one) for one in (False, True))
     factor = v / np.diag(whole)
     np.testing.assert_allclose(factor, factor[0], rtol=1e-8)
 
@@ -54,7 +54,7 @@ def test_the_expected_excess_is_that_of_fresh_rows():
     bends = 1 / (2 + 2 * np.cosh(margins))
     spread = ((X[n:] @ anchor.covariance) * X[n:]).sum(axis=1)
     fresh = (bends @ spread / len(spread) + anchor.ridge @ np.diag(anchor.covariance)) / 2
-    assert expected_excess(plain_coordinates(wide), 0.0) == pytest.approx(fresh, rel=0.25)
+    assert expected_excess(find_plain_coordinates(wide), 0.0) == pytest.approx(fresh, rel=0.25)
     assert (wide.hessian @ np.diag(anchor.covariance)) / 2 > 1.5 * fresh  # what the diagonals alone would say
 
 
@@ -72,7 +72,7 @@ def test_on_a_diagonal_problem_the_clock_is_that_of_full_matrices():
     full, wide = fit_anchor(X, y, 1e-2), fit_anchor(X, y, 1e-2, diagonal=True)
     np.testing.assert_allclose(wide.weights, full.weights, rtol=1e-9)
     wide = replace(wide, covariance=np.diag(full.covariance).copy())
-    one, other = plain_coordinates(full), plain_coordinates(wide)
+    one, other = find_plain_coordinates(full), find_plain_coordinates(wide)
     order = np.argmax(np.abs(one.transform), axis=1)  # eigenvectors are the columns, in another order
     for name in ("curvature", "variance", "clip_variance", "freedom"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name)[order], rtol=1e-9, atol=1e-15)
@@ -86,7 +86,7 @@ def test_on_a_diagonal_problem_the_clock_is_that_of_full_matrices():
     np.testing.assert_allclose(apart[0].variance, apart[1].variance[order])
     np.testing.assert_allclose(apart[0].curvature, apart[1].curvature[order])
     np.testing.assert_allclose(*(c.weights(c.start) for c in apart))
-    assert largest_shift(one) == pytest.approx(largest_shift(other))
+    assert limit_shift(one) == pytest.approx(limit_shift(other))
     found = [judge_sources(a, {"a": lambda _: 100.0}, (c,))["a"] for a, c in ((full, one), (wide, other))]
     assert found[0].excess == pytest.approx(found[1].excess)
     assert found[0].accuracy.value == pytest.approx(found[1].accuracy.value, abs=2e-3)  # drawn in another order
@@ -96,4 +96,4 @@ def test_many_columns_are_released_as_they_are():
     X, y = rows(40, 30)
     (only,) = list_coordinates(fit_anchor(X, y, 1e-2, diagonal=True))
     assert only.transform.shape == only.hessian.shape == only.penalty.shape == (30,)
-    np.testing.assert_array_equal(diagonal(only.covariance), only.variance)
+    np.testing.assert_array_equal(take_diagonal(only.covariance), only.variance)

@@ -6,9 +6,11 @@ from tests.training.test_doors import LABELS, draw_case, write_files, write_shar
 
 import uneven
 from uneven.io import read_sources
+from uneven.report import sections
 from uneven.training.ahead import plan_ahead, value_ahead
 from uneven.training.files import train_files
 from uneven.training.scaling import read_scale
+from uneven.valuation import value_file
 
 PRIVATE = '[[source]]\nname = "private"\nnoise = { kind = "local-privacy", epsilon = 3.0 }\n'
 PUBLIC = '[[source]]\nname = "public"\nnoise = { kind = "exact" }\n'
@@ -50,6 +52,21 @@ def test_sources_that_share_a_file_are_planned_as_they_are_fitted(shared):
     for one, other in zip(planned.verdicts.values(), ran.verdicts.values(), strict=True):
         assert one.word == other.word
         assert (one.excess, one.excess_without) == pytest.approx((other.excess, other.excess_without), rel=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ['"auto"', "0.003"])
+def test_one_file_has_one_alpha(shared, alpha):
+    """That of rows and class weights as given, which is what the file takes."""
+    top = f"alpha = {alpha}\nclasses = [0, 1]\nclass_weight = {{ 0 = 1.0, 1 = 30.0 }}\n"
+    shared.write_text(top + shared.read_text().replace("row_norm = 1.0", "row_norm = 3.0"))
+    file = read_sources(shared)
+    fitted, planned, valued = train_files(file, seed=0), plan_ahead(file)[0], value_file(file)
+    shown = f"alpha = {fitted.model.alpha:.6g},"
+    for text in (planned.summary(), fitted.plan.summary(), valued.summary()):
+        assert shown in text
+    assert f"L2 strength {fitted.model.alpha:.4g}, " in sections.show_sources(planned)
+    assert planned.verdicts["private"].excess == pytest.approx(fitted.plan.verdicts["private"].excess, rel=1e-6)
+    assert valued.bound == pytest.approx(planned.anchored.excess, rel=1e-6)
 
 
 def test_no_value_of_a_private_row_changes_the_plan(shared, rows):

@@ -8,7 +8,7 @@ import pytest
 import uneven
 from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
 from uneven.anchor.clock import compute_capped_excess, expected_excess
-from uneven.anchor.shape import plain_coordinates
+from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.cli.fit import _protection
 from uneven.engine import checked_chunk
@@ -163,7 +163,7 @@ def test_rows_that_measure_the_site_take_no_step(monkeypatch):
 def test_rows_in_other_coordinates_are_clipped_by_their_length_there():
     """Gradients of norm at most C are what the noise is made for: a row that became longer is known to be."""
     X, y = rows(50, 0)
-    coordinates = plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
+    coordinates = find_plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
     longer = replace(coordinates, transform=3.0 * coordinates.transform)
     chunk = checked_chunk(("a",), X, 2.0 * y - 1.0, np.arange(50))
     turned = adding._turned(chunk, longer.transform, "a")
@@ -191,7 +191,7 @@ def test_sites_join_the_anchor():
 
 def test_capped_excess_is_theorem_d_where_no_step_is_too_long():
     X, y = rows(300, 0)
-    coordinates = plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
+    coordinates = find_plain_coordinates(fit_anchor(X, 2.0 * y - 1.0, alpha=0.05))
     clock = 1e3
     diagonal = np.diag(coordinates.covariance)
     free = replace(coordinates, longest_step=np.inf, covariance=np.diag(diagonal), clip_shift=0.0 * diagonal)

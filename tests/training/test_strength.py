@@ -13,7 +13,7 @@ from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training import train_files
 from uneven.training.ahead import plan_ahead
-from uneven.training.sketch import typical_spectrum
+from uneven.training.sketch import expect_spectrum
 from uneven.training.strength import HALVINGS, choose_private_alpha, expect_loss
 
 LOCAL = uneven.LocalPrivacy
@@ -30,7 +30,7 @@ def test_the_expected_loss_is_that_of_simulated_steps():
     """A quadratic of the spectrum supposed, with the penalty in the steps and not in the loss; four standard errors."""
     source, problem = uneven.Source("a", 5_000, LOCAL(3.0)), Problem(8, 3e-3, 50, clip=0.5)
     (segment,), rng = make_plan([source], problem, "precision").segments, np.random.default_rng(0)
-    counts, shares = typical_spectrum(8)
+    counts, shares = expect_spectrum(8)
     c = np.repeat(shares, counts.astype(int)) / 4 * CURVATURES[1]
     signal = WEAK * np.log(2) / 2  # ½Σc·w²
     best, noise = np.full(8, np.sqrt(2 * signal / c.sum())), np.sqrt(segment.step_moment / 8)

@@ -21,7 +21,7 @@ diagonals   matrices that may be diagonal
 from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
-from uneven.anchor.diagonals import congruence, diagonal, turn_rows
+from uneven.anchor.diagonals import change_basis, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
@@ -36,7 +36,7 @@ from uneven.anchor.shift import (
     measure_shift,
     react,
 )
-from uneven.anchor.solver import run_newton, solve, use_one_thread
+from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, limit_covariance, search_strength
@@ -65,16 +65,16 @@ __all__ = [
     "Objective",
     "Point",
     "PublicRows",
+    "Solution",
     "Summary",
     "Verdict",
+    "change_basis",
     "choose_alpha",
     "choose_batch_size",
     "choose_coordinates",
     "compute_error_covariance",
     "compute_release_energy",
-    "congruence",
     "describe_disagreements",
-    "diagonal",
     "doubt_curvature",
     "expected_excess",
     "fit_anchor",
@@ -93,6 +93,7 @@ __all__ = [
     "search_strength",
     "solve",
     "summarize",
+    "take_diagonal",
     "turn_rows",
     "use_one_thread",
     "weigh_public_row",

@@ -81,6 +81,11 @@ class Anchor:
         return bool(rows >= ROWS_PER_FEATURE * len(self.weights) and self.weights.any())
 
     @property
+    def nothing(self) -> float:
+        """Excess that weights of zero have at most: mean c·ℓ(0), c what a row counts."""
+        return float(np.mean(self.counts) * self.loss.value(np.zeros(1))[0])
+
+    @property
     def diagonal(self) -> bool:
         """Whether of all d×d matrices only the diagonals are kept."""
         return self.covariance.ndim == 1
@@ -142,8 +147,8 @@ def know_nothing(
 ) -> Anchor:
     """Anchor of rows whose labels tell nothing: they start at 0, and only the rows themselves are used, for H.
 
-    w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0) = ℓ(0), so
-    ½E(w*ᵀHw*) = ℓ(0) with V₀ = s²I gives s² = 2ℓ(0)/tr H. Labels are drawn anew, each as likely.
+    w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0), so
+    ½E(w*ᵀHw*) = f(0) with V₀ = s²I gives s² = 2f(0)/tr H. Labels are drawn anew, each as likely.
     """
     n, d = X.shape
     labels = np.where(make_public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
@@ -151,4 +156,4 @@ def know_nothing(
     every = np.zeros(d) if diagonal else np.zeros((d, d))
     start = Anchor(X, labels, alpha, alpha, np.zeros(d), every, np.zeros(n), factors, counts, loss)
     trace = float(start.hessian.sum() if diagonal else np.trace(start.hessian))
-    return start.moved(np.zeros(d), add_diagonal(every, np.full(d, 2.0 * float(loss.value(np.zeros(1))[0]) / trace)))
+    return start.moved(np.zeros(d), add_diagonal(every, np.full(d, 2.0 * start.nothing / trace)))

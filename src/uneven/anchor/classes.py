@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 
 from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, Anchor
 from uneven.anchor.clock import Coordinates, compute_error_covariance
-from uneven.anchor.multinomial import softmax_hessian
+from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
 from uneven.anchor.solver import solve
@@ -72,6 +72,11 @@ class ClassAnchor:
         return bool(enough and self.weights.any())
 
     @property
+    def nothing(self) -> float:
+        """Excess that weights of zero have at most: mean c·log K, c what a row counts."""
+        return float(self.counts.mean() * np.log(self.scores.shape[1]))
+
+    @property
     def losses(self) -> Array:
         """Leave-one-out loss of each row."""
         return np.asarray(self.counts * loss_values(self.scores, self.labels))
@@ -89,7 +94,7 @@ class ClassAnchor:
     @cached_property
     def hessian(self) -> Array:
         """H, the L2 term included."""
-        return softmax_hessian(self.X, softmax(self.scores, axis=1), self.counts) / len(self.X) + np.diag(self.ridge)
+        return sum_hessian(self.X, softmax(self.scores, axis=1), self.counts) / len(self.X) + np.diag(self.ridge)
 
     def moved(self, weights: Array, covariance: Array) -> ClassAnchor:
         """The same rows with another start."""
@@ -132,13 +137,13 @@ def fit_class_anchor(
 
 
 def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
-    """Anchor of rows that lack a class: as `belief.know_nothing`, with the log K that predicting nothing loses."""
+    """Anchor of rows that lack a class: as `belief.know_nothing`, with what predicting nothing loses of K classes."""
     n, K, D = len(X), problem.classes, problem.n_features
     labels = make_public_generator("labels of a class that is missing").integers(0, K, n)
     ridge, every = problem.alpha * factors, np.zeros((D, D))
     strength, none = problem.alpha, np.zeros((n, K))
     start = ClassAnchor(X, labels, strength, strength, np.zeros(D), every, none, ridge, problem.weigh(labels))
-    return start.moved(np.zeros(D), 2.0 * np.log(K) / np.trace(start.hessian) * np.eye(D))
+    return start.moved(np.zeros(D), 2.0 * start.nothing / np.trace(start.hessian) * np.eye(D))
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,7 @@ class _Rows:
         return np.asarray(scores - np.log(self.class_weights))
 
     def curvature(self, scores: Array) -> Array:
-        return softmax_hessian(self.X, softmax(scores, axis=1), self.weights * self.units) / len(self.X)
+        return sum_hessian(self.X, softmax(scores, axis=1), self.weights * self.units) / len(self.X)
 
     def leave_one_out(self, weights: Array, ridge: Array) -> Array:
         """Scores of each row under the weights that the other rows give, by one Newton step from the common ones.
@@ -232,10 +237,10 @@ class _Rows:
 
 def list_frames(anchor: Anchor | ClassAnchor) -> tuple[Coordinates, ...]:
     """Coordinates that private gradients may be released in, those of rows as they are first."""
-    return class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else list_coordinates(anchor)
+    return find_class_coordinates(anchor) if isinstance(anchor, ClassAnchor) else list_coordinates(anchor)
 
 
-def class_coordinates(anchor: ClassAnchor) -> tuple[Coordinates, ...]:
+def find_class_coordinates(anchor: ClassAnchor) -> tuple[Coordinates, ...]:
     """Gradients as they are, clipped to ½; and times a factor, so that a quantile of the public ones is that long."""
     factors = [1.0]
     if anchor.knows_curvature:
@@ -276,10 +281,10 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
     )
 
 
-def class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) -> tuple[float, float]:
+def expect_class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) -> tuple[float, float]:
     """Leave-one-out accuracy of the public rows, and the gain that the model expects of private ones.
 
-    As for two classes (`verdicts.expected_accuracy`), w* and the answer drawn instead of integrated over.
+    As for two classes (`verdicts.expect_accuracy`), w* and the answer drawn instead of integrated over.
     """
     T = coordinates.transform
     left = T.T @ compute_error_covariance(coordinates, clock) @ T

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.diagonals import congruence, diagonal, inverse, times, turn_rows
+from uneven.anchor.diagonals import change_basis, invert, multiply, take_diagonal, turn_rows
 from uneven.theory import theorem_d_gain, theorem_d_steps
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Coordinates:
     @cached_property
     def variance(self) -> Array:
         """v, the diagonal of the start's covariance."""
-        return diagonal(self.covariance)
+        return take_diagonal(self.covariance)
 
     @cached_property
     def weighted(self) -> Array:
@@ -79,23 +79,23 @@ class Coordinates:
 
     def gradient_of_penalty(self, u: Array) -> Array:
         """T·diag(ridge)·Tᵀu."""
-        return times(self.penalty, u)
+        return multiply(self.penalty, u)
 
     @property
     def penalty(self) -> Array:
         """T·diag(ridge)·Tᵀ, the matrix of the L2 term."""
         if self.transform.ndim == 1:
-            return congruence(self.transform, self.ridge)
+            return change_basis(self.transform, self.ridge)
         return np.asarray((self.transform * self.ridge) @ self.transform.T)
 
     def weights(self, u: Array) -> Array:
         """w = Tᵀu."""
-        return times(self.transform.T, u)
+        return multiply(self.transform.T, u)
 
     def moved(self, weights: Array, covariance: Array) -> Coordinates:
         """The same coordinates with another start, w and the covariance of its error."""
-        back = inverse(self.transform) if self.back is None else self.back
-        return replace(self, start=times(back.T, weights), covariance=congruence(back.T, covariance))
+        back = invert(self.transform) if self.back is None else self.back
+        return replace(self, start=multiply(back.T, weights), covariance=change_basis(back.T, covariance))
 
 
 def compute_error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
@@ -109,10 +109,10 @@ def compute_error_covariance(coordinates: Coordinates, clock: float | Array) -> 
 
 def expected_excess(coordinates: Coordinates, clock: float) -> float:
     """½tr(H·covariance) + ½βᵀHβ, β = k·(clip shift)/h: Theorem D's excess and what clipping does to the optimum."""
-    return float(expected_excesses(coordinates, np.array([clock]))[0])
+    return float(expect_excesses(coordinates, np.array([clock]))[0])
 
 
-def expected_excesses(coordinates: Coordinates, clocks: Array) -> Array:
+def expect_excesses(coordinates: Coordinates, clocks: Array) -> Array:
     """`expected_excess` at each of these clocks."""
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clocks[:, None])
     bias, left = k * coordinates.clip_shift / coordinates.curvature, 1.0 - k
@@ -132,7 +132,7 @@ def compute_capped_excess(coordinates: Coordinates, precision: float, steps: int
     eta = np.minimum(theorem_d_steps(v, h, precision, t * precision), coordinates.longest_step)
     kept = np.cumprod((1.0 - eta[::-1] * h) ** 2, axis=0)[::-1]  # of an error before step t, after the last
     noise = (eta[:-1] ** 2 * kept[1:]).sum(axis=0) + eta[-1] ** 2
-    return float(diagonal(coordinates.hessian) @ (kept[0] * v + noise / precision) / 2.0)
+    return float(take_diagonal(coordinates.hessian) @ (kept[0] * v + noise / precision) / 2.0)
 
 
 def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> Coordinates:

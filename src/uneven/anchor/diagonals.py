@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def times(matrix: Array, vector: Array) -> Array:
+def multiply(matrix: Array, vector: Array) -> Array:
     """Mv.
 
-    >>> times(np.array([1.0, 2.0]), np.ones(2)).tolist() == times(np.diag([1.0, 2.0]), np.ones(2)).tolist()
+    >>> multiply(np.array([1.0, 2.0]), np.ones(2)).tolist() == multiply(np.diag([1.0, 2.0]), np.ones(2)).tolist()
     True
     """
     return np.asarray(matrix * vector if matrix.ndim == 1 else matrix @ vector)
@@ -25,17 +25,17 @@ def turn_rows(X: Array, transform: Array) -> Array:
     return np.asarray(X * transform if transform.ndim == 1 else X @ transform.T)
 
 
-def congruence(transform: Array, matrix: Array) -> Array:
+def change_basis(transform: Array, matrix: Array) -> Array:
     """TMTᵀ; both are diagonal, or neither."""
     return np.asarray(transform**2 * matrix if transform.ndim == 1 else transform @ matrix @ transform.T)
 
 
-def inverse(matrix: Array) -> Array:
+def invert(matrix: Array) -> Array:
     """M⁻¹."""
     return np.asarray(1.0 / matrix if matrix.ndim == 1 else np.linalg.inv(matrix))
 
 
-def diagonal(matrix: Array) -> Array:
+def take_diagonal(matrix: Array) -> Array:
     """Diagonal of M, as a new array."""
     return matrix.copy() if matrix.ndim == 1 else np.diag(matrix).copy()
 

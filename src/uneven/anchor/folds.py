@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from uneven.anchor.multinomial import softmax_hessian
+from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.objective import TOLERANCE, weigh_source
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import AIM, factorise
@@ -131,4 +131,4 @@ class FoldRows:
         def losses() -> Array:
             return np.asarray(((units[:, None] * levels - (T * scores).sum(axis=1)) * self.share).sum(axis=0))
 
-        return gradient, losses, lambda: softmax_hessian(self.X, P.mean(axis=2), units * self.share.mean(axis=1))
+        return gradient, losses, lambda: sum_hessian(self.X, P.mean(axis=2), units * self.share.mean(axis=1))

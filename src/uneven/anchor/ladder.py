@@ -13,16 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.clock import Coordinates, expected_excesses
+from uneven.anchor.clock import Coordinates, expect_excesses
 
 Array = NDArray[np.float64]
 Information = Callable[[float], float]
 
 WORTH, LITTLE = 0.8, 0.97
 """Ratio of the excess with sources to that without them, up to which they are worth it, and up to which little."""
-
-NOTHING = float(np.log(2.0))
-"""Excess that weights of zero have at most, and so anybody: expectations above it are not believed."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +35,20 @@ class Ladder:
         all of them at step 0, none at the last.
     frames : tuple of Coordinates
         Those coordinates.
+    most : float
+        Excess that weights of zero have at most, and so anybody: expectations above it are not believed.
     """
 
     places: NDArray[np.int64]
     computed: Array
     clocks: Array
     frames: tuple[Coordinates, ...]
+    most: float = np.inf
 
     @property
     def excesses(self) -> Array:
         """The expected excesses as far as they are believed; above that they still tell better from worse."""
-        return np.minimum(self.computed, NOTHING)
+        return np.minimum(self.computed, self.most)
 
     @property
     def cut(self) -> int:
@@ -61,7 +61,7 @@ class Ladder:
         return self.places >= self.cut
 
 
-def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]) -> Ladder:
+def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information], most: float = np.inf) -> Ladder:
     """Leave sources out, the least useful first.
 
     Parameters
@@ -70,14 +70,16 @@ def rank_sources(possible: Sequence[Coordinates], sources: Sequence[Information]
         That their rows may be released in.
     sources : sequence of callables
         Clock τ that a source brings at a given activity.
+    most : float
+        As in `Ladder`: `nothing` of the anchor.
     """
     clocks = np.array([[source(c.activity) for source in sources] for c in possible]).reshape(len(possible), -1)
-    everything = [expected_excesses(c, total[None])[0] for c, total in zip(possible, clocks.sum(axis=1), strict=True)]
+    everything = [expect_excesses(c, total[None])[0] for c, total in zip(possible, clocks.sum(axis=1), strict=True)]
     places = np.unique(clocks[np.argmin(everything)], return_inverse=True)[1].reshape(-1)
     steps = [np.bincount(places, weights=row) for row in clocks]
     left = np.array([np.append(np.cumsum(one[::-1])[::-1], 0.0) for one in steps])
-    found = np.array([expected_excesses(c, row) for c, row in zip(possible, left, strict=True)])
+    found = np.array([expect_excesses(c, row) for c, row in zip(possible, left, strict=True)])
     found[1:, -1] = np.inf  # all alike at the start
     best = found.argmin(axis=0)
     at = np.arange(len(best))
-    return Ladder(places, found[best, at], left[best, at], tuple(possible[k] for k in best))
+    return Ladder(places, found[best, at], left[best, at], tuple(possible[k] for k in best), most)

@@ -16,13 +16,13 @@ DENSE_ROWS = 4096
 """Sparse rows that are made dense at once, for their curvature."""
 
 
-def softmax_losses(scores: Array, targets: Array, length: float = 1.0) -> Array:
+def measure_losses(scores: Array, targets: Array, length: float = 1.0) -> Array:
     """u·lse(z) - t·z of each row at a multiple of its scores z."""
     z = length * scores
     return np.asarray(targets.sum(axis=1) * logsumexp(z, axis=1) - (targets * z).sum(axis=1))
 
 
-def softmax_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:
+def sum_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:
     """Sum of u·lse(Wx) - t·Wx over the rows, u = Σt, its gradient (uP - T)ᵀX, and its Hessian or the diagonal of it.
 
     Parameters
@@ -43,10 +43,10 @@ def softmax_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[flo
     if curvature == "diagonal":
         squares = X.multiply(X) if is_sparse(X) else X**2
         return value, gradient, np.asarray(squares.T @ (units * P * (1.0 - P))).T.ravel()
-    return value, gradient, softmax_hessian(X, P, units[:, 0])
+    return value, gradient, sum_hessian(X, P, units[:, 0])
 
 
-def softmax_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:
+def sum_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:
     """Σ c(diag(p) - ppᵀ) ⊗ xxᵀ over the rows; `weights` are c, 1 where they are None."""
     (n, K), d = P.shape, X.shape[1]
     total, c = np.zeros((K * d, K * d)), np.ones(n) if weights is None else weights

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
-from uneven.anchor.multinomial import softmax_losses, softmax_terms
+from uneven.anchor.multinomial import measure_losses, sum_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -161,7 +161,7 @@ class Objective:
             scores = np.asarray(X @ W.T)
             if self.classes > 2:
                 targets = part.rows.noise.weighted_targets(self.class_weights)[y.astype(np.int64)]
-                yield np.full(len(y), part.weight[0]), partial(softmax_losses, scores, targets)
+                yield np.full(len(y), part.weight[0]), partial(measure_losses, scores, targets)
                 continue
             unit, tilt = part.unit[rows] + part.unit_skew[rows] * y, part.tilt[rows] + part.skew[rows] * y
             yield part.weight[rows], partial(self._surrogate, y * scores[:, 0], unit, tilt)
@@ -202,7 +202,7 @@ class Objective:
         targets = part.rows.noise.weighted_targets(self.class_weights)
         for X, y in _blocks(part.rows, W.shape[1], self.classes):
             kind: Curvature = "full" if curvature == "largest" else curvature
-            losses, slopes, bends = softmax_terms(W, X, targets[y.astype(np.int64)], kind)
+            losses, slopes, bends = sum_terms(W, X, targets[y.astype(np.int64)], kind)
             sums.total += weight * len(y)
             sums.value += weight * losses
             sums.gradient += weight * slopes

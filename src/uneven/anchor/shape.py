@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from uneven.anchor.belief import Anchor
 from uneven.anchor.clock import Coordinates, expected_excess
-from uneven.anchor.diagonals import add_diagonal, congruence, inverse, times, turn_rows
+from uneven.anchor.diagonals import add_diagonal, change_basis, invert, multiply, turn_rows
 from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
@@ -49,27 +49,27 @@ class Shape:
         """Shape of a matrix, with the lengths of these rows themselves."""
         lengths = np.linalg.norm(turn_rows(X, matrix), axis=1)
         norm = float(matrix.max() if matrix.ndim == 1 else np.linalg.eigvalsh(matrix @ matrix.T)[-1] ** 0.5)
-        return cls(matrix, inverse(matrix), norm, lengths)
+        return cls(matrix, invert(matrix), norm, lengths)
 
     def times(self, factor: float) -> Shape:
         """Shape of a multiple of the matrix."""
         return Shape(self.matrix * factor, self.inverse / factor, self.norm * factor, self.lengths * factor)
 
 
-def shaping_matrix(second_moment: Array, hessian: Array, ridge: float = RIDGE) -> Array:
+def find_shaping_matrix(second_moment: Array, hessian: Array, ridge: float = RIDGE) -> Array:
     """A⁻¹, a root of M⁻¹: M = H^½(H^{-½}SₓH^{-½})^½H^½ = L(L⁻¹SₓL⁻ᵀ)^½Lᵀ for any LLᵀ = H.
 
     So A⁻¹ = e^{-¼}UᵀL⁻¹, U and e the eigenvectors and eigenvalues of L⁻¹SₓL⁻ᵀ. The ridge adds that multiple of Sₓ's
     mean eigenvalue to Sₓ.
 
-    >>> shape = shaping_matrix(np.diag([16.0, 1.0]), np.eye(2), 0.0)
+    >>> shape = find_shaping_matrix(np.diag([16.0, 1.0]), np.eye(2), 0.0)
     >>> (shape.T @ shape).round(6).tolist()
     [[0.25, 0.0], [0.0, 1.0]]
     """
     d = len(hessian)
     inverse = solve_triangular(np.linalg.cholesky(hessian), np.eye(d), lower=True)
     values, U = np.linalg.eigh(
-        congruence(inverse, add_diagonal(second_moment, np.full(d, ridge * np.trace(second_moment) / d)))
+        change_basis(inverse, add_diagonal(second_moment, np.full(d, ridge * np.trace(second_moment) / d)))
     )
     return np.asarray((U * np.maximum(values, 1e-300) ** -0.25).T @ inverse)
 
@@ -83,7 +83,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         clipped = add_diagonal(anchor.curvature(~over), anchor.ridge)
     else:  # few rows are clipped, and theirs is the smaller sum
         clipped = anchor.hessian - anchor.curvature(over)
-    curvature, T, back = congruence(shape.matrix, clipped), shape.matrix, shape.inverse
+    curvature, T, back = change_basis(shape.matrix, clipped), shape.matrix, shape.inverse
     if not anchor.diagonal:
         curvature, Q = np.linalg.eigh(curvature)
         T, back = Q.T @ T, back @ Q
@@ -93,9 +93,9 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     return Coordinates(
         transform=T,
         curvature=curvature,
-        hessian=congruence(T, anchor.hessian),
-        start=times(back.T, anchor.weights),
-        covariance=congruence(back.T, anchor.covariance),
+        hessian=change_basis(T, anchor.hessian),
+        start=multiply(back.T, anchor.weights),
+        covariance=change_basis(back.T, anchor.covariance),
         clip_shift=shift,
         clip_variance=np.maximum((taken**2).sum(axis=0) / n - shift**2, 0.0) / n,
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
@@ -106,7 +106,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     )
 
 
-def plain_coordinates(anchor: Anchor) -> Coordinates:
+def find_plain_coordinates(anchor: Anchor) -> Coordinates:
     """Rows as they are, gradients clipped to ½: a rotation only.
 
     Rows that are too few to know the curvature do not know what clipping takes either: one or two of them decide. It is
@@ -122,7 +122,7 @@ def plain_coordinates(anchor: Anchor) -> Coordinates:
 
 def list_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:
     """Rows as they are, and shaped, each clipped at a few quantiles."""
-    return (plain_coordinates(anchor), *_shaped(anchor))
+    return (find_plain_coordinates(anchor), *_shaped(anchor))
 
 
 def choose_coordinates(possible: Iterable[Coordinates], information: Callable[[float], float]) -> Coordinates:
@@ -166,7 +166,7 @@ def _make_shape(anchor: Anchor) -> Shape:
     total, lengths = sum(parts, np.zeros((2, d, d))), np.empty(n)
 
     def matrix_of(sums: Array, rows: int) -> Array:
-        return shaping_matrix(sums[0] / rows, add_diagonal(sums[1] / rows, anchor.ridge))
+        return find_shaping_matrix(sums[0] / rows, add_diagonal(sums[1] / rows, anchor.ridge))
 
     matrix = matrix_of(total, n)
     if len(parts) == 1:

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtri, fdtrc  # scipy.stats has them too, and takes a second to import
 
 from uneven.anchor.clock import Coordinates, absorb
-from uneven.anchor.diagonals import add_diagonal, times
+from uneven.anchor.diagonals import add_diagonal, multiply
 from uneven.theory import theorem_d_mismatch
 from uneven.words import FEW, name_few
 
@@ -128,7 +128,7 @@ def measure_shift(
     curvature, variance : arrays of shape (d,)
         h and v.
     largest : float
-        m, the largest variance of one direction that is plausible (`largest_shift`).
+        m, the largest variance of one direction that is plausible (`limit_shift`).
     freedom : array of shape (d,) or None
         Rows that v rests on in each direction (`Coordinates`); None for v as known. Each ḡ_j²/(s² + h_j²v_j) is then F
         with so many degrees of freedom (Satterthwaite), and taken at the chi-squared value of the same probability.
@@ -162,15 +162,15 @@ def measure_shift(
     return Disagreement(statistic, float(fdtrc(d, min(together, 1e9), statistic / d)), lower)
 
 
-def mean_square(coordinates: Coordinates) -> float:
+def measure_square(coordinates: Coordinates) -> float:
     """E‖w*‖²/d, the anchor's uncertainty included."""
     u = coordinates.start
     return float((u @ u + coordinates.variance.sum()) / len(u))
 
 
-def largest_shift(coordinates: Coordinates) -> float:
+def limit_shift(coordinates: Coordinates) -> float:
     """4·E‖w*‖²/d: another optimum as long as the anchor's is at most twice that length away."""
-    return 4.0 * mean_square(coordinates)
+    return 4.0 * measure_square(coordinates)
 
 
 def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagreement) -> Coordinates:
@@ -181,9 +181,9 @@ def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagre
     where the source curves more than the public rows: ḡ is longer then at the same distance.
     """
     u = coordinates.start
-    bend = float(u @ times(coordinates.hessian, u))
+    bend = float(u @ multiply(coordinates.hessian, u))
     factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
-    added = np.minimum(disagreement.variance / coordinates.curvature, mean_square(coordinates))
+    added = np.minimum(disagreement.variance / coordinates.curvature, measure_square(coordinates))
     covariance = add_diagonal(coordinates.covariance, added)
     return replace(coordinates, start=factor * u, covariance=covariance)
 
@@ -217,8 +217,8 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
     Parameters
     ----------
     coordinates : Coordinates
-        Of rows as they are (`plain_coordinates`): a shape learned from other rows could clip the rows of a source that
-        disagrees out of recognition.
+        Of rows as they are (`find_plain_coordinates`): a shape learned from other rows could clip the rows of a source
+        that disagrees out of recognition.
     gradient : array of shape (d,)
         Mean of the clipped gradients. What clipping takes from them is known from the public rows, at the start, where
         they are measured: it is not a disagreement.
@@ -236,7 +236,7 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         precision,
         coordinates.curvature,
         coordinates.variance,
-        largest_shift(coordinates),
+        limit_shift(coordinates),
         coordinates.freedom,
     )
     if found.matters:

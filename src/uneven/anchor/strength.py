@@ -141,7 +141,7 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
     folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
     W = before = np.zeros((problem.n_features, len(folds)))
     alphas, losses = [], []
-    for alpha in _strongest(sample) * STEP ** -np.arange(LENGTH):
+    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(LENGTH):
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:
@@ -158,9 +158,13 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
     return np.array(alphas), np.array(losses)
 
 
-def _strongest(sample: Sequence[PublicRows]) -> float:
-    """Mean ‖x‖²/4, the trace of the logistic Hessian at 0: an alpha of this size leaves next to nothing to learn."""
-    total = sum(float(_squares(X).sum()) for source in sample for X, _ in source.pieces())
+def _strongest(sample: Sequence[PublicRows], plain: NDArray[np.bool_]) -> float:
+    """Mean ‖x‖²/4, the trace of the logistic Hessian at 0: an alpha of this size leaves next to nothing to learn.
+
+    An intercept's feature counts as half as long as the rows, whatever it is: the same rows have the same alphas.
+    """
+    total = sum(float(_squares(X[:, plain]).sum()) for source in sample for X, _ in source.pieces())
+    total *= 1.0 if plain.all() else 1.25
     return float(np.clip(total / 4.0 / sum(source.count for source in sample), 1e-9, 1e9))
 
 

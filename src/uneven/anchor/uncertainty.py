@@ -30,7 +30,7 @@ from scipy.special import expit
 from uneven.anchor.belief import FEWEST, Anchor, know_nothing
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.solver import solve
-from uneven.anchor.wide import sandwich_diagonal, solve_rows
+from uneven.anchor.wide import find_diagonal_covariance, solve_rows
 from uneven.draws import make_public_generator
 from uneven.losses import LOGISTIC, Loss, get_loss
 from uneven.noise import FlippedLabels
@@ -109,7 +109,7 @@ def fit_anchor(
         return weights, flips.mean_loss(margins), margins
 
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
-    covariance = sandwich(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
+    covariance = find_covariance(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     covariance = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     labels, margins = flips.draw_labels(labels, margins)
@@ -282,7 +282,7 @@ def leave_out(margins: Array, reach: Array, flips: Flips) -> Array:
     return np.asarray(margins - taken)
 
 
-def sandwich(
+def find_covariance(
     X: Array,
     margins: Array,
     strength: Array | float,
@@ -302,7 +302,7 @@ def sandwich(
     flips : Flips or None
         For rows with flipped labels: S is that of the surrogate's gradients, by weight.
     wide : bool
-        Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.sandwich_diagonal`).
+        Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.find_diagonal_covariance`).
     """
     n, d = X.shape
     flips = Flips.none(np.ones(n)) if flips is None else flips
@@ -312,7 +312,7 @@ def sandwich(
         squares = n / (n + PSEUDO_ROWS) * slopes**2 + WRONG_ROWS * 4.0 * bends / n
         pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
         added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
-        return sandwich_diagonal(X, bends, squares**0.5, strength * every, added, alpha * every)
+        return find_diagonal_covariance(X, bends, squares**0.5, strength * every, added, alpha * every)
     S, H = (X.T * slopes**2) @ X / n, (X.T * flips.bends(margins)) @ X / n
     return join_sandwich(S, H, n, strength, alpha, size)
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor.belief import Anchor
-from uneven.anchor.classes import ClassAnchor, class_accuracy, list_frames
+from uneven.anchor.classes import ClassAnchor, expect_class_accuracy, list_frames
 from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
-from uneven.anchor.diagonals import congruence, turn_rows
-from uneven.anchor.ladder import NOTHING, WORTH, Information, Ladder, rank_sources
+from uneven.anchor.diagonals import change_basis, turn_rows
+from uneven.anchor.ladder import WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
@@ -123,7 +123,7 @@ def judge_sources(
     -------
     dict of names to Verdict
     """
-    ladder = rank_sources(possible or list_frames(anchor), list(sources.values()))
+    ladder = rank_sources(possible or list_frames(anchor), list(sources.values()), anchor.nothing)
     accuracies, everything = _list_accuracies(anchor, ladder), float(ladder.excesses[0])
     verdicts = {}
     for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
@@ -137,7 +137,7 @@ def judge_sources(
 def _list_accuracies(anchor: Anchor | ClassAnchor, ladder: Ladder) -> list[Accuracy]:
     """Expected accuracy at each step; of many, between those that are computed, by the excess."""
     at = np.unique(np.linspace(0, len(ladder.excesses) - 1, COMPUTED).round().astype(np.int64))
-    found = [expected_accuracy(anchor, ladder.frames[step], float(ladder.clocks[step])) for step in at]
+    found = [expect_accuracy(anchor, ladder.frames[step], float(ladder.clocks[step])) for step in at]
     known = ladder.excesses[at]
     order = np.argsort(known, kind="stable")
     columns = [
@@ -153,11 +153,11 @@ def expect(
     anchor: Anchor | ClassAnchor, sources: list[Information], possible: tuple[Coordinates, ...] | None = None
 ) -> tuple[float, Accuracy]:
     """Expected excess, and accuracy, of the anchor with these private sources, in their best coordinates."""
-    ladder = rank_sources(possible or list_frames(anchor), sources)
-    return float(ladder.excesses[0]), expected_accuracy(anchor, ladder.frames[0], float(ladder.clocks[0]))
+    ladder = rank_sources(possible or list_frames(anchor), sources, anchor.nothing)
+    return float(ladder.excesses[0]), expect_accuracy(anchor, ladder.frames[0], float(ladder.clocks[0]))
 
 
-def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
+def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
     """Leave-one-out accuracy of the public rows plus the gain that the model expects of the private ones.
 
     Given the anchor, w* ~ N(w₀, V₀) and the answer ŵ ~ N(w₀, V₀ - Λ⁻¹), w* given ŵ ~ N(ŵ, Λ⁻¹). A row on the side that
@@ -165,12 +165,12 @@ def expected_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cl
     Wilson's for the leave-one-out accuracy, moved by the gain.
     """
     if isinstance(anchor, ClassAnchor):
-        n, (correct, gain) = float(len(anchor.X)), class_accuracy(anchor, coordinates, clock)
+        n, (correct, gain) = float(len(anchor.X)), expect_class_accuracy(anchor, coordinates, clock)
     else:
-        correct, n = anchor.tested
-        left = congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))
-        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, NOTHING / expected_excess(coordinates, 0.0)))
-        left = left * min(1.0, NOTHING / expected_excess(coordinates, clock))
+        (correct, n), most = anchor.tested, anchor.nothing
+        left = change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))
+        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, most / expected_excess(coordinates, 0.0)))
+        left = left * min(1.0, most / expected_excess(coordinates, clock))
         gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
     middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
     half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))

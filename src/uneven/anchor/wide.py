@@ -20,7 +20,9 @@ def solve_rows(X: Array, bends: Array, strength: Array) -> Array:
     return np.asarray(np.linalg.solve((np.eye(n) + (bends / n)[:, None] * (X @ Z)).T, Z.T).T)
 
 
-def sandwich_diagonal(X: Array, bends: Array, slopes: Array, strength: Array, added: Array, ridge: Array) -> Array:
+def find_diagonal_covariance(
+    X: Array, bends: Array, slopes: Array, strength: Array, added: Array, ridge: Array
+) -> Array:
     """v: the diagonal of V₀ = H₀⁻¹(XᵀS²X/n² + diag(added))H₀⁻¹, times the factor that makes ½Σhv the expected excess.
 
     A row's xᵀV₀x, as the other rows have it, is Σ_k s_k²(x_kᵀB_i)²/n² + Σ_j added_j B_ji² over k ≠ i, divided by

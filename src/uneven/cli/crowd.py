@@ -145,4 +145,4 @@ def _make_report(crowd: Crowd, measured: Scores | None) -> str:
     from uneven.report import crowd_report
 
     found = {key: one and one.value for key, one in _figures(measured).items()}
-    return crowd_report(crowd, shlex.join(terminal.command_line()), **found)
+    return crowd_report(crowd, shlex.join(terminal.read_command_line()), **found)

@@ -122,7 +122,7 @@ def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, bud
     from uneven.report import find_strictest_budget, fit_report
 
     text = file.path.read_text(encoding="utf-8-sig")
-    typed = terminal.command_line(hide_seed=trained.model.simulated)
+    typed = terminal.read_command_line(hide_seed=trained.model.simulated)
     return fit_report(trained, shlex.join(typed), text, find_strictest_budget(budget, ledger))
 
 

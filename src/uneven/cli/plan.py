@@ -75,5 +75,5 @@ def _write_report(plan: Plan, note: str, sources: Path, path: Path) -> None:
     from uneven.io import write_text_atomically
     from uneven.report import plan_report
 
-    command = shlex.join(terminal.command_line())
+    command = shlex.join(terminal.read_command_line())
     write_text_atomically(path, plan_report(plan, command, sources.read_text(encoding="utf-8-sig"), note))

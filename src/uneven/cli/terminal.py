@@ -107,7 +107,7 @@ def say(lines: Iterable[str]) -> None:
     typer.echo(wrap(list(lines)) if sys.stdout.isatty() else "\n".join(lines))
 
 
-def command_line(hide_seed: bool = False) -> list[str]:
+def read_command_line(hide_seed: bool = False) -> list[str]:
     """The command line as typed, beginning with ``uneven``; without the seed where that gives private rows away."""
     typed = ["uneven", *sys.argv[1:]]
     if not hide_seed:

@@ -67,7 +67,7 @@ def answer_as_anchor(
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None
     return {
-        "alpha": job.alpha,
+        "alpha": decided.alpha,
         "anchored": decided.plan.anchored.to_dict(),
         "summary": summary_to_dict(summarize(decided.anchoring.anchor, decided.anchoring.possible)),
     }

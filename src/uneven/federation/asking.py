@@ -28,7 +28,7 @@ from uneven.federation.policy import Refused
 from uneven.federation.sums import read_sums
 from uneven.noise import Exact, FlippedLabels, Noise
 from uneven.problem import Problem
-from uneven.training import find_carried_share, group_pieces, weigh_penalty
+from uneven.training import find_carried_share, free_intercept, group_pieces, weigh_penalty
 
 Array = NDArray[np.float64]
 
@@ -155,15 +155,6 @@ def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str
         with reading(lead):
             alpha = checks.positive("alpha", ask(lead, request)["alpha"], 1e-18, 1e18)
         settings = replace(settings, alpha=alpha)
-    start = _learn_start(job, ask, common, public, alpha)
-    reply = ask(lead, {**request, "settings": asdict(settings), "start": start})
-    return reply if alpha is None else {**reply, "alpha": alpha}
-
-
-def _learn_start(
-    job: Job, ask: Ask, common: dict[str, Any], public: Sequence[str], alpha: float | None
-) -> dict[str, Any]:
-    """Answer of the rows of all sites without privacy, and its covariance."""
     problem = replace(job.problem, clip=None)
     rows = {source.name: source.rows for source in job.sources}
     chosen = None
@@ -173,16 +164,22 @@ def _learn_start(
     factors = weigh_penalty(problem, job.scale.intercept)
     for name in public:
         ask.tell(name, "asked for sums over its rows", 0, 0)
-    weights, covariance = learn_together(
-        SitesObjective(
-            ask,
-            {"kind": "sums", **common},
-            problem,
-            {name: job.noises[name] for name in public},
-            {name: rows[name] for name in public},
-            factors,
-        ),
-        factors.tolist(),
-        chosen,
-    )
-    return {"weights": weights.tolist(), "covariance": matrix_to_text(covariance)}
+    noises, counts = {name: job.noises[name] for name in public}, {name: rows[name] for name in public}
+    objective = SitesObjective(ask, {"kind": "sums", **common}, problem, noises, counts, factors)
+    weights, covariance = learn_together(objective, factors.tolist(), chosen)
+    start = {"weights": weights.tolist(), "covariance": matrix_to_text(covariance)}
+    reply = ask(lead, {**request, "settings": asdict(settings), "start": start})
+    with reading(lead):
+        if not reply["anchored"]["order"]:  # no private site is used: the answer is that of the public rows alone
+            alone = _solve_alone(objective, weights, job.scale.intercept)
+            reply = {**reply, "summary": {**reply["summary"], "weights": alone.tolist()}}
+    return reply if alpha is None else {**reply, "alpha": alpha}
+
+
+def _solve_alone(objective: SitesObjective, start: Array, intercept: bool) -> Array:
+    """Answer of the sites' rows by themselves, whose intercept is free, as a local fit has it."""
+    factors = free_intercept(objective.problem, intercept)
+    if any(noise.known_rate > 0 for noise in objective.noises.values()):
+        factors = np.maximum(factors, 1.0)
+    with use_one_thread():
+        return run_newton(replace(objective, ridge=objective.problem.alpha * factors), start).point.weights

@@ -53,7 +53,7 @@ def describe_problem(problem: Problem) -> str:
     'logistic loss, alpha = 0.001, 25 features'
     """
     classes = "" if problem.outputs == 1 else f", {problem.classes} classes by softmax ({problem.n_features:,} weights)"
-    return f"{problem.loss} loss, alpha = {problem.alpha:g}, {problem.columns} features{classes}"
+    return f"{problem.loss} loss, alpha = {problem.given_alpha:.6g}, {problem.columns} features{classes}"
 
 
 def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from uneven.training.calibration import Direction, find_scale, make_direction
     from uneven.training.charging import Account, Hasher
     from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
-    from uneven.training.convergence import find_carried_share, list_public_rows
+    from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows
     from uneven.training.files import FileFit, FileRows, Measure, train_files
     from uneven.training.grouping import Grouped, check_noises, group_pieces
     from uneven.training.job import Job

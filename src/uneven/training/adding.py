@@ -22,10 +22,10 @@ from uneven.anchor import (
     Coordinates,
     Disagreement,
     Summary,
+    change_basis,
     choose_coordinates,
     compute_error_covariance,
     compute_release_energy,
-    congruence,
     doubt_curvature,
     measure_information,
     react,
@@ -243,4 +243,4 @@ def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chun
 
 def find_covariance(coordinates: Coordinates, clock: float) -> Array:
     """Covariance of the weights' error at a clock."""
-    return congruence(coordinates.transform.T, compute_error_covariance(coordinates, clock))
+    return change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))

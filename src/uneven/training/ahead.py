@@ -160,7 +160,7 @@ def value_ahead(file: SourcesFile) -> Valued:
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
-    from uneven.training.anchoring import fit_public, refuse_start  # now only: they need a compiler
+    from uneven.training.anchoring import fit_public, refuse_start, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge
     from uneven.training.running import decide_anchored
 
@@ -174,10 +174,14 @@ def value_ahead(file: SourcesFile) -> Valued:
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
     if not by_steps and refuse_start(settings, job.groups, len(targets), job.scan.sparse) is None:
-        anchor = fit_public(job, read, targets[0])
         used = [one.name for one in sources if one.name not in owned]
-        if settings.budget is not None and job.groups.any_private:
-            used += decide_anchored(job, targets[0], anchor).plan.order
+        if job.groups.any_private and not used:
+            job, prepared = settle(job, targets[0])
+            anchor, used = prepared.anchor, list(prepared.order)
+        else:
+            anchor = fit_public(job, read, targets[0])
+            if settings.budget is not None and job.groups.any_private:
+                used += decide_anchored(job, targets[0], anchor).plan.order
         _refuse_spending(file, sources, used, 1)
         return Valued(sources, job.problem, anchor, notes)
     _refuse_spending(file, sources, plan_steps(sources, job.problem, settings).order, settings.pass_count)

@@ -27,7 +27,6 @@ from uneven.anchor import (
     Verdict,
     choose_batch_size,
     choose_coordinates,
-    diagonal,
     expected_excess,
     fit_anchor,
     fit_class_anchor,
@@ -36,6 +35,7 @@ from uneven.anchor import (
     measure_information,
     solve,
     summarize,
+    take_diagonal,
     weigh_public_row,
 )
 from uneven.engine import State
@@ -45,7 +45,7 @@ from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariance, join, mix
-from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows
+from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows, scale_alpha, solve_public
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
@@ -135,6 +135,26 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
     return Anchoring(anchor, possible, converged, verdicts, tuple(used), left_out, sizes)
 
 
+def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> tuple[Job, Anchoring]:
+    """What is decided of the private sources, and the job with alpha for the rows in use, where it was chosen.
+
+    An anchor that is given stays as it is. With every private source left out, the answer is that of the public rows
+    alone.
+    """
+    prepared = prepare(job, target, anchor)
+    if not prepared.left_out or anchor is not None:
+        return job, prepared
+    names = prepared.converged
+    if job.chosen is not None:
+        job = scale_alpha(job, names, (*names, *prepared.order))
+    if prepared.order and job.chosen is None:
+        return job, prepared
+    found = fit_public(job, names, target)
+    if not prepared.order:
+        found = found.moved(solve_public(job, names, target).weights, found.covariance)
+    return job, replace(prepared, anchor=found, possible=list_frames(found))
+
+
 def _list_information(
     job: Job, sizes: Mapping[str, int], names: Iterable[str], rows: int | None = None
 ) -> dict[str, Information]:
@@ -165,7 +185,9 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     drawn = [source.sample(min(1.0, most / count)) for source in sources]
     kept = [source for source in drawn if source is not None]
     factors = weigh_penalty(job.problem, job.scale.intercept)
-    chosen = None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names)
+    chosen = (
+        None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names, job.used)
+    )
     anchor = _look(job.problem, kept, factors, chosen)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if (known and count <= most) or not anchor.weights.any():
@@ -202,7 +224,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
     clock = together(coordinates.activity)
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(diagonal(find_covariance(coordinates, clock)).sum())
+    distance = float(take_diagonal(find_covariance(coordinates, clock)).sum())
     public = sum(counts[name] * weigh_public_row(noises[name], problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = (excess - expected_excess(more, clock)) / (0.01 * public)
@@ -241,7 +263,8 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
 
         coordinates = choose_coordinates(possible, together)
         then = expected_excess(coordinates, together(coordinates.activity))
-        found.append((name, OtherPromise(other.protection.kind, size, now, then)))
+        unit = problem.loss_unit
+        found.append((name, OtherPromise(other.protection.kind, size, unit * now, unit * then)))
     return tuple(found)
 
 
@@ -288,5 +311,5 @@ def resume_state(state: State, anchor: Summary) -> tuple[State, float]:
     excess = float(weighted.sum())  # tr(HV): both are symmetric
     fall = float((H * plain.covariance * H).sum()) if H.ndim == 1 else float((H @ H * plain.covariance).sum())
     pace = fall / excess
-    clock = float(diagonal(H).mean()) / (pace * fall)
+    clock = float(take_diagonal(H).mean()) / (pace * fall)
     return replace(state, weights=anchor.weights, clock=clock, step_size=0.0, average_weight=0.0), pace

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import PublicRows, choose_alpha, solve, weigh_source
+from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
@@ -70,6 +70,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
 
     `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
     default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
+    Where private sources are left out later it is chosen again, for the rest (`scale_alpha`).
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
@@ -86,15 +87,28 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=chosen.alpha)
-    alpha = chosen.alpha * in_rows * find_carried_share(job.groups, job.problem, names)
-    return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if job.groups.any_private else alpha)
+    return scale_alpha(replace(job, chosen=chosen.alpha * in_rows), names)
 
 
-def find_carried_share(groups: Grouped, problem: Problem, names: Collection[str]) -> float:
-    """Share of these sources' rows, each counted by its worth: alpha times the rows is what carries over to all."""
+def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None = None) -> Job:
+    """The job with the alpha that was chosen on rows of `names`, for those of the sources in use; None means all."""
+    assert job.chosen is not None
+    alpha = job.chosen * find_carried_share(job.groups, job.problem, names, used)
+    private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
+    return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if private else alpha, used=used)
+
+
+def find_carried_share(
+    groups: Grouped, problem: Problem, names: Collection[str], used: Collection[str] | None = None
+) -> float:
+    """Share of these sources' rows, each counted by its worth: alpha times the rows is what carries over to all.
+
+    All are those of the sources in use; None means every source.
+    """
     worth = {
         name: count * weigh_source(groups.noises[name], problem)
         for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
+        if used is None or name in used
     }
     return float(sum(worth[name] for name in names) / sum(worth.values()))
 
@@ -109,18 +123,15 @@ def free_intercept(problem: Problem, intercept: bool) -> Array:
 
 def converge(job: Job, targets: Sequence[Any]) -> Converged:
     """Minimise the weighted objective of all sources, once for each target."""
-    names = job.groups.names
-    found = [
-        solve(
-            job.problem,
-            list_public_rows(job, names, one),
-            free_intercept(job.problem, job.scale.intercept),
-            shorten=True,
-        )
-        for one in targets
-    ]
+    found = [solve_public(job, job.groups.names, target) for target in targets]
     caveats = dict.fromkeys(one.caveat for one in found if one.caveat is not None)
     return Converged([one.weights for one in found], found[0].readings, tuple(caveats))
+
+
+def solve_public(job: Job, names: Collection[str], target: Any) -> Solution:
+    """Minimise the weighted objective of these sources."""
+    factors = free_intercept(job.problem, job.scale.intercept)
+    return solve(job.problem, list_public_rows(job, names, target), factors, shorten=True)
 
 
 def make_state_after(weights: Array, plan: Plan) -> State:

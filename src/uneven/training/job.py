@@ -36,6 +36,10 @@ class Job:
     scale: Scale
     alpha: float | None = None
     """L2 strength chosen for rows as given; None means as stated."""
+    chosen: float | None = None
+    """What cross-validation chose for the rows without privacy alone, in the same units; None where it did not."""
+    used: tuple[str, ...] | None = None
+    """Sources whose rows alpha is for; None means all."""
     class_weights: tuple[float, ...] = ()
     """What rows of each class count; all alike where it is empty."""
     tick: Tick = lambda _: None

@@ -49,6 +49,8 @@ def scale_problem(
         n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
         alpha=scale.alpha(settings.stated_alpha) / most,
         class_weights=tuple(weight / most for weight in class_weights),
+        loss_unit=most,
+        alpha_unit=most * scale.factor**2,
         loss=settings.loss,
         radius=settings.radius,
         clip=choose_clip(settings, private),
@@ -172,7 +174,8 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
-        problem = replace(problem, alpha=settings.stated_alpha / max(weights))  # these rows are not divided by anything
+        most = max(weights)  # these rows are not divided by anything else
+        problem = replace(problem, alpha=settings.stated_alpha / most, alpha_unit=most)
         problem = _with_predicted_alpha(problem, settings, sources)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = read_scale(settings.row_norm, settings.fit_intercept, private)

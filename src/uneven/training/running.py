@@ -41,12 +41,15 @@ class Decision:
         Whether all sources are learned to convergence.
     anchoring : Anchoring or None
         What the public rows say, where private ones are added to them.
+    alpha : float or None
+        L2 strength chosen for rows as given, once it was known which sources are used; None means as stated.
     """
 
     plans: tuple[Plan, ...]
     times: int = 1
     converges: bool = False
     anchoring: Anchoring | None = None
+    alpha: float | None = None
 
     @property
     def plan(self) -> Plan:
@@ -83,32 +86,35 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, cells):
-        return Decision((mark_converged(plan),), converges=True)
+        return Decision((mark_converged(plan),), converges=True, alpha=job.alpha)
     plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
     tasks_of(plan, settings.average, settings.estimate)
-    return Decision(tuple(plans), settings.pass_count * len(plans))
+    return Decision(tuple(plans), settings.pass_count * len(plans), alpha=job.alpha)
 
 
 def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Decision:
     """Choose how private sources are added to the public ones, whose anchor may be given."""
-    prepared = anchoring.prepare(job, target, anchor)
+    job, prepared = anchoring.settle(job, target, anchor)
     coordinates = prepared.possible[0]
     clock = MatrixClock(
         tuple(coordinates.variance.tolist()), tuple(coordinates.curvature.tolist()), coordinates.longest_step
     )
-    expected = anchoring.expect(job, prepared)
-    verdicts = tuple((name, _plain(one)) for name, one in prepared.verdicts.items())
+    unit = job.problem.loss_unit
+    start, excess, distance, worths = anchoring.expect(job, prepared)
+    verdicts = tuple((name, _plain(one, unit)) for name, one in prepared.verdicts.items())
     own = {name: size for name, size in prepared.sizes.items() if size != job.problem.batch_size}
-    promises = anchoring.compare_promises(job, prepared, expected[1])
+    promises = anchoring.compare_promises(job, prepared, excess)
+    expected = unit * start, unit * excess, distance, worths
     decided = Anchored(prepared.converged, prepared.order, clock, *expected, verdicts, tuple(own.items()), promises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
-    return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared)
+    return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared, alpha=job.alpha)
 
 
-def _plain(judged: Judged) -> Verdict:
+def _plain(judged: Judged, unit: float) -> Verdict:
+    """The verdict as plain numbers, its excess in the objective of class weights as given."""
     with_it, without = ((one.value, one.low, one.high) for one in (judged.accuracy, judged.accuracy_without))
-    return Verdict(judged.excess, judged.excess_without, with_it, without, judged.word, judged.others)
+    return Verdict(unit * judged.excess, unit * judged.excess_without, with_it, without, judged.word, judged.others)
 
 
 def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) -> list[Plan]:

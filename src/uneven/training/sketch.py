@@ -86,7 +86,7 @@ def expect_excess(sources: Sequence[Source], problem: Problem, n_features: int) 
     if problem.outputs == 1 and not get_loss(problem.loss).probabilistic:
         problem = replace(problem, loss="logistic")  # nothing can be predicted of a loss with a kink
     loss, alpha = problem.loss_function, problem.alpha
-    counts, shares = typical_spectrum(n_features)
+    counts, shares = expect_spectrum(n_features)
     own = shares * loss.curvature * CURVATURES[1]
     gains = counts * own**2 / (own + alpha)  # ½hw*² in each direction, in some unit
     gains *= (loss.value_at_zero - loss.infimum) / 2.0 / gains.sum()
@@ -100,7 +100,7 @@ def expect_excess(sources: Sequence[Source], problem: Problem, n_features: int) 
 
 
 @lru_cache(maxsize=4)
-def typical_spectrum(n_features: int) -> tuple[Array, Array]:
+def expect_spectrum(n_features: int) -> tuple[Array, Array]:
     """Numbers of directions that are taken as one, and the share of each of them in the trace, 1/(jΣᵢ1/i)."""
     edges = np.unique(np.geomspace(1, n_features + 1, 40).round())
     counts, places = np.diff(edges), (edges[:-1] + edges[1:] - 1.0) / 2.0

@@ -15,7 +15,7 @@ from uneven.losses import get_loss
 from uneven.planner import CURVATURES, WEAK, Source, has_prediction, make_plan, predict_run
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training.sketch import typical_spectrum
+from uneven.training.sketch import expect_spectrum
 
 HALVINGS = 6
 """How often the default is halved at most."""
@@ -61,7 +61,7 @@ def expect_loss(sources: Sequence[Source], problem: Problem, strategy: str) -> f
     all directions. Of those a run learns the part A_j·c_j/(c_j + α), with noise; and the answer has the best length
     that is not above 1.
     """
-    loss, (counts, shares) = problem.loss_function, typical_spectrum(problem.columns)
+    loss, (counts, shares) = problem.loss_function, expect_spectrum(problem.columns)
     own = shares * loss.curvature * CURVATURES[1]
     gains = counts * own / counts.dot(own) * WEAK * (loss.value_at_zero - loss.infimum) / 2.0
     segments = make_plan(sources, problem, strategy).segments

@@ -171,6 +171,7 @@ def train(
     job = prepare(rows, scan, declared, settings)
     too_long, targets = _count_long(job), list_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
+    job = replace(job, alpha=decided.alpha)
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
     names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
     own = job.sample(names)

@@ -147,7 +147,7 @@ class Expected:
     def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
         """Expected excess with these sources and `more` exact rows."""
         private = [self._information(one) for one in sources if one.noise.private]
-        return min(
+        return self.problem.loss_unit * min(
             expected_excess(c, sum(one(c.activity) for one in private)) for c in self._list_frames(sources, more)
         )
 
