@@ -3,9 +3,8 @@
 ``python benchmarks/strength.py [runs] [data ...]`` prints accuracy, log-loss and AUC on test rows with each, and the
 mean difference of the same runs with its standard error. Data is ``mnist``, ``mnist-784``, ``covertype``, or words that
 describe rows to be drawn: ``weak`` (a weak signal), ``rare`` (7% positives), ``uncentred``, ``flat`` (features alike in
-all directions), ``n2000`` (so many rows), ``d100`` (so many features); ``drawn`` alone has none of these. A name
-that begins with ``site-`` has site privacy instead of local privacy. A star marks what is worse by more than two
-standard errors. Where the chosen alpha is 0.001 nothing is run.
+all directions), ``n2000`` (so many rows), ``d100`` (so many features); ``drawn`` alone has none of these. A star marks
+what is worse by more than two standard errors. Where the chosen alpha is 0.001 nothing is run.
 """
 
 import sys
@@ -55,14 +54,14 @@ def measure(model, X, y):
     return ((score > 0) == positive).mean(), log_loss(positive, expit(score)), roc_auc_score(positive, score)
 
 
-def compare(rows, noise, runs):
+def compare(rows, epsilon, runs):
     """The chosen alpha, and (runs, 2, 3) figures: with it, and with 0.001; None where they are the same."""
     X, y, X_test, y_test = rows
     found = []
     for seed in range(runs):
         pair = []
         for alpha in ("auto", DEFAULT_ALPHA):
-            model = uneven.UnevenClassifier(noise, alpha=alpha, random_state=seed).fit(X, y)
+            model = uneven.UnevenClassifier(uneven.LocalPrivacy(epsilon), alpha=alpha, random_state=seed).fit(X, y)
             if alpha == "auto" and (chosen := model.alpha_) == DEFAULT_ALPHA:
                 return chosen, None
             pair.append(measure(model, X_test, y_test))
@@ -82,12 +81,9 @@ def main(runs, names):
     """Print the table."""
     warnings.simplefilter("ignore")  # simulated, and rows shrunk by a hair
     for name in names:
-        rows, kind = (
-            load(name.removeprefix("site-")),
-            uneven.SitePrivacy if name[:5] == "site-" else uneven.LocalPrivacy,
-        )
+        rows = load(name)
         for epsilon in EPSILONS:
-            alpha, found = compare(rows, kind(epsilon), runs)
+            alpha, found = compare(rows, epsilon, runs)
             text = "as usual"
             if found is not None:
                 kinds = (("accuracy", 1), ("log-loss", -1), ("AUC", 1))

@@ -22,8 +22,7 @@ LOCAL = uneven.LocalPrivacy
 def choose(rows=60_000, epsilon=10.0, d=30, noise=None, **settings):
     source = uneven.Source("a", rows, LOCAL(epsilon) if noise is None else noise)
     asked = Settings(**settings)
-    problem = Problem(d, asked.stated_alpha, clip=0.5, **asked.batching(source.noise.once_a_batch))
-    return choose_private_alpha(asked, [source], problem)
+    return choose_private_alpha(asked, [source], Problem(d, asked.stated_alpha, 50, clip=0.5))
 
 
 def test_the_expected_loss_is_that_of_simulated_steps():
@@ -58,13 +57,6 @@ def test_alpha_falls_with_rows_and_with_epsilon_and_never_rises():
     assert all(least <= alpha <= DEFAULT_ALPHA for alpha in (*by_rows, *by_epsilon, choose(10**9)))
 
 
-def test_site_privacy_has_less_noise_and_so_a_smaller_alpha():
-    """At the same ε; and as for local privacy, the usual one where noise is large."""
-    found = [choose(noise=uneven.SitePrivacy(epsilon)) for epsilon in (0.01, 0.3, 1.0)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] == DEFAULT_ALPHA == choose(epsilon=1.0) > found[-1]
-
-
 def test_sources_alike_are_one_and_a_source_without_worth_changes_nothing():
     problem = Problem(30, DEFAULT_ALPHA, 50, clip=0.5)
     halves = [uneven.Source(name, 30_000, LOCAL(10.0)) for name in "ab"]
@@ -79,6 +71,7 @@ def test_sources_alike_are_one_and_a_source_without_worth_changes_nothing():
         {"alpha": DEFAULT_ALPHA},
         {"strategy": "two-rates"},
         {"loss": "hinge"},
+        {"noise": uneven.SitePrivacy(10.0)},
         {"noise": uneven.LabelPrivacy(10.0)},
         {"noise": uneven.Exact()},
     ],

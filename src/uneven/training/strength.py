@@ -27,25 +27,21 @@ NEAR = 1.05
 def choose_private_alpha(settings: Settings, sources: Sequence[Source], problem: Problem) -> float:
     """alpha for rows as given: as stated, or for ``"auto"`` the default or a part of it, by the least expected loss.
 
-    It stays the default where some rows are not private, or private in their labels alone, and for losses and
-    strategies whose runs are not predicted. The problem is that of the rows as scaled, with the default.
+    It stays the default where some rows are not private, or private in their labels alone; for site privacy; and for
+    losses and strategies whose runs are not predicted. The problem is that of the rows as scaled, with the default.
     """
     usual, used = settings.stated_alpha, [source for source in sources if source.rows]
-    private = all(source.noise.protects_features for source in used)
-    if not (used and private and isinstance(settings.alpha, str) and get_loss(settings.loss).probabilistic):
+    local = all(source.noise.protects_features and not source.noise.once_a_batch for source in used)
+    if not (used and local and isinstance(settings.alpha, str) and get_loss(settings.loss).probabilistic):
         return usual
-    local = not any(source.noise.once_a_batch for source in used)
-    parts, pooled = 0.5 ** np.arange(HALVINGS), [_pool_rows(used, problem)] if local else used
+    parts, pooled = 0.5 ** np.arange(HALVINGS), [_pool_rows(used, problem)]
     tried = [replace(problem, alpha=problem.alpha * part) for part in parts]
     expected = np.array([expect_loss(pooled, one, settings.stepping) for one in tried])
     return float(usual * parts[np.argmax(expected <= NEAR * expected.min())])
 
 
 def _pool_rows(sources: Sequence[Source], problem: Problem) -> Source:
-    """One source that knows as much as these do: as many rows of the one that knows most as the others are worth.
-
-    It saves time where rows have an ε each. A source with noise once per batch has no worth per row.
-    """
+    """One source that knows as much as these do: as many rows of the one that knows most as the others are worth."""
     energies = [source.noise.planned_energy(problem) for source in sources]
     most = int(np.argmax([source.rows / energy for source, energy in zip(sources, energies, strict=True)]))
     rows = sum(source.rows * energies[most] / energy for source, energy in zip(sources, energies, strict=True))
