@@ -53,7 +53,7 @@ def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
     assert absurd.p_value == plausible.p_value < LEVEL
     assert absurd.matters
     assert not plausible.matters
-    assert "used as it is" in plausible.describe("clinic")
+    assert "no allowance is made for it" in plausible.describe("clinic")
 
 
 def test_what_chance_may_have_made_is_said_and_not_acted_on():

@@ -663,6 +663,10 @@ REFUSALS = {
         lambda _: UnevenClassifier().fit(*GOOD, epsilon=np.zeros(100)),
         "epsilon must be positive and finite in every row, got 0",
     ),
+    "infinite epsilon": (
+        lambda c: c.fit(*GOOD, source=["a"] * 100, epsilon=np.full(100, np.inf)),
+        "epsilon must be positive and finite in every row, or NaN in one that has the noise of its source, got inf",
+    ),
     "rate": (
         lambda _: UnevenClassifier().fit(*GOOD, flip_rate=np.ones(100)),
         r"flip_rate must be in \[0, 0.5\) in every row, got 1",

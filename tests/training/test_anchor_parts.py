@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import uneven
 from uneven import Exact, FlippedLabels, LocalPrivacy, Problem
 from uneven.anchor import choose_coordinates, expected_excess, list_frames, measure_information
-from uneven.training import anchoring
+from uneven.anchor.classes import _Rows
+from uneven.training import adding, anchoring
 from uneven.training.convergence import find_carried_share
 from uneven.training.grouping import group_pieces
 
@@ -63,3 +65,44 @@ def test_the_carried_share_counts_rows_by_their_worth():
     groups, problem = group_pieces({"a": 100, "b": 400}, {"a": Exact(), "b": FlippedLabels(0.25)}), Problem(3, 1e-3, 1)
     assert find_carried_share(groups, problem, ["a"]) == pytest.approx(0.5)
     assert find_carried_share(groups, problem, ["a", "b"]) == 1.0
+
+
+def test_each_private_row_counts_once(monkeypatch):
+    """Rows that measure whether a source agrees, and rows that step, are all of its rows and none twice."""
+    counted, measure = [], adding.measure_information
+    monkeypatch.setattr(adding, "measure_information", lambda *a: counted.append(a[1]) or measure(*a))
+    fit(monkeypatch)
+    assert counted == [30, 270, 50, 450]
+
+
+def test_the_start_is_looked_for_from_what_cross_validation_chose(monkeypatch):
+    """That is the alpha of a fit of the public rows alone, whatever share of all rows they are."""
+    seen, look = [], anchoring._look
+    monkeypatch.setattr(anchoring, "_look", lambda *a: seen.append(a) or look(*a))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (3_000, 3))
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X @ [5.0, -4.0, 0.0])), 1, 0)
+    source = np.repeat(["public", "private"], [500, 2_500])
+    noise = {"public": Exact(), "private": LocalPrivacy(6.0)}
+    clf, alone = (
+        uneven.UnevenClassifier(noise, random_state=0, row_norm=1.0, classes=[0, 1], use="all").fit(
+            X[:n], y[:n], source=source[:n]
+        )
+        for n in (3_000, 500)
+    )
+    ((problem, _, _, chosen),) = seen
+    assert chosen * problem.alpha_unit == pytest.approx(alone.alpha_, rel=1e-6)
+    assert clf.alpha_ < alone.alpha_
+
+
+def test_rows_of_more_classes_without_residuals_are_still_unsure():
+    """Half a row on the wrong side adds 2H/n to S, so V₀ = H₀⁻¹(2H/n²)H₀⁻¹, centred over the classes."""
+    rng, n, d, classes = np.random.default_rng(0), 30, 2, 3
+    X, scores, ridge = rng.normal(size=(n, d)), rng.normal(size=(n, classes)), np.full(classes * d, 0.1)
+    every = np.ones((n, classes))
+    rows = _Rows(X, softmax(scores, axis=1), every, np.ones(n), np.ones(classes), False)
+    H = rows.curvature(scores)
+    inverse = np.linalg.inv(H + np.diag(ridge))
+    centred = np.kron(np.eye(classes) - 1 / classes, np.eye(d))
+    expected = centred @ inverse @ (2.0 * H / n**2) @ inverse @ centred
+    np.testing.assert_allclose(rows.sandwich(scores, ridge, ridge, 1.0), expected, rtol=1e-9, atol=1e-12)

@@ -87,7 +87,11 @@ class Disagreement:
             return (
                 f"{name!r} may differ from the anchor (p = {self.p_value:.1g}), too little to act on: it is used as is"
             )
-        used = "" if self.matters else "; no plausible distance explains it better, so it is used as it is"
+        used = (
+            ""
+            if self.matters
+            else ", and not as another optimum at a plausible distance would: no allowance is made for it"
+        )
         return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
 
 

@@ -209,7 +209,8 @@ def _checked_levels(name: str, values: Any, n: int, gaps: bool) -> Array:
     if wrong.any():
         i = int(np.argmax(wrong))
         accepted = "positive and finite" if name == "epsilon" else "in [0, 0.5)"
-        raise ValueError(f"{name} must be {accepted} in every row{owner_only(f', got {levels[i]:g} in row {i}')}")
+        none = ", or NaN in one that has the noise of its source" if gaps else ""
+        raise ValueError(f"{name} must be {accepted} in every row{none}{owner_only(f', got {levels[i]:g} in row {i}')}")
     return levels
 
 
