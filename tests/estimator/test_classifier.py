@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import uneven
 from samples import blobs, objective, uneven_labels
 from uneven import Exact, FlippedLabels, Ledger, LocalPrivacy, UnevenClassifier
-from uneven.planner import change_rates
+from uneven.planner import change_rates, find_rate_intervals, make_plan
 from uneven.problem import DEFAULT_ALPHA
 from uneven.training import flips
 from uneven.training.line_search import find_best, list_candidates, list_comparable
@@ -509,7 +509,7 @@ def test_line_search_within_the_budget():
     clf.fit(X, y, source=source, validation=(X[:500] + 1e-3, y[:500]))
     assert clf._account.counted == {"a": 40.0, "b": 4.0}
     first, second = clf.plan_.order
-    low, high = uneven.rate_interval(clf.plan_.sources, **clf.plan_.problem.to_dict())[second]
+    low, high = find_rate_intervals(clf.plan_.sources, clf.plan_.problem)[second]
     assert low <= clf.plan_.rates[second] <= high
     assert clf.plan_.rates[first] == pytest.approx(1 / clf.plan_.problem.alpha)
     assert clf.plan_ == change_rates(
@@ -549,12 +549,9 @@ def test_a_search_without_privacy_needs_no_budget():
     clf = UnevenClassifier(noise, strategy="two-rates", random_state=0, line_search=4)
     clf.fit(X, observed, source=source)
     second = clf.plan_.order[-1]
-    problem = clf.plan_.problem.to_dict()
-    ends = [
-        uneven.plan(clf.plan_.sources, **problem, strategy="two-rates", moments=which).rates[second]
-        for which in ("variance", "upper")
-    ]
-    low, high = uneven.rate_interval(clf.plan_.sources, **problem)[second]
+    sources, problem = clf.plan_.sources, clf.plan_.problem
+    ends = [make_plan(sources, problem, "two-rates", which).rates[second] for which in ("variance", "upper")]
+    low, high = find_rate_intervals(sources, problem)[second]
     assert (low, high) == pytest.approx(sorted(ends))
     assert high > 1.05 * low
     assert low * (1 - 1e-9) <= clf.plan_.rates[second] <= high * (1 + 1e-9)

@@ -497,6 +497,17 @@ def test_after_a_restart_of_the_machine_reserved_batches_are_passed_over(tmp_pat
     assert rows == [20, 20, 20, 20, 20, None]  # of 13 batches five are left: eight were reserved
 
 
+def test_a_process_that_ends_before_its_first_answer_has_lost_no_batch(tmp_path, network):
+    """Batches were reserved and nothing was sent; the machine was not restarted, so all are still there to be used."""
+    sites = network(seed=None)
+    sites.ask("east", **request("open"))
+    assert sites.sites["east"].releases.reserve("j/0", 0) > 0
+    sites.close()
+    sites.sites = Network(tmp_path).sites
+    sites.ask("east", **request("open"))
+    assert [sites.ask("east", **step(at=at)).get("rows") for at in range(14)] == [20] * 13 + [None]
+
+
 def test_silent_rows_cost_nothing_on_the_wire(network):
     """At a small activity most batches of one row are silent; they answer without a vector."""
     sites, noise = network(seed=7), uneven.LocalPrivacy(EPSILON["east"], activity=0.1)

@@ -1,8 +1,12 @@
 """What the studio begins with, by the names of `uneven.plan`; and sources as rows of its table."""
 
+import uneven
 from uneven.io import sources_to_text
 from uneven.planner import STRATEGIES
+from uneven.problem import Problem
+from uneven.settings import Settings
 from uneven.studio.document import Document
+from uneven.training.strength import choose_private_alpha
 
 SETTINGS = {
     "n_features": 54,
@@ -14,6 +18,17 @@ SETTINGS = {
     "radius": "tight",
     "clip": STRATEGIES["precision"].private_clip,
 }
+
+
+def plan_as_fit(sources, **changes):
+    """Plan of these sources with the alpha that a fit chooses for them, unless one is stated."""
+    stated = {**SETTINGS, **changes}
+    if "alpha" not in changes:
+        keys = ("n_features", "alpha", "batch_size", "loss", "radius", "clip")
+        problem = Problem(**{key: stated[key] for key in keys})
+        settings = Settings(loss=stated["loss"], strategy=changes.get("strategy", "auto"))
+        stated["alpha"] = choose_private_alpha(settings, sources, problem)
+    return uneven.plan(sources, **stated)
 
 
 def as_rows(sources):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from hospitals import SETTINGS as USUAL
-from hospitals import as_rows
+from hospitals import as_rows, plan_as_fit
 from streamlit.testing.v1 import AppTest
 
 import uneven
@@ -53,7 +53,7 @@ def promised(plan):
 
 
 def test_it_opens_with_two_hospitals(app):
-    plan = uneven.plan(table.HOSPITALS, **USUAL)
+    plan = plan_as_fit(table.HOSPITALS)
     assert not app.exception
     assert refusals(app) == []
     assert all(line in shown(app) for line in promised(plan))
@@ -62,7 +62,7 @@ def test_it_opens_with_two_hospitals(app):
 
 
 def test_it_shows_the_plan_s_own_values(app):
-    plan = uneven.plan(table.HOSPITALS, **USUAL)
+    plan = plan_as_fit(table.HOSPITALS)
     assert uneven.Plan.from_dict(json.loads(app.json[0].value)) == plan
 
 
@@ -81,12 +81,12 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_reaches_the_plan(app, name):
     own = {"clip": None} if name == "strategy" else {}  # the clip of two-rates, where none is asked for
-    plan = uneven.plan(table.HOSPITALS, **{**USUAL, **own, name: SETTINGS[name]})
+    plan = plan_as_fit(table.HOSPITALS, **own, **{name: SETTINGS[name]})
     typed = "none" if SETTINGS[name] is None else str(SETTINGS[name])
     app.get_by_key(name).set_value(typed).run()
     assert not app.exception
     assert all(line in shown(app) for line in promised(plan))
-    assert plan != uneven.plan(table.HOSPITALS, **USUAL)
+    assert plan != plan_as_fit(table.HOSPITALS)
 
 
 @pytest.mark.parametrize(("name", "value"), [("alpha", "0"), ("clip", "-1")])
@@ -239,7 +239,7 @@ def test_a_page_that_is_loaded_again_goes_on(app):
 
 
 def test_a_simulation_shows_each_strategy_its_own_figures():
-    plans = uneven.plan(table.HOSPITALS, **USUAL).alternatives()
+    plans = plan_as_fit(table.HOSPITALS).alternatives()
     distance = {name: (0.5 + k, 0.01 * k) for k, name in enumerate(plans)}
     accuracy = {name: (0.6 + 0.01 * k, 0.001 * k) for k, name in enumerate(plans)}
     done = Simulation(plans, 2, distance, accuracy, 0.9, dict.fromkeys(accuracy, (0.8, 0.01)))

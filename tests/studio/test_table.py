@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hospitals import SETTINGS, as_rows
+from hospitals import SETTINGS, as_rows, plan_as_fit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,9 +90,9 @@ def test_more_rows_are_a_plan_with_more_rows():
     clinic, region = table.HOSPITALS
     more = uneven.Source(region.name, region.rows + 7_000, region.noise)
     found = begin().value(7_000)
-    assert found.bound == uneven.plan(table.HOSPITALS, **SETTINGS).bound
+    assert found.bound == plan_as_fit(table.HOSPITALS).bound
     (worth,) = [one for one in found.worths if one.name == "region"]
-    assert worth.next_bound == uneven.plan([clinic, more], **SETTINGS).bound < found.bound
+    assert worth.next_bound == plan_as_fit([clinic, more]).bound < found.bound
     assert worth.next_bound == pytest.approx(found.bound * (1 + worth.next_change))
 
 
@@ -127,4 +127,4 @@ def test_intervals_are_those_of_the_library():
 
 
 def test_the_page_begins_with_two_hospitals():
-    assert begin().plan()[0] == uneven.plan(table.HOSPITALS, **SETTINGS)
+    assert begin().plan()[0] == plan_as_fit(table.HOSPITALS)

@@ -61,6 +61,7 @@ class Releases:
         self._tally, self._total = tally, int(self._book.execute("SELECT count(*) FROM answer").fetchone()[0])
         if tally is not None and not self._agrees():
             self._durably("UPDATE release SET boot = ''")  # as after a restart of the machine
+        self._write_tally()  # at once: a process that ends before its first answer has lost nothing
 
     def _agrees(self) -> bool:
         """Whether all answers are here that the tally has counted since the machine was started."""
@@ -68,8 +69,12 @@ class Releases:
         return boot == boot_id() and count.isdigit() and self._total >= int(count)
 
     def _count(self) -> None:
-        """Count one more answer: without waiting for the disk, so it survives the death of the process."""
+        """Count one more answer."""
         self._total += 1
+        self._write_tally()
+
+    def _write_tally(self) -> None:
+        """Write the number of answers, without waiting for the disk, so it survives the death of the process."""
         if self._tally is not None:
             os.pwrite(self._tally.fileno(), f"{boot_id()} {self._total}\n".encode(), 0)
 
