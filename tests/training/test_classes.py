@@ -180,6 +180,21 @@ def test_one_vs_rest_stays_an_option():
     np.testing.assert_array_equal(*two)
 
 
+@SIMULATED
+@pytest.mark.parametrize("seed", range(4))
+def test_a_model_of_public_and_private_rows_is_read_back(seed, tmp_path):
+    """All classes share a direction that nothing is known of: its variance is 0, and not less by rounding."""
+    X, y = draw_rows(seed=seed)
+    source = np.where(np.arange(len(y)) < 150, "open", "hidden")
+    noise = {"open": Exact(), "hidden": LocalPrivacy(3.0)}
+    clf = UnevenClassifier(noise, classes=NAMES, row_norm=6.0, random_state=0).fit(X, y, source=source)
+    clf.save(tmp_path / "model.json")
+    again = UnevenClassifier.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    values = json.loads((tmp_path / "model.json").read_text())
+    assert min(values["plan"]["anchored"]["clock"]["variance"]) >= 0.0
+
+
 @pytest.mark.parametrize("how", ["softmax", "one-vs-rest"])
 def test_a_model_file_keeps_how_classes_were_learned(how, tmp_path):
     X, y = draw_rows(300)

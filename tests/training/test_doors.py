@@ -15,6 +15,7 @@ from uneven.settings import NAMES, PUBLIC_FIRST, Settings
 from uneven.training import scan
 from uneven.training.ahead import plan_ahead
 from uneven.training.files import FileRows, train_files
+from uneven.training.model_file import load_model, save_model
 
 FLIPPED = (uneven.FlippedLabels(0.2), uneven.FlippedLabels((0.1, 0.3)))
 LABELS = (uneven.LabelPrivacy(2.0),)
@@ -136,8 +137,13 @@ def test_both_doors_lead_to_the_same_model(tmp_path, seed):
     X, y, source, noise, settings = draw_case(seed)
     clf = uneven.UnevenClassifier(noise, random_state=seed, **settings).fit(X, y, source=source)
     file = write_files(tmp_path, X, y, source, noise, settings)
-    check_same(train_files(file, seed=seed), clf)
+    trained = train_files(file, seed=seed)
+    check_same(trained, clf)
     assert file.settings == replace_seed(clf._settings())
+    save_model(trained.model, tmp_path / "model.json")
+    again = load_model(tmp_path / "model.json")
+    assert again.plan == trained.plan
+    np.testing.assert_array_equal(again.predict_proba(X), trained.model.predict_proba(X))
 
 
 def test_random_cases_have_every_way_to_learn():

@@ -69,8 +69,8 @@ class Coordinates:
 
     @cached_property
     def variance(self) -> Array:
-        """v, the diagonal of the start's covariance."""
-        return take_diagonal(self.covariance)
+        """v, the diagonal of the start's covariance; 0 where rounding made it less, as along what all classes share."""
+        return np.maximum(take_diagonal(self.covariance), 0.0)
 
     @cached_property
     def weighted(self) -> Array:

@@ -175,7 +175,7 @@ class Anchored:
         keys = tuple(cls.__dataclass_fields__)
         values = checks.table("anchored of a plan", values, keys, [key for key in keys if key not in LATER])
         clock = values["clock"]
-        pair = {key: tuple(checks.not_negative(key, one) for one in clock[key]) for key in ("variance", "curvature")}
+        pair = {key: tuple(_not_negative(key, one) for one in clock[key]) for key in ("variance", "curvature")}
         numbers = {key: checks.not_negative(key, values[key]) for key in ("excess_start", "excess", "distance")}
         return cls(
             converged=tuple(checks.text("converged", name) for name in values["converged"]),
@@ -189,3 +189,8 @@ class Anchored:
                 (name, OtherPromise.from_dict(one)) for name, one in values.get("other_promises", {}).items()
             ),
         )
+
+
+def _not_negative(key: str, value: Any) -> float:
+    """The number, or 0 where it is less by rounding, as older files have it."""
+    return 0.0 if isinstance(value, float) and -1e-9 < value < 0.0 else checks.not_negative(key, value)
