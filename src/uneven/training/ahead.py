@@ -186,7 +186,7 @@ def value_ahead(file: SourcesFile) -> Valued:
         return Valued(sources, job.problem, anchor, notes)
     _refuse_spending(file, sources, plan_steps(sources, job.problem, settings).order, settings.pass_count)
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
-    run = (CONVERGED,) if can_converge(settings, job.groups, 0) else run
+    run = (CONVERGED,) if can_converge(settings, job.groups) else run
     return Valued(sources, job.problem, None, (*notes, *run))
 
 

@@ -23,8 +23,9 @@ from uneven.training.strength import choose_private_alpha
 
 Array = NDArray[np.float64]
 
-MOST_CELLS = 10**7
-"""Numbers in rows that are streamed, above which one pass of SGD is as good and far quicker than many readings."""
+MOST_CELLS, ROWS_PER_WEIGHT = 10**8, 10_000
+"""Rows that are streamed take one pass of SGD where they have more numbers than this, and are so many for each weight:
+then one pass is as good for new rows, and far quicker than several readings."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,16 @@ class Converged:
     caveats: tuple[str, ...]
 
 
-def can_converge(settings: Settings, groups: Grouped, cells: int) -> bool:
-    """Whether these sources are learned to convergence: none is private, and nothing asks for single steps."""
+def can_converge(settings: Settings, groups: Grouped, columns: int = 0) -> bool:
+    """Whether these sources are learned to convergence: none is private, and nothing asks for single steps.
+
+    `columns` is how many weights there are for rows that are read again each time; 0 where they are in memory.
+    """
     if groups.any_private or not settings.left_open or settings.steps_asked is not None:
         return False
-    return cells <= MOST_CELLS and not _lacks_surrogate(settings, groups.noises.values())
+    rows = int(groups.counts.sum())
+    many = rows * columns > MOST_CELLS and rows > ROWS_PER_WEIGHT * columns
+    return not many and not _lacks_surrogate(settings, groups.noises.values())
 
 
 def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:

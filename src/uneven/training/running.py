@@ -75,7 +75,7 @@ class Result:
 def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     """Choose the way to learn; what no run could do is refused, before any charge."""
     settings, groups = job.settings, job.groups
-    cells = 0 if job.scan.held is not None else job.scan.rows * job.scan.n_features
+    streamed = 0 if job.scan.held is not None else job.problem.n_features
     if settings.public_first:
         sparse = job.scan.sparse and not job.scale.sketch
         why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
@@ -85,7 +85,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         if settings.needs_anchor:
             raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
-    if convergence.can_converge(settings, groups, cells):
+    if convergence.can_converge(settings, groups, streamed):
         return Decision((mark_converged(plan),), converges=True, alpha=job.alpha)
     plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
