@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.anchor import strength
@@ -152,12 +153,25 @@ def test_copies_are_held_out_together():
 
 
 def test_rows_that_a_plane_separates_know_no_curvature():
-    """Twice as many rows as weights: noisy labels curve in all of them, a plane leaves a few rows that decide."""
+    """Three times as many rows as weights: noisy labels curve in all, a plane leaves a few rows that decide."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(16, 8)) / 8**0.5
-    noisy = np.where(rng.random(16) < 0.5, 1.0, -1.0)
-    curves = [fit_anchor(X, y, 1e-3, chosen=1e-3).knows_curvature for y in (noisy, np.sign(X[:, 0]))]
-    assert curves == [True, False]
+    X = rng.normal(size=(24, 8)) / 8**0.5
+    noisy = np.where(rng.random(24) < expit(6.0 * X[:, 0]), 1.0, -1.0)
+    anchors = [fit_anchor(X, y, 1e-3, chosen=1e-3) for y in (noisy, np.sign(X[:, 0]))]
+    assert all(one.weights.any() for one in anchors)
+    assert [one.knows_curvature for one in anchors] == [True, False]
+
+
+def test_rows_that_predict_no_better_than_nothing_start_at_zero():
+    """Labels by chance: many rows know that w* is near 0, and a few know next to nothing."""
+    rng = np.random.default_rng(0)
+    variances = []
+    for rows in (20, 2_000):
+        X, y = rng.normal(size=(rows, 8)) / 8**0.5, np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+        anchor = fit_anchor(X, y, 1e-3, chosen=1e-3)
+        assert not anchor.weights.any()
+        variances.append(np.trace(anchor.hessian @ anchor.covariance) / 2)
+    assert variances[1] < 0.02 < 0.05 < variances[0] <= anchor.nothing
 
 
 def classes_anchor(lost=None, rows=60):

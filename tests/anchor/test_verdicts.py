@@ -37,10 +37,15 @@ def test_without_any_private_source_the_excess_is_that_of_the_anchor(anchor):
     assert accuracy.value == pytest.approx(np.mean(anchor.margins > 0))
 
 
-def test_more_information_means_less_excess_and_no_less_accuracy(anchor):
-    found = [expect(anchor, [lambda _, clock=clock: clock]) for clock in (0.0, 1e2, 1e4, 1e6)]
-    assert (np.diff([excess for excess, _ in found]) < 0).all()
-    assert (np.diff([accuracy.value for _, accuracy in found]) > -2e-3).all()  # drawn, not exact
+def test_more_information_means_less_excess_and_no_less_accuracy(anchor, monkeypatch):
+    """Accuracies are drawn: a difference of two has a standard error of 0.0033, and of the mean of 25 seeds 0.0007."""
+    accuracies = []
+    for seed in range(25):
+        monkeypatch.setattr("uneven.anchor.verdicts.SEED", seed)
+        found = [expect(anchor, [lambda _, clock=clock: clock]) for clock in (0.0, 1e2, 1e4, 1e6)]
+        assert (np.diff([excess for excess, _ in found]) < 0).all()
+        accuracies.append([accuracy.value for _, accuracy in found])
+    assert (np.diff(np.mean(accuracies, axis=0)) > -2e-3).all()
 
 
 def test_the_interval_is_wilsons_moved_by_the_gain(anchor):

@@ -286,7 +286,7 @@ def test_the_clock_of_later_rows_is_theorem_c_where_curvature_is_alpha():
     state = State(np.zeros(d))
     for H in (0.1 * np.eye(d), np.diag([0.1, 0.3, 2.0])):
         plain = Coordinates(np.eye(d), np.diag(H), H, w, V, *np.zeros((2, d)), 0.5, 1.0, np.full(d, 0.1), 1.0)
-        resumed, pace = resume_state(state, Summary(w, V, 0.1, True, (plain,)))
+        resumed, pace = resume_state(state, Summary(w, V, 0.1, True, True, (plain,)))
         np.testing.assert_array_equal(resumed.answer, w)
         if H[2, 2] == 0.1:
             assert pace == pytest.approx(0.1)

@@ -16,7 +16,7 @@ TURNED = np.append(np.full(4, 0.5), np.full(4, 3**0.5 / 2))  # by 60 degrees
 
 
 def summary(weights, covariance=0.0):
-    return Summary(np.asarray(weights, dtype=float), covariance * np.eye(len(weights)), 0.1, True, ())
+    return Summary(np.asarray(weights, dtype=float), covariance * np.eye(len(weights)), 0.1, True, True, ())
 
 
 def draw(rng, n, weights):

@@ -39,7 +39,16 @@ from uneven.anchor.shift import (
 from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
-from uneven.anchor.uncertainty import Flips, fit_anchor, join_sandwich, leave_out, limit_covariance, search_strength
+from uneven.anchor.uncertainty import (
+    Flips,
+    fit_anchor,
+    forget,
+    join_sandwich,
+    leave_out,
+    limit_covariance,
+    limit_excess,
+    search_strength,
+)
 from uneven.anchor.verdicts import (
     Verdict,
     choose_batch_size,
@@ -79,11 +88,13 @@ __all__ = [
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
+    "forget",
     "join_sandwich",
     "join_sources",
     "judge_sources",
     "leave_out",
     "limit_covariance",
+    "limit_excess",
     "list_frames",
     "measure_information",
     "measure_shift",

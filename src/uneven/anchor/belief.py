@@ -18,8 +18,18 @@ Array = NDArray[np.float64]
 FEWEST = 2
 """Rows of each class from which something is known of what sets them apart."""
 
-ROWS_PER_FEATURE = 1.5
-"""Rows from which the curvature is believed: to fresh rows, a matrix made from fewer looks different."""
+ROWS_PER_FEATURE, ROWS_PER_STEP = 1.5, 3.0
+"""Rows for each feature from which the curvature is believed: to fresh rows, a matrix made from fewer looks different;
+and from which one long step is built on it: a direction that seems flat would be followed far too far."""
+
+
+def count_effective(parts: Array) -> Array:
+    """(Σa)²/Σa² of each column: how many rows it rests on.
+
+    >>> count_effective(np.array([[1.0, 5.0], [1.0, 0.0]])).tolist()
+    [2.0, 1.0]
+    """
+    return np.asarray(parts.sum(axis=0) ** 2 / np.maximum((parts**2).sum(axis=0), 1e-300))
 
 
 @dataclass(frozen=True)
@@ -71,14 +81,24 @@ class Anchor:
         return self.alpha * self.factors * np.ones(len(self.weights))
 
     @property
-    def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature: to shape a release, or for one long step.
+    def rows_per_feature(self) -> float:
+        """Rows that tell the curvature, for each feature; 0 if they tell nothing of the weights.
 
         Rows count as far as their loss curves, (Σb)²/Σb² of the bends b: of rows that a plane separates a few near it
-        decide. None does if they tell nothing of the weights: the curvature changes on the way to them.
+        decide. None does where the weights are 0: the curvature changes on the way to others.
         """
-        rows = self.bends.sum() ** 2 / max(float((self.bends**2).sum()), 1e-300)
-        return bool(rows >= ROWS_PER_FEATURE * len(self.weights) and self.weights.any())
+        rows = count_effective(self.bends[:, None])[0]
+        return float(rows / len(self.weights)) if self.weights.any() else 0.0
+
+    @property
+    def knows_curvature(self) -> bool:
+        """Whether the rows are enough to build on their curvature, to shape a release."""
+        return self.rows_per_feature >= ROWS_PER_FEATURE
+
+    @property
+    def takes_long_step(self) -> bool:
+        """Whether the rows are enough for one long step by their curvature."""
+        return self.rows_per_feature >= ROWS_PER_STEP
 
     @property
     def nothing(self) -> float:

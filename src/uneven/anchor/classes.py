@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, Anchor
+from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, ROWS_PER_STEP, Anchor, count_effective
 from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
-from uneven.anchor.shape import CLIP, QUANTILES, list_coordinates
+from uneven.anchor.shape import CLIP, QUANTILES, describe_clipping, list_coordinates, trust_hessian
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import PSEUDO_ROWS, STEP, limit_covariance, search_strength
+from uneven.anchor.uncertainty import STEP, forget, join_sandwich, limit_covariance, limit_excess, search_strength
 from uneven.draws import make_public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -66,10 +66,19 @@ class ClassAnchor:
     counts: Array
 
     @property
+    def rows_per_feature(self) -> float:
+        """Rows that tell the curvature, for each feature and class; 0 if they tell nothing of the weights."""
+        return len(self.X) / (self.X.shape[1] * (self.scores.shape[1] - 1)) if self.weights.any() else 0.0
+
+    @property
     def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature: a row speaks for all classes at once."""
-        enough = len(self.X) >= ROWS_PER_FEATURE * self.X.shape[1] * (self.scores.shape[1] - 1)
-        return bool(enough and self.weights.any())
+        """Whether the rows are enough to build on their curvature, to shape a release."""
+        return self.rows_per_feature >= ROWS_PER_FEATURE
+
+    @property
+    def takes_long_step(self) -> bool:
+        """Whether the rows are enough for one long step by their curvature."""
+        return self.rows_per_feature >= ROWS_PER_STEP
 
     @property
     def nothing(self) -> float:
@@ -131,9 +140,12 @@ def fit_class_anchor(
 
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
     covariance = limit_covariance(rows.sandwich(scores, strength * factors, alpha * factors, size), size, factors)
+    if rows.loss(scores) >= rows.loss(nothing := np.zeros_like(scores)):
+        (weights, covariance), scores = forget(weights, covariance), nothing
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
-    return ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
+    found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
+    return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
 
 
 def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
@@ -216,11 +228,8 @@ class _Rows:
         n, D = len(self.X), len(strength)
         slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
-        S = gradients.T @ gradients / n
-        H = self.curvature(scores)
-        S = (n * S + PSEUDO_ROWS * np.trace(S) / D * np.eye(D)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
-        inverse = np.linalg.inv(H + np.diag(strength))
-        V = inverse @ (S / n + np.diag((strength - alpha) ** 2 * size)) @ inverse
+        S, fourths = gradients.T @ gradients / n, (gradients**4).mean(axis=0)
+        V = join_sandwich(S, fourths, self.curvature(scores), n, strength, alpha, size)
         # What is added to all classes alike changes no softmax: weights sum to 0 over the classes, and so do errors.
         K = scores.shape[1]
         centred = np.kron(np.eye(K) - 1.0 / K, np.eye(D // K))
@@ -263,21 +272,21 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
     pulls = anchor.counts[:, None] * anchor.slopes
     gradients = (pulls[:, :, None] * anchor.X[:, None, :]).reshape(n, K * d) @ (factor * Q)
     taken = (kept - 1.0)[:, None] * gradients
-    shift, squares = taken.mean(axis=0), gradients**2
+    shift, variance = describe_clipping(taken, n, anchor.knows_curvature)
     steepest = 0.5 * max(1.0, factor**2) + anchor.alpha * factor**2
     return Coordinates(
         transform=factor * Q.T,
         curvature=factor**2 * np.maximum(values, anchor.ridge.min()),
-        hessian=factor**2 * Q.T @ anchor.hessian @ Q,
+        hessian=trust_hessian(factor**2 * Q.T @ anchor.hessian @ Q, anchor.knows_curvature),
         start=Q.T @ anchor.weights / factor,
         covariance=Q.T @ anchor.covariance @ Q / factor**2,
         clip_shift=shift,
-        clip_variance=np.maximum((taken**2).mean(axis=0) - shift**2, 0.0) / n,
+        clip_variance=variance,
         activity=float((anchor.counts * np.minimum(lengths / CLIP, 1.0)).mean()),
         clip=CLIP,
         ridge=anchor.ridge,
         longest_step=2.0 / steepest,
-        freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300),
+        freedom=count_effective(gradients**2),
     )
 
 

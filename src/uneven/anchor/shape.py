@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from uneven.anchor.belief import Anchor
+from uneven.anchor.belief import Anchor, count_effective
 from uneven.anchor.clock import Coordinates, expected_excess
 from uneven.anchor.diagonals import add_diagonal, change_basis, invert, multiply, turn_rows
 from uneven.problem import PRIVATE_CLIP
@@ -88,16 +88,16 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
         curvature, Q = np.linalg.eigh(curvature)
         T, back = Q.T @ T, back @ Q
     taken = turn_rows(((slopes - cap) * anchor.y)[over, None] * anchor.X[over], T)
-    shift = taken.sum(axis=0) / n
+    shift, variance = describe_clipping(taken, n, anchor.knows_curvature)
     steepest = anchor.loss.curvature * max(1.0, float(shape.lengths.max()) ** 2) + anchor.alpha * shape.norm**2
     return Coordinates(
         transform=T,
         curvature=curvature,
-        hessian=change_basis(T, anchor.hessian),
+        hessian=trust_hessian(change_basis(T, anchor.hessian), anchor.knows_curvature),
         start=multiply(back.T, anchor.weights),
         covariance=change_basis(back.T, anchor.covariance),
         clip_shift=shift,
-        clip_variance=np.maximum((taken**2).sum(axis=0) / n - shift**2, 0.0) / n,
+        clip_variance=variance,
         activity=float(np.minimum(slopes / cap, 1.0).mean()),
         clip=CLIP,
         ridge=anchor.ridge,
@@ -106,18 +106,30 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     )
 
 
-def find_plain_coordinates(anchor: Anchor) -> Coordinates:
-    """Rows as they are, gradients clipped to ½: a rotation only.
+def trust_hessian(hessian: Array, known: bool) -> Array:
+    """H as it is, or its diagonal alone where rows are too few to know it: then more information means less excess.
+
+    With what they say of the rest, to learn one coordinate alone can seem to do harm.
+    """
+    return hessian if known or hessian.ndim == 1 else np.diag(hessian.diagonal())
+
+
+def describe_clipping(taken: Array, rows: int, known: bool) -> tuple[Array, Array]:
+    """Mean of what clipping takes from the gradients of so many rows, 0 for those not listed, and its variance.
 
     Rows that are too few to know the curvature do not know what clipping takes either: one or two of them decide. It is
     0 then, give or take what they say.
     """
+    shift = taken.sum(axis=0) / rows
+    variance = np.maximum((taken**2).sum(axis=0) / rows - shift**2, 0.0) / rows
+    return (shift, variance) if known else (np.zeros_like(shift), variance + shift**2)
+
+
+def find_plain_coordinates(anchor: Anchor) -> Coordinates:
+    """Rows as they are, gradients clipped to ½: a rotation only."""
     found = make_coordinates(anchor, _as_they_are(anchor))
     squares = (turn_rows(anchor.X, found.transform) * anchor.slopes[:, None]) ** 2
-    if not anchor.knows_curvature:
-        shift = found.clip_shift
-        found = replace(found, clip_shift=np.zeros_like(shift), clip_variance=found.clip_variance + shift**2)
-    return replace(found, freedom=squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), 1e-300))
+    return replace(found, freedom=count_effective(squares))
 
 
 def list_coordinates(anchor: Anchor) -> tuple[Coordinates, ...]:

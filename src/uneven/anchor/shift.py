@@ -229,7 +229,7 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
     clock : float
         Precision of the releases' mean.
     step : bool
-        Whether the curvature is known well enough for one long step: `Anchor.knows_curvature`.
+        Whether the curvature is known well enough for one long step: `Anchor.takes_long_step`.
     """
     if not coordinates.start.any():
         return coordinates, UNMEASURED

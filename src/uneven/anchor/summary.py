@@ -30,6 +30,8 @@ class Summary:
         L2 strength of the objective.
     knows_curvature : bool
         Whether the rows are enough to build on their curvature.
+    takes_long_step : bool
+        Whether they are enough for one long step by it.
     frames : tuple of Coordinates
         Those that private rows may be released in: rows as they are first.
     """
@@ -38,6 +40,7 @@ class Summary:
     covariance: Array
     alpha: float
     knows_curvature: bool
+    takes_long_step: bool
     frames: tuple[Coordinates, ...]
 
     def moved(self, weights: Array, covariance: Array) -> Summary:
@@ -58,4 +61,5 @@ class Summary:
 def summarize(anchor: Anchor | ClassAnchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
     """Summary of an anchor; `frames` are its `list_frames`, where they are known."""
     frames = list_frames(anchor) if frames is None else frames
-    return Summary(anchor.weights, anchor.covariance, anchor.alpha, anchor.knows_curvature, frames)
+    known = anchor.knows_curvature, anchor.takes_long_step
+    return Summary(anchor.weights, anchor.covariance, anchor.alpha, *known, frames)

@@ -5,9 +5,10 @@ w₀ minimises the rows' objective with the L2 strength λ₀ ≥ α, w* that of
     w₀ - w* = H₀⁻¹(e + (λ₀-α)w*),   H₀ = curvature + λ₀I,   E eeᵀ = S/n,
 
 so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Rows that were fitted by heart have small residuals, so S and
-the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows of equal
-energy in every direction, so that a column not yet seen is not believed to be known; s² is ‖w(α)‖²/d, which errs on the
-large side. λ₀ minimises the leave-one-out estimate of the objective itself.
+the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows in columns and
+directions that hardly any row has, so that those are not believed to be known; s² is ‖w(α)‖²/d, which errs on the large
+side, so that V₀ is taken down where it expects more excess than predicting nothing has. λ₀ minimises the leave-one-out
+estimate of the objective itself; where even that is no better than predicting nothing, the start is 0.
 
 However well the rows are classified, half a row more is counted that is not (Krichevsky and Trofimov 1981): a few rows
 that a plane separates would otherwise be sure of anything. Its loss is that of the mean size of the margins, on the
@@ -41,7 +42,10 @@ T = TypeVar("T")
 Look = Callable[[float, Array | None], tuple[Array, float, T]]
 
 PSEUDO_ROWS = 5.0
-"""Rows of equal energy in every direction that are added to those seen."""
+"""Rows of mean energy that are added in a column or direction that no row has; none where twice as many have it."""
+
+FEW_ROWS = 2.0
+"""Rows for each column below which any direction may be one that was hardly seen."""
 
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
@@ -112,9 +116,20 @@ def fit_anchor(
     covariance = find_covariance(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     covariance = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
+    if flips.mean_loss(margins) >= flips.mean_loss(np.zeros(len(labels))):
+        weights, covariance = forget(weights, covariance)
+        margins, hits = np.zeros(len(labels)), None
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    return Anchor(rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates)
+    told = rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates
+    found = Anchor(*told)
+    return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
+
+
+def forget(weights: Array, covariance: Array) -> tuple[Array, Array]:
+    """Start at 0 in place of w₀: its error is w₀'s and w₀ itself, V₀ + w₀w₀ᵀ."""
+    own = weights**2 if covariance.ndim == 1 else np.outer(weights, weights)
+    return np.zeros_like(weights), covariance + own
 
 
 def search_strength(
@@ -164,6 +179,24 @@ def limit_covariance(covariance: Array, size: float, factors: Array) -> Array:
         return np.asarray(covariance * largest / (covariance + largest))
     limited = largest[:, None] * np.linalg.solve(covariance + np.diag(largest), covariance)
     return np.asarray((limited + limited.T) / 2.0)
+
+
+def limit_excess(covariance: Array, hessian: Array, nothing: float) -> Array:
+    """V with an expected excess ½tr(HV) of at most that of predicting nothing, by a factor."""
+    expected = float((hessian * covariance).sum()) / 2.0
+    return covariance * min(1.0, nothing / max(expected, 1e-300))
+
+
+def weigh_unseen(squares: Array, n: int) -> Array:
+    """Pseudo-rows of each column, from the mean squares and mean fourth powers of n rows' gradients there, (2, d).
+
+    They are `PSEUDO_ROWS` for a column that no row has, and none for one that rests on twice as many; and so many in
+    every direction where rows are too few for the columns. More of them, of equal energy in every direction, would
+    swamp what is known of columns with little energy beside one with a large mean, or of columns nearly alike.
+    """
+    rows, d = squares[0] ** 2 / np.maximum(squares[1], 1e-300) * n, squares.shape[1]
+    few = max(1.0 - n / (FEW_ROWS * d), 0.0)
+    return np.asarray(PSEUDO_ROWS * (np.maximum(1.0 - rows / (2.0 * PSEUDO_ROWS), 0.0) + few))
 
 
 @dataclass(frozen=True)
@@ -307,20 +340,25 @@ def find_covariance(
     n, d = X.shape
     flips = Flips.none(np.ones(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins) * np.sqrt(flips.copies)
+    gradients = X * slopes[:, None]
+    moments = np.stack([(gradients**2).mean(axis=0), (gradients**4).mean(axis=0)])
     if wide:
-        bends = flips.bends(margins)
+        bends, every = flips.bends(margins), np.ones(d)
         squares = n / (n + PSEUDO_ROWS) * slopes**2 + WRONG_ROWS * 4.0 * bends / n
-        pseudo = PSEUDO_ROWS * float(slopes**2 @ (X**2).sum(axis=1)) / n / d / (n * (n + PSEUDO_ROWS))
-        added, every = pseudo + (strength - alpha) ** 2 * size * np.ones(d), np.ones(d)
+        pseudo = weigh_unseen(moments, n) * moments[0].mean() / (n * (n + PSEUDO_ROWS))
+        added = pseudo + (strength - alpha) ** 2 * size * every
         return find_diagonal_covariance(X, bends, squares**0.5, strength * every, added, alpha * every)
-    S, H = (X.T * slopes**2) @ X / n, (X.T * flips.bends(margins)) @ X / n
-    return join_sandwich(S, H, n, strength, alpha, size)
+    S, H = gradients.T @ gradients / n, (X.T * flips.bends(margins)) @ X / n
+    return join_sandwich(S, moments[1], H, n, strength, alpha, size)
 
 
-def join_sandwich(S: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float) -> Array:
-    """V₀ of the rows' mean squared gradients S and mean curvature H."""
-    d = len(S)
-    S = (n * S + PSEUDO_ROWS * np.trace(S) / d * np.eye(d)) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
+def join_sandwich(
+    S: Array, fourths: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float
+) -> Array:
+    """V₀ of the rows' mean squared gradients S, mean fourth powers of those and mean curvature H."""
+    d, squares = len(S), S.diagonal()
+    pseudo = np.diag(weigh_unseen(np.stack([squares, fourths]), n) * squares.mean())
+    S = (n * S + pseudo) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
     inverse = np.linalg.inv(H + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 

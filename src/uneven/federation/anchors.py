@@ -80,6 +80,7 @@ def summary_to_dict(summary: Summary) -> dict[str, Any]:
         **start_to_dict(summary),
         "alpha": summary.alpha,
         "knows_curvature": summary.knows_curvature,
+        "takes_long_step": summary.takes_long_step,
         "freedom": None if first.freedom is None else first.freedom.tolist(),
         "frames": [_frame_to_dict(frame) for frame in summary.frames],
     }
@@ -111,6 +112,7 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
         matrix_from_text("covariance", values["covariance"], shape),
         checks.positive("alpha", values["alpha"], 1e-18, 1e18),
         bool(values["knows_curvature"]),
+        bool(values["takes_long_step"]),
         tuple(frames),
     )
     _check_frames(summary)

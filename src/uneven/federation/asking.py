@@ -14,8 +14,10 @@ from uneven.anchor import (
     TOLERANCE,
     Curvature,
     Point,
+    forget,
     join_sandwich,
     limit_covariance,
+    limit_excess,
     run_newton,
     search_strength,
     use_one_thread,
@@ -79,17 +81,17 @@ class SitesObjective:
         scale = max(abs(value), TOLERANCE * self.problem.loss_function.value_at_zero)
         return Point(w, value, gradient, hessian, scale)
 
-    def left_out(self, w: Array) -> tuple[float, Array, Array]:
-        """Leave-one-out loss at w, and S and H there, of all rows."""
+    def left_out(self, w: Array) -> tuple[float, Array, Array, Array]:
+        """Leave-one-out loss at w, and S, fourth powers and H there, of all rows."""
         hessian, count = self.at(w, "full").hessian, sum(self.rows.values())
         assert hessian is not None
         reach = np.linalg.inv(hessian) / count
         found = self._gather({"weights": w.tolist(), "reach": matrix_to_text(reach), "curvature": True})
         share = {name: self.rows[name] / count for name in found}
         loss = sum(share[name] * one["value"] for name, one in found.items())
-        nothing = np.zeros_like(reach)
-        S, H = (sum((share[name] * one[key] for name, one in found.items()), nothing) for key in ("squares", "hessian"))
-        return loss, S, H
+        keys = ("squares", "fourths", "hessian")
+        S, fourths, H = (np.sum([share[name] * one[key] for name, one in found.items()], axis=0) for key in keys)
+        return loss, S, fourths, H
 
     def _gather(self, asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         return {name: self._ask(name, {**asked, "share": share}) for name, share in self.shares.items()}
@@ -129,16 +131,20 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
     own = np.maximum(factors, 1.0 if flipped else 0.0)
     alpha, count = objective.problem.alpha, sum(objective.rows.values())
 
-    def look(strength: float, start: Array | None) -> tuple[Array, float, tuple[Array, Array]]:
+    def look(strength: float, start: Array | None) -> tuple[Array, float, tuple[float, Array, Array, Array]]:
         f = replace(objective, ridge=strength * own)
         weights = run_newton(f, np.zeros(len(own)) if start is None else start).point.weights
-        loss, S, H = f.left_out(weights)
-        return weights, loss, (S, H)
+        found = f.left_out(weights)
+        return weights, found[0], found
 
     with use_one_thread():
-        strength, weights, (S, H), size = search_strength(alpha, own, chosen, look)
-        covariance = join_sandwich(S, H, count, strength * own, alpha * own, size)
-        return weights, limit_covariance(covariance, size, own)
+        strength, weights, (loss, S, fourths, H), size = search_strength(alpha, own, chosen, look)
+        hessian, nothing = H + np.diag(alpha * own), float(objective.problem.loss_function.value_at_zero)
+        covariance = join_sandwich(S, fourths, H, count, strength * own, alpha * own, size)
+        covariance = limit_covariance(covariance, size, own)
+        if loss >= nothing:
+            weights, covariance = forget(weights, covariance)
+        return weights, limit_excess(covariance, hessian, nothing)
 
 
 def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str, Any]:

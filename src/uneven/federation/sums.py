@@ -51,21 +51,28 @@ def sum_losses(rows: PublicRows, problem: Problem, weights: Array, curvature: bo
 
 
 def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float, loss: Loss = LOGISTIC) -> dict[str, Any]:
-    """Mean leave-one-out loss of a site's rows, their squared gradients S and curvature H there.
+    """Mean leave-one-out loss of a site's rows, their squared gradients S, fourth powers and curvature H there.
 
     `reach` is H₀⁻¹/n of all sites' rows; `share` is what a row counts beside the mean of all.
     """
-    total, S, H = 0.0, np.zeros_like(reach), np.zeros_like(reach)
+    total, S, H, fourths = 0.0, np.zeros_like(reach), np.zeros_like(reach), np.zeros(len(reach))
     for part, labels in rows.pieces():
         X, y = np.asarray(part, dtype=np.float64), np.asarray(labels, dtype=np.float64)
         rates, skews = (np.full(len(y), one) for one in (rows.flip_rate, rows.flip_skew))
         flips = Flips(rates, skews, y, share=share, loss=loss)
         margins = leave_out(y * (X @ weights), np.einsum("ij,ij->i", X @ reach, X), flips)
         total += len(y) * flips.mean_loss(margins)
-        S += (X.T * (flips.weights * flips.slopes(margins)) ** 2) @ X
+        gradients = X * (flips.weights * flips.slopes(margins))[:, None]
+        S += gradients.T @ gradients
+        fourths += (gradients**4).sum(axis=0)
         H += (X.T * flips.bends(margins)) @ X
     squares, hessian = (matrix_to_text(one / rows.count) for one in (S, H))
-    return {"value": total / rows.count, "squares": squares, "hessian": hessian}
+    return {
+        "value": total / rows.count,
+        "squares": squares,
+        "fourths": (fourths / rows.count).tolist(),
+        "hessian": hessian,
+    }
 
 
 def read_sums(values: Mapping[str, Any], d: int, left_out: bool, curvature: bool) -> dict[str, Any]:
@@ -74,8 +81,10 @@ def read_sums(values: Mapping[str, Any], d: int, left_out: bool, curvature: bool
     if not abs(value) <= LARGEST_SUM:
         raise ValueError("value must be a finite number, got another")
     found: dict[str, Any] = {"value": value}
-    if not left_out:
-        found["gradient"] = read_vector("gradient", values["gradient"], d)
+    vector = "fourths" if left_out else "gradient"
+    found[vector] = read_vector(vector, values[vector], d)
+    if left_out and found[vector].min() < 0.0:
+        raise ValueError("fourths must be sums of fourth powers, got others")
     for key in (*(["squares"] if left_out else []), *(["hessian"] if curvature else [])):
         found[key] = matrix_from_text(key, values[key], (d, d))
         if np.abs(found[key] - found[key].T).max() > 1e-6 or np.linalg.eigvalsh(found[key])[0] < -1e-6:

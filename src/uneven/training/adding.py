@@ -126,7 +126,7 @@ class PrivateSource:
         """
         problem, anchor = self.problem, rivals[0]
         rng, order = (make_generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        wanted = (MEASURED_SHARE if anchor.knows_curvature else LOST_SHARE) * self.rows
+        wanted = (MEASURED_SHARE if anchor.takes_long_step else LOST_SHARE) * self.rows
         rows = check_rows(self.name, data, problem.columns, problem.classes)
         coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
         if wanted < problem.batch_size and not self.noise.once_a_batch:  # of few rows, few measure
@@ -176,7 +176,7 @@ class PrivateSource:
             return coordinates, UNMEASURED, 0, state
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
         clock = measure_information(self.noise, measured, self.problem)(coordinates.activity)
-        return *react(coordinates, gradient, clock, anchor.knows_curvature), measured, state
+        return *react(coordinates, gradient, clock, anchor.takes_long_step), measured, state
 
     def _measure(
         self, state: State, task: Task, chunk: Chunk, coordinates: Coordinates, rng: np.random.Generator
