@@ -235,8 +235,10 @@ def test_what_a_fit_warns_about_is_among_the_caveats_without_counts(tmp_path):
         with pytest.warns(uneven.CopiesWarning):
             trained = train_files(read_sources(tmp_path / "sources.toml"))
         caveats = text_of(fit_report(trained, COMMAND).split("<h2>Caveats</h2>")[1].split("</section>")[0])
-        assert "Some rows of 'long' are longer than row_norm = 1 and were shrunk to it" in caveats
-        assert "Some private rows agree with another in everything." in caveats
+        shrunk = "Some rows of 'long' are longer than row_norm = 1 and were shrunk to it" in caveats
+        copied = "Some private rows agree with another in everything." in caveats
+        assert shrunk == copied == (not redact)
+        assert ("is not told here, since redact is set" in caveats) == redact
         assert not re.search(r"\b[5-7] (of|rows|private)\b", caveats)
     assert "agree with another" not in fit_report(fitted(tmp_path, 3, 2.0), COMMAND)
 
@@ -257,7 +259,7 @@ def test_measures_are_downloaded_with_intervals_and_baselines(anchored):
 def test_measured_accuracy_is_drawn_beside_the_majority_class(anchored):
     trained, html = anchored
     beside = trained.measures[0].compared.others
-    caption = next(one for one in re.findall(r"<figcaption>(.*?)</figcaption>", html) if "Dotted lines" in one)
+    caption = next(one for one in re.findall(r"<figcaption>(.*?)</figcaption>", html) if "Dotted line" in one)
     assert "the majority class" in caption
     assert all(f"{one.accuracy.value:.3g}" in caption for one in beside)
 

@@ -248,7 +248,8 @@ def draw_dots(
     rows = sum(len(members) * DOT_HEIGHT + LINE_HEIGHT for _, members in groups)
     references = sorted(references, key=lambda one: one[1])
     lined = [f"{name}: {tick_text(round(value, 3))}" for name, value in references]
-    caption = f"{told} Dotted lines, from the left: {'; '.join(lined)}." if lined else told
+    dotted = "Dotted lines, from the left" if len(lined) > 1 else "Dotted line"
+    caption = f"{told} {dotted}: {'; '.join(lined)}." if lined else told
     return _figure(title, caption, draw, "", height=rows + BOTTOM)
 
 

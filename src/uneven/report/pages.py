@@ -85,7 +85,8 @@ def fit_report(
 ) -> str:
     """Report of a fit, as one HTML file.
 
-    Of private rows it tells what was released, and whether some were shrunk or agree: never how many.
+    Of private rows it tells what was released, and unless the settings redact that, whether some were shrunk or agree:
+    never how many.
 
     Parameters
     ----------

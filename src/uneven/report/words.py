@@ -169,10 +169,16 @@ COPIED = (
     "Some private rows agree with another in everything. Each is charged as a row of its own: if they are copies of "
     "one person's row, that row has spent as many times ε. Drop copies, or give ids."
 )
+UNTOLD = (
+    "Whether rows were longer than row_norm and shrunk to it, or agree with another in everything and are charged each "
+    "on its own, is not told here, since redact is set: the rows' owner sees it in the terminal."
+)
 
 
 def describe_cautions(trained: FileFit) -> list[str]:
-    """What a fit warned about; without the counts, which are for the rows' owner only."""
+    """What a fit warned about; without the counts, which are for the rows' owner only, and with redact not at all."""
+    if trained.model.settings.redact:
+        return [UNTOLD] if any(source.noise.private for source in trained.plan.sources) else []
     names = ", ".join(map(repr, trained.trained.too_long))
     shrunk = (
         f"Some rows of {names} are longer than row_norm = {trained.scale.row_norm:g} and were shrunk to it; row_norm "
