@@ -112,6 +112,7 @@ def test_a_crowd_has_five_tiles():
     assert "w8" in re.search('<p class="answer">(.*?)</p>', html)[1]
     assert re.search(r"1 exact label = [\d.]+ answers", html)
     assert "classifies 90.0% of the test tasks correctly" in html
+    assert len(json.loads(downloaded(html))["workers"]) == 9
 
 
 def test_numbers_below_an_axis_do_not_touch():

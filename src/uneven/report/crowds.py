@@ -34,6 +34,20 @@ def answer_for_crowd(crowd: Crowd, accuracy: float | None, auc: float | None) ->
     }
 
 
+def record_workers(crowd: Crowd) -> list[dict[str, object]]:
+    """One record for each worker."""
+    return [
+        {
+            "worker": str(one.name),
+            "labels": one.labels,
+            "error": one.error,
+            **{f"error_if_{label}": share for label, share in one.errors.items()},
+            "worth": one.worth,
+        }
+        for one in crowd.workers
+    ]
+
+
 def _tell_accuracy(accuracy: float, auc: float | None) -> str:
     area = "" if auc is None else f"; its AUC is {auc:.3f}"
     return f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}."

@@ -86,9 +86,10 @@ def describe_levels(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def make_downloads(plan: Plan, tables: Mapping[str, Records], command: str) -> str:
+def make_downloads(plan: Plan | None, tables: Mapping[str, Records], command: str) -> str:
     """Links to each table as CSV, and to everything as JSON."""
-    whole = {"uneven": __version__, "command": command, **tables, "plan": plan.to_dict()}
+    planned = {} if plan is None else {"plan": plan.to_dict()}
+    whole = {"uneven": __version__, "command": command, **tables, **planned}
     links = [_link(f"{name}.csv", "text/csv", _write_csv(records)) for name, records in tables.items() if records]
     links.append(_link("report.json", "application/json", _write_json(whole)))
     return markup.make_section("The numbers", f"<p>To download: {', '.join(links)}.</p>")

@@ -41,7 +41,7 @@ ABOUT = (
 NARROW = 300
 STYLE = """<style>
 .stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
-@media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
+@media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.7rem; padding: 0.2rem 0.12rem}}
 </style>"""
 DTYPES = {
     "place": "Int64",
