@@ -55,9 +55,10 @@ docs: $(VENV)/.docs
 recorded: $(VENV)/.dev
 	$(BIN)/python docs/executed.py --record docs/quickstart.md
 
-# The picture of a report in the README, from a browser of the system.
+# The picture of a report in the README, from a browser of the system; and that of docs/beyond.md, from its tables.
 pictures: $(VENV)/.dev
 	$(BIN)/python docs/report_picture.py
+	$(BIN)/python docs/beyond_picture.py
 
 # A wheel, alone in an empty environment, does the main job; from another folder, so that no source is in reach.
 WHEEL := $(CURDIR)/build/wheel

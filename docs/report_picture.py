@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from uneven.datasets import load_covertype_sample
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SIZE = {"width": 1000, "height": 1080}
+SIZE = {"width": 1000, "height": 1400}
 SOURCES = """\
 label = "spruce"
 row_norm = 1.0
@@ -40,7 +40,7 @@ def write_report(folder: Path) -> Path:
         table = np.column_stack([data.X[rows], data.y[rows] > 0])
         header = ",".join([*(f"c{k}" for k in range(data.X.shape[1])), "spruce"])
         np.savetxt(folder / f"{name}.csv", table, "%.6g", ",", header=header, comments="")
-    (folder / "sources.toml").write_text(SOURCES.replace(".csv", ".csv"), encoding="utf-8")
+    (folder / "sources.toml").write_text(SOURCES, encoding="utf-8")
     command = f"{sys.executable} -m uneven plan sources.toml --report plan.html"
     subprocess.run(shlex.split(command), cwd=folder, check=True, capture_output=True)
     return folder / "plan.html"

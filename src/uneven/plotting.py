@@ -8,6 +8,7 @@ from uneven.words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import YAxis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which people with colour blindness can tell apart.
@@ -56,3 +57,13 @@ def finish_rows(axes: Axes, labels: list[str], title: str) -> None:
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)
+
+
+def label_plainly(axis: YAxis) -> None:
+    """Ticks of a log axis as plain numbers, 0.5 instead of 5·10⁻¹, as many as fit."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 1e3 * low else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -220,25 +220,26 @@ def by_hand(X):
 
 
 @pytest.mark.skipif(shutil.which("awk") is None, reason="no awk")
-def test_a_newcomer_reaches_a_private_model_of_the_bank(folder, good):
-    """What the quickstart says to type, as it stands there: a model, what it cost, and whether it was worth it."""
-    page = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text(encoding="utf-8")
-    part = page.split("## A private model of a bank's clients")[1].split("\n## ")[0]
+@pytest.mark.parametrize("name", ["docs/quickstart.md", "README.md"])
+def test_a_newcomer_reaches_a_private_model_of_the_bank(folder, good, name):
+    """What a page says to type, as it stands there: a model, what it cost, and whether it was worth it."""
+    page = (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+    part = page.split("## A private model")[1].split("\n## ")[0]
     typed = re.findall(r"^(?:awk|uneven) .*$", part, flags=re.M)
-    assert [line.split()[0] for line in typed] == ["awk"] * 3 + ["uneven"] * 3
+    assert [line.split()[0] for line in typed[:6]] == ["awk"] * 3 + ["uneven"] * 3
     shutil.copy(DATA / "bank" / "bank-additional-full.csv", folder)
     said = []
     for line in typed:
         if line.startswith("awk"):
             subprocess.run(["bash", "-c", line], cwd=folder, check=True)
         else:
-            said.append(good(*shlex.split(line)[1:]))
-    _, planned, fitted = said
+            said.append(good(*shlex.split(line, comments=True)[1:]))
+    _, planned, fitted, *_ = said
     assert "'clients': little. Expected excess objective" in planned
     assert fitted.startswith("Protected: each row of 'clients' at ε = 3. Not protected: 'open'.")
     assert "Privacy spent: ε = 3 for each row of 'clients', charged in ledger.db" in fitted
     assert "On test.csv: accuracy 0.9" in fitted
-    assert "Beside it: logistic regression on 1,029 rows without privacy: accuracy 0.9097" in fitted
+    assert "Beside it: logistic regression on 1,029 rows without privacy: accuracy 0.9102" in fitted
     report = (folder / "fit.html").read_text(encoding="utf-8")
     for question in ("Is each source worth using?", "What does it cost in privacy?", "Are its probabilities right?"):
         assert question in report

@@ -1,7 +1,10 @@
 """The numbers of a report are those of its plan: every strategy's and every source's own."""
 
+import csv
+import io
 import math
 import re
+from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -10,10 +13,11 @@ import pytest
 from reported import COMMAND, fitted, fitted_beside_public, planned
 
 import uneven
-from uneven.io import open_table, read_sources
+from uneven.io import SourceEntry, open_table, read_sources, write_sources
 from uneven.report import fit_report, plan_report
 from uneven.training.files import train_files
 
+VERDICTS = "Expected excess objective and accuracy (95% interval), before any ε was spent"
 DIGITS = 1e-3  # numbers are shown with four digits
 
 
@@ -29,6 +33,8 @@ class Tables(HTMLParser):
         self.tag = tag
         if tag == "caption":
             self.caption = ""
+        if tag == "span":
+            self.tag = "caption"
         if tag == "tr":
             self.found.setdefault(self.caption, []).append([])
         if tag in ("td", "th"):
@@ -171,17 +177,91 @@ def anchored(tmp_path_factory):
 
 def test_every_private_source_has_its_own_verdict(anchored):
     trained, html = anchored
-    shown = Tables(html).rows("Verdict on each private source")
+    shown = Tables(html).rows(VERDICTS)
     verdicts = trained.plan.verdicts
     assert list(shown) == list(verdicts) == ["clinic", "survey"]
-    for name, (word, excess, without, *accuracies) in shown.items():
+    for name, (word, excess, without, change, *accuracies) in shown.items():
         one = verdicts[name]
+        assert float(change.rstrip("%")) == pytest.approx(100 * (one.excess / one.excess_without - 1), abs=0.51)
         assert word == one.word
         assert [value(excess), value(without)] == pytest.approx([one.excess, one.excess_without], rel=DIGITS)
         for cell, shares in zip(accuracies, (one.accuracy, one.accuracy_without), strict=True):
+            if cell == "no measurable change":
+                assert round(one.accuracy[0], 3) == pytest.approx(round(one.accuracy_without[0], 3), abs=1e-9)
+                continue
             figures = [float(figure) for figure in re.findall(r"[\d.]+", cell)]
             assert figures == pytest.approx([100 * share for share in shares], abs=0.051)
     assert len({one.word for one in verdicts.values()}) == 2  # they differ, so that a mistake shows
+
+
+def test_accuracies_that_look_alike_are_said_to_be(anchored):
+    """The excess beside them says what the verdict rests on."""
+    plan = anchored[0].plan
+    own = dict(plan.anchored.verdicts)
+    alike = replace(own["clinic"], accuracy=(0.7971, 0.75, 0.84), accuracy_without=(0.7969, 0.75, 0.84))
+    changed = replace(plan, anchored=replace(plan.anchored, verdicts=(("clinic", alike),)))
+    (cells,) = Tables(plan_report(changed, COMMAND)).rows(VERDICTS).values()
+    assert cells[-2:] == ["79.7% (75.0 to 84.0)", "no measurable change"]
+    differ = replace(alike, accuracy_without=(0.78, 0.75, 0.84))
+    changed = replace(plan, anchored=replace(plan.anchored, verdicts=(("clinic", differ),)))
+    (cells,) = Tables(plan_report(changed, COMMAND)).rows(VERDICTS).values()
+    assert cells[-1] == "78.0% (75.0 to 84.0)"
+
+
+def test_private_sources_alone_have_a_predicted_excess_with_and_without_each():
+    sources = [uneven.Source(f"s{e}", 9000, uneven.LocalPrivacy(e)) for e in (2.0, 4.0, 9.0)]
+    plan = uneven.plan(sources, 20)
+    html = plan_report(plan, COMMAND)
+    shown = Tables(html).rows("What each source adds")
+    for name, (used, _, excess, without, change) in shown.items():
+        rest = uneven.plan([one for one in sources if one.name != name], 20)
+        assert used == "yes"
+        assert value(excess) == pytest.approx(plan.predicted_excess, rel=DIGITS)
+        assert value(without) == pytest.approx(rest.predicted_excess, rel=DIGITS)
+        assert change.startswith("-")
+    assert "No verdict: all sources are private" in text_of(html)
+    assert "share of the information" in text_of(plan_report(planned("averaged"), COMMAND))
+
+
+def test_what_a_fit_warns_about_is_among_the_caveats_without_counts(tmp_path):
+    """Some rows are too long, some are copies: how many is for their owner only."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(393, 4)) / 9, np.full((7, 4), 0.9)])
+    rows = np.column_stack([X, np.arange(400) % 2])
+    np.savetxt(tmp_path / "0.csv", rows, delimiter=",", header="p,q,r,s,y", comments="")
+    entry = SourceEntry.of(uneven.Source("long", 400, uneven.LocalPrivacy(2.0)), tmp_path / "0.csv")
+    for redact in (False, True):
+        write_sources(tmp_path / "sources.toml", [entry], label="y", row_norm=1.0, redact=redact)
+        with pytest.warns(uneven.CopiesWarning):
+            trained = train_files(read_sources(tmp_path / "sources.toml"))
+        caveats = text_of(fit_report(trained, COMMAND).split("<h2>Caveats</h2>")[1].split("</section>")[0])
+        shrunk = "Some rows of 'long' are longer than row_norm = 1 and were shrunk to it" in caveats
+        copied = "Some private rows agree with another in everything." in caveats
+        assert shrunk == copied == (not redact)
+        assert ("is not told here, since redact is set" in caveats) == redact
+        assert not re.search(r"\b[5-7] (of|rows|private)\b", caveats)
+    assert "agree with another" not in fit_report(fitted(tmp_path, 3, 2.0), COMMAND)
+
+
+def test_measures_are_downloaded_with_intervals_and_baselines(anchored):
+    trained, html = anchored
+    content = re.search(r'download="measures.csv" href="[^,]+,([^"]*)', html)[1]
+    records = list(csv.DictReader(io.StringIO(b64decode(content).decode())))
+    scores = [one for found in trained.measures for one in (found.compared.scores, *found.compared.others)]
+    assert len(scores) > len(trained.measures)
+    assert [one["classifier"] for one in records] == [one.name for one in scores]
+    for record, one in zip(records, scores, strict=True):
+        ends = [float(record[key]) for key in ("accuracy", "accuracy_low", "accuracy_high")]
+        assert ends == pytest.approx(one.accuracy)
+        assert float(record["log_loss"]) == pytest.approx(one.log_loss.value)
+
+
+def test_measured_accuracy_is_drawn_beside_the_majority_class(anchored):
+    trained, html = anchored
+    beside = trained.measures[0].compared.others
+    caption = next(one for one in re.findall(r"<figcaption>(.*?)</figcaption>", html) if "Dotted line" in one)
+    assert "the majority class" in caption
+    assert all(f"{one.accuracy.value:.3g}" in caption for one in beside)
 
 
 def test_what_is_left_out_spends_nothing(anchored):

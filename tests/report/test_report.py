@@ -4,14 +4,16 @@ import csv
 import io
 import json
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import uneven
-from uneven.report import charts, plan_report, style, tiles
+from uneven.report import charts, crowd_report, markup, plan_report, style, tiles
 from uneven.report.charts import Axis, choose_axis
 
 VOID = {"meta", "link", "img", "br"}
@@ -84,7 +86,52 @@ def test_every_question_has_a_section(reports):
         headings = {text for _, text in Page(reports[kind]).headings}
         assert always | {"Caveats", "How to repeat it"} <= headings
         assert ("The path" in headings) == (not kind.startswith("plan"))
-        assert ("Privacy" if kind.startswith("plan") else "Privacy spent") in headings
+        assert ("Privacy spent" if kind.startswith("fit") else "Privacy") in headings
+
+
+def test_a_demo_would_spend(reports):
+    """It is a simulation: nobody's privacy was spent."""
+    text = " ".join(Page(reports["demo"]).text)
+    assert "Each row of 'station' would spend ε = 10." in text
+    assert "has spent" not in text
+
+
+def test_a_crowd_has_five_tiles():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 60)
+    right = rng.random((9, 60)) < np.linspace(0.5, 0.95, 9)[:, None]
+    answers = {
+        "task": np.tile(np.arange(60), 9),
+        "worker": np.repeat([f"w{k}" for k in range(9)], 60),
+        "label": np.where(right, truth, 1 - truth).ravel(),
+    }
+    html = crowd_report(uneven.from_answers(answers), "uneven crowd answers.csv", accuracy=0.9)
+    headings = [text for _, text in Page(html).headings]
+    assert len(re.findall('class="card tile', html)) == 5
+    assert "What does it cost in privacy?" in headings
+    assert "w8" in re.search('<p class="answer">(.*?)</p>', html)[1]
+    assert re.search(r"1 exact label = [\d.]+ answers", html)
+    assert "classifies 90.0% of the test tasks correctly" in html
+    assert len(json.loads(downloaded(html))["workers"]) == 9
+
+
+def test_numbers_below_an_axis_do_not_touch():
+    axis = choose_axis("bound", [3e4, 3e6], log=True)
+    drawn = charts.draw_intervals("t", "d", [("a", 3e4, 3e6)], axis, "", 1e5).split("</svg>")
+    for svg, (width, height) in zip(drawn, charts.SHAPES.values(), strict=False):
+        base = height if "<polyline" in svg else charts.LINE_HEIGHT + 6
+        told = re.findall(rf'<text x="([\d.]+)" y="{base + 16}" text-anchor="middle">([^<]*)<', svg)
+        assert len(told) >= 2
+        ends = [(float(x) - 3.4 * len(text), float(x) + 3.4 * len(text)) for x, text in told]
+        assert ends[0][0] >= -0.1
+        assert ends[-1][1] <= width + 0.1
+        assert all(a[1] < b[0] for a, b in pairwise(ends))
+
+
+def test_values_can_be_reached_by_the_keyboard(page):
+    marks = [one for tag, one in page.tags if tag == "g" and one.get("class") == "mark"]
+    assert marks
+    assert all(one["tabindex"] == "0" and re.search(r": [\d.,e+-]+", one["aria-label"]) for one in marks)
 
 
 def test_five_questions_come_first_and_the_theory_is_folded(reports):
@@ -134,9 +181,14 @@ def test_what_was_not_run_by_steps_has_no_step_sizes_and_no_bounds(reports):
         assert "last iterate" not in text
 
 
-def test_nothing_comes_from_outside_and_nothing_runs(page):
-    names = {tag for tag, _ in page.tags}
-    assert not names & {"script", "iframe", "object", "embed", "form", "img", "base"}
+def test_nothing_comes_from_outside_and_nothing_runs_but_the_copy_buttons(page):
+    names = [tag for tag, _ in page.tags]
+    assert names.count("script") == 1
+    hashed = b64encode(sha256(markup.COPY.encode()).digest()).decode()
+    (policy,) = [one["content"] for _, one in page.tags if one.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{hashed}'"
+    assert markup.COPY in page.text
+    assert not set(names) & {"iframe", "object", "embed", "form", "img", "base"}
     for _, attributes in page.tags:
         assert not [name for name in attributes if name.startswith("on")]
         for name in ("src", "href"):

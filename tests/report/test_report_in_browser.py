@@ -55,6 +55,7 @@ def test_fits_the_screen(shown, kind, width, shape):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_letters_stay_inside_pictures(shown, width):
     page = shown("plan-precision", width)
+    page.add_style_tag(content="svg .tip { display: block }")
     out = page.evaluate(
         """[...document.querySelectorAll('figure > svg')].filter(s => s.getClientRects().length).flatMap(s => {
             const box = s.getBoundingClientRect();
@@ -83,7 +84,7 @@ def test_what_a_screen_reader_is_told(shown):
     page = shown("demo", 390)
     assert page.get_by_role("heading", level=1).count() == 1
     for name in ("Bound of every strategy", "Step sizes over the run", "Share of rows and of information"):
-        assert page.get_by_role("img", name=name).count() == 1  # the other shape is hidden from it too
+        assert page.get_by_role("group", name=name).count() == 1  # the other shape is hidden from it too
     assert page.get_by_role("row", name="precision (quiet)").count() == 1
     assert (
         page.get_by_role("columnheader", name="test accuracy").count() == 2
@@ -97,7 +98,14 @@ def test_five_tiles_hover_and_download(shown, tmp_path):
     assert page.evaluate(
         "[...document.querySelectorAll('.tile .scroll')].every(box => box.scrollWidth <= box.clientWidth + 1)"
     )
-    assert page.locator("svg.narrow g > title").first.text_content().startswith("with it: ")
+    mark = page.locator("svg.narrow .mark").first
+    assert not mark.locator(".tip").is_visible()
+    mark.focus()
+    assert mark.locator(".tip").is_visible()
+    assert mark.locator(".tip").text_content().startswith("clinic: ")
+    page.context.grant_permissions(["clipboard-read"])
+    page.get_by_role("button", name="Copy table").first.click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("private source\tworth it?\texcess with it")
     with page.expect_download() as started:
         page.get_by_role("link", name="sources.csv").click()
     started.value.save_as(tmp_path / "sources.csv")
@@ -106,5 +114,6 @@ def test_five_tiles_hover_and_download(shown, tmp_path):
 
 def test_names_are_text(shown):
     page = shown("plan-precision", 1280)
-    assert page.locator("img, script").count() == 0
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 1  # the copy buttons'
     assert page.get_by_text("</svg><img src=x onerror=alert(1)>").first.is_visible()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from uneven.io import read_sources
 from uneven.io.sources_text import format_columns, format_value
+from uneven.studio import table
 from uneven.studio.document import Document, read_document
 from uneven.training.ahead import plan_ahead
 
@@ -95,7 +96,7 @@ def test_a_change_changes_that_alone(text, rows):
 def test_another_level_keeps_what_else_the_noise_says(text):
     document = read_document(text.encode(), "sources.toml")
     shown = [dict(row) for row in document.rows]
-    changed = [row | {"level": "0.25"} if row["kind"] not in (None, "exact") else row for row in shown]
+    changed = [row | {"level": "0.25"} if table.LEVELS.get(row["kind"]) else row for row in shown]
     edited, refusals = document.edit(changed, document.settings)
     assert refusals == []
     for old, new in zip(document.values["source"], edited.values["source"], strict=True):
@@ -155,3 +156,34 @@ def test_a_file_whose_data_is_elsewhere_can_be_edited_but_not_planned(tmp_path):
 def test_keys_that_are_not_shown_are_named():
     text = 'label = "y"\nalpha = 1\n[[source]]\nname = "a"\nid = "k"\nrows = 5\nnoise = { kind = "exact" }\n'
     assert Document(text).kept == ["label", "id"]
+
+
+WORDS = """\
+n_features = 2
+[[source]]
+name = "a"
+rows = 500
+noise = [{ kind = "flipped-labels", rate = 0.1 }, { kind = "local-privacy", epsilon = 2.0 }]
+[[source]]
+name = "b"
+rows = 500
+epsilon = "its epsilon"
+"""
+
+
+def test_noise_of_several_parts_or_of_each_row_is_told_in_words_and_kept():
+    document = read_document(WORDS.encode(), "sources.toml")
+    both, own = document.rows
+    assert (both["kind"], both["level"]) == ("flipped-labels & local-privacy", "0.1; 2")
+    assert (own["kind"], own["level"]) == ("epsilon of each row", "column 'its epsilon'")
+    edited, refusals = document.edit([both | {"rows": 600}, own], document.settings)
+    assert refusals == []
+    assert edited.text == WORDS.replace("500", "600", 1)
+    _, refusals = document.edit([both | {"level": "3"}, own], document.settings)
+    assert refusals == [
+        "Row 1: noise of 'a' is shown in words, flipped-labels & local-privacy: change it in the file, or choose "
+        "another kind"
+    ]
+    edited, refusals = document.edit([both | {"kind": "site-privacy", "level": "3"}, own], document.settings)
+    assert refusals == []
+    assert edited.values["source"][0]["noise"] == {"kind": "site-privacy", "epsilon": 3}

@@ -7,6 +7,7 @@ import sys
 import pytest
 from hospitals import SETTINGS as USUAL
 from hospitals import as_rows, plan_as_fit
+from own_epsilons import OWN_EPSILON, write_own_epsilons
 from streamlit.testing.v1 import AppTest
 
 import uneven
@@ -182,6 +183,20 @@ def test_a_file_named_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["page.py", str(path)])
     app = AppTest.from_file(page.__file__, default_timeout=120).run()
     assert uneven.Plan.from_dict(json.loads(app.json[0].value)) == uneven.plan(CROWD, 3)
+
+
+def test_rows_that_tell_their_epsilon(tmp_path, monkeypatch):
+    """More of them is costed by the price of the source they are in; several noises are told in words, and kept."""
+    monkeypatch.setattr(sys, "argv", ["page.py", str(write_own_epsilons(tmp_path))])
+    app = AppTest.from_file(page.__file__, default_timeout=120).run()
+    assert not app.exception
+    assert refusals(app) == []
+    told = shown(app)
+    assert re.search(r'"consented, epsilon=1#\d",.*%,"?5,000"?\n', told)
+    assert re.search(r'"consented, epsilon=4#\d",.*%,"?5,000"?\n', told)
+    assert re.search(r'sold,.*%,"?200 at ε = 1; 1,000 at ε = 3"?\n', told)
+    assert re.search(r"both,.*%,no price\n", told)
+    assert app.session_state["document"].text == OWN_EPSILON
 
 
 BAD_FILES = {

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from hospitals import SETTINGS, plan_as_fit
+from own_epsilons import OWN_EPSILON, write_own_epsilons
 from served import served
 
 import uneven
@@ -217,6 +218,20 @@ def test_a_round_trip_loses_nothing(opened, tmp_path):
     page.reload()
     settled(page)
     assert download(page, "Save as sources.toml", tmp_path) == changed
+
+
+def test_rows_that_tell_their_epsilon_and_several_noises(browser, tmp_path):
+    """Such a file opens, is costed by the price of the source, and is saved as it was."""
+    path = write_own_epsilons(tmp_path)
+    with served(path.name, cwd=tmp_path) as (_, address):
+        page = browser.new_page(viewport=DESKTOP)
+        page.goto(address)
+        settled(page)
+        row = page.get_by_role("row").filter(has_text=re.compile(r"consented, epsilon=1#\d.*%.*5,000"))
+        playwright.expect(row.first).to_be_visible()
+        playwright.expect(page.get_by_text("200 at ε = 1; 1,000 at ε = 3")).to_be_visible()
+        assert download(page, "Save as sources.toml", tmp_path) == OWN_EPSILON
+        page.close()
 
 
 def test_the_report_and_the_worth_of_each_source(opened, tmp_path):

@@ -11,6 +11,7 @@ import uneven
 from uneven.io import sources_to_text
 from uneven.studio import table
 from uneven.studio.document import Document, begin
+from uneven.studio.pictures import draw_steps_figure
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
@@ -128,3 +129,12 @@ def test_intervals_are_those_of_the_library():
 
 def test_the_page_begins_with_two_hospitals():
     assert begin().plan()[0] == plan_as_fit(table.HOSPITALS)
+
+
+def test_steps_are_drawn_with_plain_ticks_on_a_log_scale():
+    (axes,) = draw_steps_figure(plan_as_fit(table.HOSPITALS)).axes
+    axes.figure.canvas.draw()
+    assert axes.get_ylabel() == "step size, log scale"
+    told = [tick.get_text() for tick in axes.get_yticklabels(which="both") if tick.get_text()]
+    assert {"0.1", "1"} <= set(told)
+    assert not any("10^" in one for one in told)

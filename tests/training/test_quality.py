@@ -139,7 +139,7 @@ def test_no_word_on_which_is_better_on_rows_that_both_learned_from():
     worse = fixed([-1.0, 1.0, 0.0])
     majority, flattered = compare(worse, {"another": fixed([1.0, -1.0, 0.5])}, [(X, y)], learned_from=True).words
     assert "majority class" in majority
-    assert flattered.startswith("Each learned from these rows")
+    assert flattered.startswith("These rows were used for training")
     assert len(compare(worse, {}, [(X, y)], learned_from=True).words) == 1
 
 

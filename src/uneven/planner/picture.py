@@ -15,6 +15,7 @@ from uneven.plotting import (
     choose_line_style,
     draw_legend,
     finish_rows,
+    label_plainly,
     label_source,
     make_panels,
     mark_start,
@@ -51,7 +52,8 @@ def draw_steps(axes: Axes, plan: Plan) -> None:
             style, name = {**style, "color": MIXED, "ls": "-"}, "all sources together"
         axes.plot(t, eta[t - 1 - start], label=f"{format_count(segment.rows)} of {name}", **style)
         start += segment.steps
-    axes.set(yscale="log", xlabel="step", ylabel="step size", xlim=(0, plan.steps * 1.02 + 0.5))
+    axes.set(yscale="log", xlabel="step", ylabel="step size, log scale", xlim=(0, plan.steps * 1.02 + 0.5))
+    label_plainly(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(f"Step sizes of '{plan.strategy}'", loc="left")

@@ -2,6 +2,8 @@
 
 pages      `plan_report`, `fit_report`, `demo_report`, `crowd_report`
 tiles      five questions and their answers, at the top
+crowds     the tiles of a report on a crowd
+worth      whether each source is worth using: the table and the charts of it
 sections   one function per section
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
@@ -13,8 +15,8 @@ style      how it looks: light, dark, on paper
 
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.statement import find_strictest_budget, write_statement
-from uneven.report.tiles import tell_worth
 from uneven.report.words import explain
+from uneven.report.worth import tell_worth
 
 __all__ = [
     "crowd_report",

@@ -19,6 +19,12 @@ SHAPES = {"wide": (720, 300), "narrow": (360, 260)}
 LEFT, RIGHT, TOP, BOTTOM = 72, 14, 12, 42
 LINE_HEIGHT = 30
 DOT_HEIGHT = 22
+MARKS = 10
+"""Most points of a line whose values can be asked for."""
+
+LETTER, TIP_LETTER = 6.8, 8.0
+"""About how wide a letter is in a picture, and at most a bold one."""
+
 MOST_TOLD = 4
 """Most rows whose figures are told below a picture too; with more that is a wall of text."""
 
@@ -107,7 +113,7 @@ def draw_lines(
 
 def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, reference: float | None) -> str:
     across, up = _frame(width, height)
-    parts = [_axes(width, height, x, y)]
+    parts, marks = [_axes(width, height, x, y)], []
     if reference is not None:
         level = f"{up(float(y.place(reference))):.1f}"
         parts.append(f'<path class="reference" d="M{LEFT} {level}H{width - RIGHT}"/>')
@@ -115,9 +121,29 @@ def _lines(width: int, height: int, series: Sequence[Series], x: Axis, y: Axis, 
         px, py = across(x.place(one.x)), up(y.place(one.y))
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True) if math.isfinite(b))
         parts.append(f'<polyline class="line" {_stroke(one.colour)} points="{points}"/>')
-        if len(px) == 1:
-            parts.append(f'<circle cx="{px[0]:.1f}" cy="{py[0]:.1f}" r="4" {_fill(one.colour)}/>')
-    return "".join(parts)
+        for k in _choose_marks(py):
+            told = f"{np.asarray(one.y)[k]:.4g} at {x.label} {tick_text(float(np.asarray(one.x)[k]))}"
+            dot = f'<circle cx="{px[k]:.1f}" cy="{py[k]:.1f}" r="{4 if len(px) == 1 else 3}" {_fill(one.colour)}/>'
+            marks.append(_mark(one.name, told, dot, (float(px[k]), float(py[k])), width))
+    return "".join([*parts, *marks])
+
+
+def _choose_marks(y: Array) -> list[int]:
+    """Places of a few points of a line, its ends among them, whose values a reader can ask for."""
+    known = np.flatnonzero(np.isfinite(y))
+    some = np.unique(np.linspace(0, len(known) - 1, min(len(known), MARKS)).round().astype(np.int64))
+    return [int(k) for k in known[some]]
+
+
+def _mark(name: str, value: str, drawn: str, place: tuple[float, float], width: int) -> str:
+    """Part of a picture that tells its value when it is pointed at, tapped or reached by the keyboard."""
+    x, y = place
+    short = shorten(name, max(int((width - 8) / TIP_LETTER) - len(value) - 2, 8))
+    text = escape_text(f"{short}: {value}")
+    half = (len(short) + len(value) + 2) * TIP_LETTER / 2
+    middle = max(min(x, width - half), half)
+    tip = f'<text class="tip" x="{middle:.1f}" y="{max(y - 10, 12):.1f}" text-anchor="middle">{text}</text>'
+    return f'<g class="mark" tabindex="0" role="img" aria-label="{text}">{drawn}{tip}</g>'
 
 
 def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
@@ -130,10 +156,7 @@ def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], k
             parts.append(f'<text x="0" y="{top}">{escape_text(shorten(name, width // 9))}</text>')
             for i, share in enumerate(shares):
                 length = max(share * (width - 60), 1.0)
-                parts.append(
-                    f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}>'
-                    f"<title>{escape_text(f'{name}: {format_percent(share)} {kinds[i]}')}</title></rect>"
-                )
+                parts.append(f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}/>')
                 parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{format_percent(share)}</text>')
         return "".join(parts)
 
@@ -161,10 +184,10 @@ def draw_intervals(
         left = min(190, width // 2 - 20)
         room = width - left - RIGHT
 
-        def at(value: float) -> str:
-            return f"{left + room * float(np.clip(axis.place(value), 0, 1)):.1f}"
+        def at(value: float) -> float:
+            return round(left + room * float(np.clip(axis.place(value), 0, 1)), 1)
 
-        parts = [_grid(axis, at, height)]
+        parts, marks = [_grid(axis, at, width, height)], []
         parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
         for k, (name, small, large) in enumerate(rows):
             y, colour = 18 + k * LINE_HEIGHT, 0 if name == marked else 7
@@ -172,9 +195,11 @@ def draw_intervals(
             if small is not None:
                 parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
                 hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'
-                parts.append(f'<circle cx="{at(small)}" cy="{y}" {hollow}>{_hover(name, small)}</circle>')
-            parts.append(f'<circle cx="{at(large)}" cy="{y}" r="6" {_fill(colour)}>{_hover(name, large)}</circle>')
-        return "".join(parts)
+                ring = f'<circle cx="{at(small)}" cy="{y}" {hollow}/>'
+                marks.append(_mark(name, f"{small:.4g}", ring, (at(small), y), width))
+            disc = f'<circle cx="{at(large)}" cy="{y}" r="6" {_fill(colour)}/>'
+            marks.append(_mark(name, f"{large:.4g}", disc, (at(large), y), width))
+        return "".join([*parts, *marks])
 
     return _figure(title, told, draw, "", height=len(rows) * LINE_HEIGHT + BOTTOM + 6)
 
@@ -203,10 +228,10 @@ def draw_dots(
         left = min(230, width // 2 - 20)
         room = width - left - RIGHT - 10
 
-        def at(value: float) -> str:
-            return f"{left + room * float(np.clip(axis.place(value), 0, 1)):.1f}"
+        def at(value: float) -> float:
+            return round(left + room * float(np.clip(axis.place(value), 0, 1)), 1)
 
-        parts, y = [_grid(axis, at, height)], 18
+        parts, y = [_grid(axis, at, width, height)], 18
         for name, value in references:
             told_name = f"<title>{escape_text(name)}</title>"
             parts.append(f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}">{told_name}</path>')
@@ -216,38 +241,54 @@ def draw_dots(
             )
             for dot in members:
                 y += DOT_HEIGHT
-                parts.append(_draw_dot(dot, at, y, left))
+                parts.append(_draw_dot(dot, at, y, (left, width)))
             y += LINE_HEIGHT
         return "".join(parts)
 
     rows = sum(len(members) * DOT_HEIGHT + LINE_HEIGHT for _, members in groups)
-    lined = [f"{name} {tick_text(round(value, 3))}" for name, value in references]
-    caption = f"{told} Dotted lines: {', '.join(lined)}." if lined else told
+    references = sorted(references, key=lambda one: one[1])
+    lined = [f"{name}: {tick_text(round(value, 3))}" for name, value in references]
+    dotted = "Dotted lines, from the left" if len(lined) > 1 else "Dotted line"
+    caption = f"{told} {dotted}: {'; '.join(lined)}." if lined else told
     return _figure(title, caption, draw, "", height=rows + BOTTOM)
 
 
-def _draw_dot(dot: Dot, at: Callable[[float], str], y: int, left: int) -> str:
-    """A dot, its error bar and its name; the figures are shown on hover."""
-    hover = escape_text(f"{dot.name}: {dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})")
-    return (
-        f'<g><title>{hover}</title><text x="8" y="{y + 4}">{escape_text(shorten(dot.name, left // 7 - 1))}</text>'
+def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, int]) -> str:
+    """A dot, its error bar and its name, from the left end to the right."""
+    left, width = ends
+    told = f"{dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})"
+    drawn = (
         f'<path class="line" {_stroke(dot.colour, solid=True)} d="M{at(dot.low)} {y}H{at(dot.high)}"/>'
-        f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/></g>'
+        f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/>'
     )
+    name = f'<text x="8" y="{y + 4}">{escape_text(shorten(dot.name, left // 7 - 1))}</text>'
+    return name + _mark(dot.name, told, drawn, (at(dot.value), y), width)
 
 
-def _hover(name: str, value: float) -> str:
-    return f"<title>{escape_text(name)}: {value:.4g}</title>"
-
-
-def _grid(axis: Axis, at: Callable[[float], str], height: int) -> str:
+def _grid(axis: Axis, at: Callable[[float], float], width: int, height: int) -> str:
     base = height - BOTTOM
-    parts = []
-    for tick in axis.ticks():
-        parts.append(f'<path class="grid" d="M{at(tick)} 0V{base}"/>')
-        parts.append(f'<text x="{at(tick)}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
-    middle = f"{at(math.sqrt(axis.low * axis.high) if axis.log else (axis.low + axis.high) / 2)}"
-    return "".join(parts) + f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{escape_text(axis.label)}</text>'
+    parts = [f'<path class="grid" d="M{at(tick)} 0V{base}"/>' for tick in axis.ticks()]
+    parts.append(_label_ticks([(at(tick), tick_text(tick)) for tick in axis.ticks()], width, base))
+    middle = at(math.sqrt(axis.low * axis.high) if axis.log else (axis.low + axis.high) / 2)
+    half = len(axis.label) * LETTER / 2
+    middle = max(min(middle, width - half), half)
+    return "".join(parts) + _place_text(middle, base + 34, escape_text(axis.label))
+
+
+def _label_ticks(ticks: Sequence[tuple[float, str]], width: int, base: int) -> str:
+    """Numbers below an axis, from the left: inside the picture, and only those that do not touch the one before."""
+    parts, taken = [], 0.0
+    for at, told in ticks:
+        half = len(told) * LETTER / 2
+        middle = max(min(at, width - half), half)
+        if middle - half >= taken:
+            parts.append(_place_text(middle, base + 16, told))
+            taken = middle + half + LETTER
+    return "".join(parts)
+
+
+def _place_text(x: float, y: float, told: str) -> str:
+    return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{told}</text>'
 
 
 def _frame(width: int, height: int) -> tuple[Callable[[ArrayLike], Array], Callable[[ArrayLike], Array]]:
@@ -267,10 +308,7 @@ def _axes(width: int, height: int, x: Axis, y: Axis) -> str:
         at = float(up(y.place(tick)))
         parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{width - RIGHT}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick_text(tick)}</text>')
-    ticks = x.ticks()
-    for tick in ticks[:: 2 if width < 400 and len(ticks) > 5 else 1]:
-        at = float(across(x.place(tick)))
-        parts.append(f'<text x="{at:.1f}" y="{base + 16}" text-anchor="middle">{tick_text(tick)}</text>')
+    parts.append(_label_ticks([(float(across(x.place(tick))), tick_text(tick)) for tick in x.ticks()], width, base))
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{base}H{width - RIGHT}"/>')
     middle = (LEFT + width - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{escape_text(x.label)}</text>')
@@ -293,7 +331,7 @@ def _figure(
         h = usual if height is None else height
         name = f"{kind}-{crc32((title + told).encode()):08x}"
         shapes.append(
-            f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="img" aria-labelledby="{name}-title {name}-told">'
+            f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="group" aria-labelledby="{name}-title {name}-told">'
             f'<title id="{name}-title">{escape_text(title)}</title>'
             f'<desc id="{name}-told">{escape_text(told)}</desc>{draw(w, h)}</svg>'
         )

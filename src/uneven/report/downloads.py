@@ -7,12 +7,21 @@ import io
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from uneven import __version__
-from uneven.planner import Plan
+from uneven.planner import Change, Plan, tabulate_changes
 from uneven.report import markup, words
 from uneven.report.tiles import Cost
+from uneven.report.worth import list_excesses
+
+if TYPE_CHECKING:
+    from uneven.engine import Path as Recorded
+
+Array = NDArray[np.float64]
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -20,9 +29,9 @@ Records = Sequence[Mapping[str, Any]]
 def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
     """One record for each source: what it is, how it is used, what it is worth and what it costs."""
     shares, order = words.share_information(plan), plan.order
-    records = []
+    pairs, records = list_excesses(plan), []
     for source in plan.sources:
-        name, verdict = source.name, plan.verdicts.get(source.name)
+        name, verdict, pair = source.name, plan.verdicts.get(source.name), pairs.get(source.name)
         records.append(
             {
                 "source": name,
@@ -35,6 +44,8 @@ def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
                 "epsilon_after": cost.after.get(name),
                 "epsilon_left": cost.left(name) if name in cost.after else None,
                 "verdict": None if verdict is None else verdict.word,
+                "excess": None if pair is None else pair[0],
+                "excess_without": None if pair is None else pair[1],
                 **{
                     f"{key}{end}": None if verdict is None else getattr(verdict, key)[k]
                     for key in ("accuracy", "accuracy_without")
@@ -45,10 +56,41 @@ def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
     return records
 
 
-def make_downloads(plan: Plan, tables: Mapping[str, Records], command: str) -> str:
+def describe_strategies(plan: Plan) -> list[dict[str, Any]]:
+    """One record for each strategy: its order and its bounds."""
+    return [
+        {
+            "strategy": name,
+            "this_plan": name == plan.strategy,
+            "order": " ".join(map(json.dumps, other.order)),
+            "bound": other.bound,
+            "evaluated_bound": other.evaluated_bound(),
+        }
+        for name, other in plan.alternatives().items()
+    ]
+
+
+def describe_path(recorded: Recorded, values: Array, what: str) -> list[dict[str, Any]]:
+    """One record for each point of a path: its step, the source in use and the value that is shown."""
+    points = zip(recorded.source, recorded.step.tolist(), values.tolist(), strict=True)
+    return [{"source": name, "step": step, what.replace(" ", "_"): value} for name, step, value in points]
+
+
+def describe_levels(plan: Plan) -> list[dict[str, Any]]:
+    """One record for each level of noise that might be off, where a report shows them."""
+    if len(tabulate_changes(plan)) < 2:
+        return []
+    return [
+        {key: value if isinstance(value, int | float | str) else json.dumps(value) for key, value in one.items()}
+        for one in map(Change.to_dict, plan.sensitivity())
+    ]
+
+
+def make_downloads(plan: Plan | None, tables: Mapping[str, Records], command: str) -> str:
     """Links to each table as CSV, and to everything as JSON."""
-    whole = {"uneven": __version__, "command": command, **tables, "plan": plan.to_dict()}
-    links = [_link(f"{name}.csv", "text/csv", _write_csv(records)) for name, records in tables.items()]
+    planned = {} if plan is None else {"plan": plan.to_dict()}
+    whole = {"uneven": __version__, "command": command, **tables, **planned}
+    links = [_link(f"{name}.csv", "text/csv", _write_csv(records)) for name, records in tables.items() if records]
     links.append(_link("report.json", "application/json", _write_json(whole)))
     return markup.make_section("The numbers", f"<p>To download: {', '.join(links)}.</p>")
 

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 from uneven.planner import FRESH, Plan
 from uneven.report import downloads, markup, quality, sections
+from uneven.report.crowds import answer_for_crowd, record_workers
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
-from uneven.report.tiles import Cost, describe_interval, make_tiles
-from uneven.report.words import QUESTION, describe_repeat
+from uneven.report.tiles import Cost, make_tiles, wrap_tiles
+from uneven.report.words import QUESTION, describe_cautions, describe_repeat
+from uneven.report.worth import describe_interval, draw_worth
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from uneven.crowd import Crowd
     from uneven.experiments import Demo, Entry
     from uneven.training import FileFit, Measure
@@ -78,7 +83,10 @@ def fit_report(
     settings: str = "",
     budget: float | None = None,
 ) -> str:
-    """Report of a fit, as one HTML file; it tells nothing about private rows beyond what was released.
+    """Report of a fit, as one HTML file.
+
+    Of private rows it tells what was released, and unless the settings redact that, whether some were shrunk or agree:
+    never how many.
 
     Parameters
     ----------
@@ -98,6 +106,7 @@ def fit_report(
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
         said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
+    said += describe_cautions(trained)
     private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(
         {one.name: one.after for one in private},
@@ -109,21 +118,30 @@ def fit_report(
         cost,
         head=sections.warn_simulated(trained.model.simulated),
         measured=list(map(_tell_measure, trained.measures)),
+        measures=trained.measures,
         shown=quality.show_measures(trained.measures)
         + quality.show_details(trained.measures, classes)
         + sections.show_learning(trained),
         path="" if trained.trained.path is None else sections.draw_path(plan, trained.trained.path, trained.followed),
         privacy=sections.show_privacy(trained.model.privacy_spent, trained.simulated),
         caveats=said,
-        tables=quality.record_measures(trained.measures, classes),
+        tables={**quality.record_measures(trained.measures, classes), "path": _record_path(trained)},
     )
     again = describe_repeat(_costs(trained, "--ledger" in command), command)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
 
 
+def _record_path(trained: FileFit) -> Records:
+    recorded = trained.trained.path
+    if recorded is None:
+        return []
+    what, values = sections.choose_path(recorded, trained.followed)
+    return downloads.describe_path(recorded, values, what)
+
+
 def _tell_measure(one: Measure) -> str:
     """Accuracy of the model and of what else could have been done, in a sentence."""
-    others = "".join(f"; {other.name} {other.accuracy.value:.1%}" for other in one.compared.others)
+    others = "".join(f"; {other.name}: {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
     area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
     return f"Measured accuracy on {one.which} ({format_count(one.rows)}): {accuracy}{others}.{area}"
@@ -171,20 +189,44 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         chart=sections.draw_accuracies(demo),
         shown=sections.show_public_rows(demo),
         path=sections.compare_strategies(demo) + sections.draw_demo_paths(demo),
-        privacy=sections.show_privacy(costs, simulated=True),
+        privacy=sections.show_privacy(costs, simulated=True, planned=True),
         caveats=[simulated],
-        tables={"strategies": [_record_entry(one) for one in demo.entries]},
+        tables=_record_demo(demo),
     )
     return _write_page("Two sites, two privacy rules: the demo of uneven", plan, parts, command, settings)
 
 
+def _record_demo(demo: Demo) -> dict[str, Records]:
+    """Everything measured: strategies and what they are compared with, a few public rows, and paths."""
+    baselines = [
+        {"strategy": name, "mechanism": "", "accuracy": accuracy, "objective": value, "auc": area}
+        for name, (accuracy, value, area) in (("no noise at all", demo.optimum), ("majority class", demo.majority))
+    ]
+    public = [
+        {"learned_from": way, **_estimate("accuracy", shares), **_estimate("auc", demo.public.auc[way])}
+        for way, shares in demo.public.accuracy.items()
+    ]
+    paths = [
+        {"strategy": name, **point}
+        for name, one in demo.paths.items()
+        for point in downloads.describe_path(one, one.objective, "objective")
+    ]
+    return {"strategies": [*map(_record_entry, demo.entries), *baselines], "public_rows": public, "paths": paths}
+
+
 def _record_entry(entry: Entry) -> dict[str, object]:
+    figures = {"accuracy": entry.accuracy, "auc": entry.auc, "objective": entry.objective}
+    estimates = (_estimate(what, values) for what, values in figures.items())
+    return {"strategy": entry.strategy, "mechanism": entry.mechanism} | {
+        k: v for one in estimates for k, v in one.items()
+    }
+
+
+def _estimate(what: str, values: NDArray[np.float64]) -> dict[str, float]:
     from uneven.experiments import estimate_mean
 
-    record: dict[str, object] = {"strategy": entry.strategy, "mechanism": entry.mechanism}
-    for what, values in (("accuracy", entry.accuracy), ("auc", entry.auc), ("objective", entry.objective)):
-        record[what], record[f"{what}_standard_error"] = map(float, estimate_mean(values))
-    return record
+    mean, error = estimate_mean(values)
+    return {what: float(mean), f"{what}_standard_error": float(error)}
 
 
 def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc: float | None = None) -> str:
@@ -203,17 +245,14 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
     -------
     str
     """
-    from uneven.crowd import describe_crowd, tabulate_workers
+    from uneven.crowd import tabulate_workers
 
     head, rows = tabulate_workers(crowd)
-    said = describe_crowd(crowd)
-    if accuracy is not None:
-        area = "" if auc is None else f"; its AUC is {auc:.3f}"
-        said.append(f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}.")
     parts = [
-        markup.make_section("The answer in short", markup.make_card(markup.make_bullets(said))),
+        wrap_tiles(answer_for_crowd(crowd, accuracy, auc)),
         markup.make_section("The workers", markup.make_table("Workers", head, rows, set(range(1, len(head))))),
         sections.list_caveats([INDEPENDENT, WORTH]),
+        downloads.make_downloads(None, {"workers": record_workers(crowd)}, command),
         sections.repeat(command, ""),
     ]
     return markup.make_page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
@@ -227,6 +266,7 @@ class Parts:
     privacy: str
     caveats: list[str]
     measured: Sequence[str] = ()
+    measures: Sequence[Measure] = ()
     head: str = ""
     chart: str = ""
     shown: str = ""
@@ -240,9 +280,8 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
     late = plan.answer_bound if plan.average == "late" and stepped else None
     average = [] if late is None else [FRESH, LATE.format(format_number(late))]
     proved = [*plan.caveats, *average] if stepped or plan.anchored is not None else []
-    chart = parts.chart or sections.draw_expected_accuracy(plan)
+    chart = parts.chart or draw_worth(plan, parts.measures)
     theory = [
-        sections.show_verdicts(plan),
         sections.show_plan(plan),
         sections.draw_step_sizes(plan),
         parts.path,
@@ -250,7 +289,12 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
         sections.show_exchange(plan),
         show_sensitivity(plan),
     ]
-    tables = {"sources": downloads.describe_sources(plan, parts.cost), **parts.tables}
+    tables = {
+        "sources": downloads.describe_sources(plan, parts.cost),
+        **parts.tables,
+        "bounds": downloads.describe_strategies(plan) if stepped else [],
+        "levels": downloads.describe_levels(plan),
+    }
     told = [
         parts.head,
         make_tiles(plan, parts.cost, parts.measured),

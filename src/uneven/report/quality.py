@@ -10,10 +10,7 @@ from uneven.report.charts import Axis, Series
 from uneven.words import shorten
 
 if TYPE_CHECKING:
-    from uneven.training import Bin, Measure
-
-TRAINED = "rows learned from"
-"""How the name of rows begins that a model was learned from."""
+    from uneven.training import Bin, Measure, Scores
 
 
 def show_measures(found: Sequence[Measure]) -> str:
@@ -40,7 +37,7 @@ def show_details(found: Sequence[Measure], classes: Sequence[Any]) -> str:
 
 def select_unseen(found: Sequence[Measure]) -> list[Measure]:
     """Measures on rows that the model was not learned from."""
-    return [one for one in found if not one.which.startswith(TRAINED)]
+    return [one for one in found if not one.learned_from]
 
 
 def find_gap(bins: Sequence[Bin]) -> float:
@@ -54,7 +51,7 @@ def _calibration(measure: Measure, classes: Sequence[Any]) -> str:
         return ""
     what = f"class {shorten(str(classes[1]), 24)!r}" if len(classes) == 2 else "the predicted class"
     told = (
-        f"Rows in ten bins by the predicted probability of {what}. On the diagonal it came as often as predicted. "
+        f"Rows in ten bins by the predicted probability of {what}. On the diagonal, predictions match what happened. "
         f"Mean distance from it: {100 * find_gap(bins):.1f} points."
     )
     series = [
@@ -92,8 +89,7 @@ def record_measures(found: Sequence[Measure], classes: Sequence[Any]) -> dict[st
     """Everything shown here as records, by the name of the table."""
     if not found:
         return {}
-    keys = ("which", "rows", "accuracy", "auc", "objective")
-    tables: dict[str, list[dict[str, Any]]] = {"measures": [{key: getattr(one, key) for key in keys} for one in found]}
+    tables = {"measures": [_record_scores(one, scores) for one in found for scores in _list_scores(one)]}
     for one in select_unseen(found):
         bins = [
             {"which": one.which, "rows": b.rows, "predicted": b.predicted, **b.observed._asdict()}
@@ -109,6 +105,20 @@ def record_measures(found: Sequence[Measure], classes: Sequence[Any]) -> dict[st
     return {name: records for name, records in tables.items() if records}
 
 
+def _list_scores(measure: Measure) -> list[Scores]:
+    return [measure.compared.scores, *measure.compared.others]
+
+
+def _record_scores(measure: Measure, scores: Scores) -> dict[str, Any]:
+    """A classifier on some rows: each score with the ends of its interval, and the model's objective."""
+    own = scores is measure.compared.scores
+    record: dict[str, Any] = {"which": measure.which, "rows": measure.rows, "classifier": scores.name}
+    for what in ("accuracy", "auc", "log_loss"):
+        ends = getattr(scores, what) or (None, None, None)
+        record |= dict(zip((what, f"{what}_low", f"{what}_high"), ends, strict=True))
+    return {**record, "objective": measure.objective if own else None}
+
+
 def _compare(measure: Measure) -> str:
     """The model beside what else could have been done, on the same rows."""
     cells = [
@@ -116,7 +126,7 @@ def _compare(measure: Measure) -> str:
             one.name,
             *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
         )
-        for one in (measure.compared.scores, *measure.compared.others)
+        for one in _list_scores(measure)
         for shown in [(one.accuracy, one.auc, one.log_loss)]
     ]
     header = ["classifier", "accuracy", "AUC", "log-loss"]

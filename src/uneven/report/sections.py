@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uneven import __version__
 from uneven.planner import (
@@ -20,8 +21,7 @@ from uneven.planner import (
 )
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, choose_axis
-from uneven.report.tiles import describe_interval
-from uneven.words import format_count, format_number, name_few, shorten
+from uneven.words import format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.engine import Path
@@ -47,57 +47,6 @@ def show_sources(plan: Plan) -> str:
             f"{problem.given_alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
         markup.make_bullets([*describe_sizes(plan), *describe_privacy(plan)]),
-    )
-
-
-def show_verdicts(plan: Plan) -> str:
-    """What each private source was expected to add, known before any ε is spent; empty where that was not asked."""
-    if plan.anchored is None:
-        return ""
-    cells = [
-        (
-            name,
-            one.word,
-            format_number(one.excess),
-            format_number(one.excess_without),
-            *map(describe_interval, (one.accuracy, one.accuracy_without)),
-        )
-        for name, one in plan.verdicts.items()
-    ]
-    header = ["source", "worth it?", "excess with", "excess without", "accuracy with", "accuracy without"]
-    used, start = name_few(plan.anchored.order) or "none", plan.anchored.excess_start
-    joint = " Without a source means without it and all that bring no more." if len(cells) > 1 else ""
-    rows = [(name, one.excess, one.excess_without) for name, one in plan.verdicts.items()]
-    largest = max([start, *(x for _, *pair in rows for x in pair)])
-    axis = Axis("expected excess", 0.0, 1.05 * largest or 1.0)  # from zero, so that a small gain looks small
-    told = "Filled: without this source. Hollow: with it. Dotted: from the rows without privacy alone."
-    return markup.make_section(
-        "Is the private data worth its ε?",
-        markup.make_paragraph(
-            "Decided from the rows without privacy and each source's ε and number of rows, before anything was "
-            "charged. Excess is the expected f(w) - f*; accuracy is the expected share of rows classified correctly, "
-            f"with its 95% interval. Used: {used}.{joint}"
-        ),
-        charts.draw_intervals("What each private source is expected to add", told, rows, axis, "", start),
-        markup.make_table("Verdict on each private source", header, cells, {2, 3, 4, 5}),
-    )
-
-
-def draw_expected_accuracy(plan: Plan) -> str:
-    """Expected accuracy with and without each private source; empty without verdicts."""
-    if not plan.verdicts:
-        return ""
-    groups = [
-        (name, [Dot("with it", *one.accuracy, 0), Dot("without it", *one.accuracy_without, 7)])
-        for name, one in plan.verdicts.items()
-    ]
-    every = [share for one in plan.verdicts.values() for share in (*one.accuracy, *one.accuracy_without)]
-    axis = choose_axis("expected accuracy", every)
-    return markup.make_section(
-        "What each private source adds",
-        charts.draw_dots(
-            "Expected accuracy with and without each private source", "Bars: 95% intervals.", groups, axis
-        ),
     )
 
 
@@ -260,18 +209,22 @@ def show_exchange(plan: Plan) -> str:
     return markup.make_section("Exchange rates", table)
 
 
-def draw_path(plan: Plan, recorded: Path, which: str) -> str:
-    """The objective over the run, or where it may not be looked at the norm of the weights."""
+def choose_path(recorded: Path, which: str) -> tuple[str, NDArray[np.float64]]:
+    """What of a path may be shown: the objective, or where that may not be looked at the norm of the weights."""
     followed = bool(which) and bool(np.isfinite(recorded.objective).any())
-    values = recorded.objective if followed else recorded.norm
+    return ("objective", recorded.objective) if followed else ("norm of the weights", recorded.norm)
+
+
+def draw_path(plan: Plan, recorded: Path, which: str) -> str:
+    """The objective over the run, or the norm of the weights."""
+    label, values = choose_path(recorded, which)
     series, colours = [], _colours(plan)
     for name in dict.fromkeys(recorded.source):
         mine = np.array([one == name for one in recorded.source])
         series.append(Series(f"while using {name}", recorded.step[mine], values[mine], colours.get(name, MIXED)))
-    label = "objective" if followed else "norm of the weights"
     told = (
         f"Objective on {which}, of the answer so far: {values[0]:.4f} at first, {values[-1]:.4f} at the end."
-        if followed
+        if label == "objective"
         else "Norm of the weights. The objective is not shown: on private rows it would be another release."
     )
     x, y = choose_axis("step", recorded.step), choose_axis(label, values)
@@ -357,9 +310,10 @@ def warn_simulated(was: bool) -> str:
     return markup.make_paragraph(words.SIMULATED, "warning") if was else ""
 
 
-def show_privacy(spent: Mapping[str, float], simulated: bool) -> str:
-    """What each private row has spent."""
-    return markup.make_section("Privacy spent", markup.make_bullets(words.describe_privacy(spent, simulated)))
+def show_privacy(spent: Mapping[str, float], simulated: bool, planned: bool = False) -> str:
+    """What each private row has spent, or would spend."""
+    lines = words.describe_privacy(spent, simulated, planned)
+    return markup.make_section("Privacy" if planned else "Privacy spent", markup.make_bullets(lines))
 
 
 def show_planned_privacy(plan: Plan) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from uneven.planner import Plan
-from uneven.report import charts, markup, words
+from uneven.report import markup, words
+from uneven.report.worth import tell_worth
 from uneven.words import format_number, shorten
 
 NAME = 28
@@ -44,7 +44,12 @@ class Cost:
 def make_tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
     """All five, with sentences on what was measured."""
     answers = (_first(plan), _step(plan), _worth(plan, measured), _row(plan), _cost(cost))
-    made = (_tile(question, *answer) for question, answer in zip(QUESTIONS, answers, strict=True))
+    return wrap_tiles(dict(zip(QUESTIONS, answers, strict=True)))
+
+
+def wrap_tiles(answers: Mapping[str, tuple[str, ...]]) -> str:
+    """A tile for each question: its answer in a few words, and markup below it."""
+    made = (_tile(question, *answer) for question, answer in answers.items())
     return markup.make_section("The answer in short", f'<div class="tiles">{"".join(made)}</div>')
 
 
@@ -75,48 +80,10 @@ def _step(plan: Plan) -> tuple[str, ...]:
     )
 
 
-class Worth(NamedTuple):
-    """Whether each source is worth using, as a table: header, cells and caption; and why it says no more."""
-
-    header: list[str]
-    cells: list[tuple[str, ...]]
-    caption: str
-    why: str
-    numbers: set[int]
-
-
-def tell_worth(plan: Plan) -> Worth:
-    """Verdicts where rows without privacy gave some, else the share of the information that each source brings."""
-    cells: list[tuple[str, ...]]
-    if plan.verdicts:
-        cells = [
-            (name, one.word, describe_interval(one.accuracy), describe_interval(one.accuracy_without))
-            for name, one in plan.verdicts.items()
-        ]
-        header = ["private source", "worth it?", "accuracy with it", "without it"]
-        return Worth(header, cells, "Expected accuracy (95% interval), decided before any ε was spent", "", {2, 3})
-    shares = words.share_information(plan)
-    cells = [
-        (
-            name,
-            charts.format_percent(shares[name][1]) if name in shares else "none",
-            "yes" if name in shares else "left out",
-        )
-        for name in (source.name for source in plan.sources)
-    ]
-    why = (
-        "Accuracy with and without each source can be estimated before any ε is spent only where some source is not "
-        "private. Here the only measure is information: rows ÷ variance of one row's gradient."
-        if any(source.noise.private for source in plan.sources)
-        else "No source is private, so using all of them costs no ε."
-    )
-    return Worth(["source", "share of the information", "used?"], cells, "What each source adds", why, {1})
-
-
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     told = tell_worth(plan)
     lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
-    return "", markup.make_table(told.caption, told.header, told.cells, told.numbers), *lines
+    return "", markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=True), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:
@@ -127,8 +94,18 @@ def _row(plan: Plan) -> tuple[str, ...]:
     more = "One more row" if plan.anchored is not None else "One row"
     cells = [(name, format_number(1 / plan.exchange[name])) for name in others]
     short = shorten(cleanest, NAME)
+    if len(others) == 1:
+        said = "For one more row of each." if plan.anchored is not None else _total(plan, others[0], short)
+        return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}", markup.make_paragraph(said)
     table = markup.make_table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
-    return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}" if len(others) == 1 else "", table
+    return "", table
+
+
+def _total(plan: Plan, name: str, cleanest: str) -> str:
+    """What all rows of a source count for."""
+    rows = next(source.rows for source in plan.sources if source.name == name)
+    count = format_number(rows * plan.exchange[name])
+    return f"The {rows:,} rows of {shorten(name, NAME)} count for {count} of {cleanest}."
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
@@ -180,13 +157,3 @@ def _odds(epsilon: float) -> str:
     """
     factor = math.exp(min(epsilon, 700.0))
     return f"{factor:.2g}" if factor < 100 else format_number(factor)
-
-
-def describe_interval(shares: tuple[float, float, float]) -> str:
-    """A share with its interval, in percent.
-
-    >>> describe_interval((0.95, 0.931, 0.97))
-    '95.0% (93.1 to 97.0)'
-    """
-    value, low, high = (f"{100 * share:.1f}" for share in shares)
-    return f"{value}% ({low} to {high})"

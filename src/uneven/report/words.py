@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
 from uneven.planner import Plan, describe_verdicts, list_step_spans
 from uneven.schedules import Averaged, Rate
 from uneven.words import format_number
+
+if TYPE_CHECKING:
+    from uneven.training import FileFit
 
 SIMULATED = "simulated: true. The noise came from a seed and can be repeated, so this protects nobody."
 
@@ -161,9 +165,32 @@ def describe_repeat(costs: Mapping[str, float], command: str) -> str:
     return f"# Running it again would spend privacy again: ε = {each}. To do so, remove the '#':\n# {command}"
 
 
-def describe_privacy(spent: Mapping[str, float], simulated: bool) -> list[str]:
-    """What each private row has spent, in words."""
-    lines = [f"Each row of {name!r} has spent ε = {_epsilon(epsilon)}." for name, epsilon in spent.items()]
+COPIED = (
+    "Some private rows agree with another in everything. Each is charged as a row of its own: if they are copies of "
+    "one person's row, that row has spent as many times ε. Drop copies, or give ids."
+)
+UNTOLD = (
+    "Whether rows were longer than row_norm and shrunk to it, or agree with another in everything and are charged each "
+    "on its own, is not told here, since redact is set: the rows' owner sees it in the terminal."
+)
+
+
+def describe_cautions(trained: FileFit) -> list[str]:
+    """What a fit warned about; without the counts, which are for the rows' owner only, and with redact not at all."""
+    if trained.model.settings.redact:
+        return [UNTOLD] if any(source.noise.private for source in trained.plan.sources) else []
+    names = ", ".join(map(repr, trained.trained.too_long))
+    shrunk = (
+        f"Some rows of {names} are longer than row_norm = {trained.scale.row_norm:g} and were shrunk to it; row_norm "
+        "in the sources file is a public bound on the rows' norm."
+    )
+    return [*([shrunk] if names else []), *([COPIED] if trained.trained.copied else [])]
+
+
+def describe_privacy(spent: Mapping[str, float], simulated: bool, planned: bool = False) -> list[str]:
+    """What each private row has spent, or would spend, in words."""
+    spend = "would spend" if planned else "has spent"
+    lines = [f"Each row of {name!r} {spend} ε = {_epsilon(epsilon)}." for name, epsilon in spent.items()]
     if spent and simulated:
         lines.append(SIMULATION)
     return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]

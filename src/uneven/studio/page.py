@@ -23,6 +23,7 @@ from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, tabu
 from uneven.report import plan_report, tell_worth
 from uneven.studio import pictures, table
 from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
+from uneven.studio.purchases import tabulate_purchases
 from uneven.words import format_number
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ ABOUT = (
 NARROW = 300
 STYLE = """<style>
 .stApp h1 {font-size: 2rem} .stApp h2 {font-size: 1.5rem} .stApp h3 {font-size: 1.2rem}
-@media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.8rem; padding: 0.25rem 0.2rem}}
+@media (max-width: 480px) {.stApp .stTable :is(th, td) {font-size: 0.7rem; padding: 0.2rem 0.12rem}}
 </style>"""
 DTYPES = {
     "place": "Int64",
@@ -180,11 +181,13 @@ def _edited_rows() -> list[dict[str, Any]]:
 
 def _column_config() -> dict[str, Any]:
     config = st.column_config
+    told = [row["kind"] for row in st.session_state.rows if row["kind"] is not None]
+    kinds = list(dict.fromkeys([*NOISES, *told]))
     return {
         "place": None,
         "name": config.TextColumn("name", width="small"),
         "rows": config.NumberColumn("rows", step=1, format="localized", width="small"),
-        "kind": config.SelectboxColumn("kind", options=list(NOISES), default="local-privacy", width="small"),
+        "kind": config.SelectboxColumn("kind", options=kinds, default="local-privacy", width="small"),
         "level": config.TextColumn("level", help="epsilon, rate or variance", width="small"),
         "mechanism": config.SelectboxColumn(
             "mechanism", options=list(MECHANISMS), help="of local-privacy; quiet if empty", width="small"
@@ -292,14 +295,7 @@ def _ask_what_if(edited: Document) -> None:
     except ValueError as error:
         _refuse(str(error))
         return
-    prices = {entry.name: entry.price for entry in edited.file.sources}
-    what = "expected excess" if found.anchored else "bound"
-    rows: list[tuple[str, ...]] = [("more of", "rows then", f"{what} now", f"{what} then", "change", "cost")]
-    for worth in found.worths:
-        price = prices[worth.name]
-        cost = "no price" if price is None else format_number(price * more)
-        figures = format_number(found.bound), format_number(worth.next_bound), f"{100 * worth.next_change:+.3g}%"
-        rows.append((worth.name, f"{worth.rows + more:,}", *figures, cost))
+    what, rows = tabulate_purchases(edited.file.sources, found, more)
     _table(rows, f"{what.capitalize()} with more rows of each source")
     with st.expander("What to know of these figures"):
         st.markdown("\n".join(f"- {_literal(caveat)}" for caveat in found.caveats))

@@ -38,8 +38,8 @@ def make_row(source: Mapping[str, Any], place: int | None = None) -> dict[str, A
     {'place': 0, 'name': 'crowd', 'rows': 50, 'kind': 'additive', 'level': '4', 'mechanism': None, 'price': None}
     """
     noise = _single(source)
-    level = noise.get(LEVELS.get(noise.get("kind", "")) or "")
-    values = source["name"], source.get("rows"), noise.get("kind"), _shown(level), noise.get("mechanism")
+    told = _tell_noise(source)
+    values = source["name"], source.get("rows"), *told, noise.get("mechanism")
     return {"place": place, **dict(zip(COLUMNS, (*values, source.get("price")), strict=True))}
 
 
@@ -67,7 +67,12 @@ def change_of(row: Mapping[str, Any], shown: Mapping[str, Any], old: Mapping[str
     if "rows" in changed and shown.get("rows") is not None and "rows" not in old:
         raise ValueError(f"rows of {old['name']!r} are counted in its data, so they cannot be changed here")
     change: dict[str, Any] = {key: _whole(changed[key]) for key in ("name", "rows", "price") if key in changed}
-    if {"kind", "level", "mechanism"} & set(changed) or not ({"noise", "epsilon", "flip_rate"} & set(old)):
+    touched = {"kind", "level", "mechanism"} & set(changed)
+    if touched and "kind" not in changed and shown.get("kind") not in (None, *NOISES):
+        raise ValueError(
+            f"noise of {old['name']!r} is shown in words, {row['kind']}: change it in the file, or choose another kind"
+        )
+    if touched or not ({"noise", "epsilon", "flip_rate"} & set(old)):
         change["noise"] = _noise_of(row, _single(old))
     return change
 
@@ -132,8 +137,20 @@ def find_intervals(planned: Plan) -> dict[str, tuple[float, float]]:
     return find_rate_intervals(planned.sources, planned.problem)
 
 
+def _tell_noise(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Kind and level of a source's noise; in words where there are several, or each row has its own."""
+    noise = source.get("noise")
+    if isinstance(noise, Mapping):
+        return noise.get("kind"), _shown(noise.get(LEVELS.get(noise.get("kind", "")) or ""))
+    if isinstance(noise, list):
+        parts = [_tell_noise({"noise": one}) for one in noise]
+        return " & ".join(str(kind) for kind, _ in parts), "; ".join(level for _, level in parts if level) or None
+    column = next((key for key in ("epsilon", "flip_rate") if key in source), None)
+    return (None, None) if column is None else (f"{column} of each row", f"column {source[column]!r}")
+
+
 def _single(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Noise of a source; the table shows nothing of several at once, and keeps them."""
+    """Noise of a source where there is one; several at once are shown in words, and kept."""
     noise = source.get("noise")
     return noise if isinstance(noise, Mapping) else {}
 

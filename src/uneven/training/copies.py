@@ -19,14 +19,15 @@ FACTOR = 0xFF51AFD7ED558CCD
 """MurmurHash3's: neighbouring numbers become unlike."""
 
 
-def warn_copies(scan: Scan, groups: Grouped) -> None:
-    """Tell the rows' owner that private rows without an id agree, where rows are held or hashed."""
+def warn_copies(scan: Scan, groups: Grouped) -> bool:
+    """Tell the rows' owner that private rows without an id agree, where rows are held or hashed; whether some do."""
     private = [groups.rows_of(k) for k, name in enumerate(groups.names) if groups.noises[name].private]
     rows = np.concatenate(private) if private else np.zeros(0, np.int64)
     if scan.row_id is not None and np.shape(scan.row_id) == (groups.rows,):
         rows = rows[np.asarray(scan.row_id)[rows] == -1]
     keys = _find_keys(scan, rows)
-    if keys is not None and (count := _count_equal(keys)):
+    count = 0 if keys is None else _count_equal(keys)
+    if count:
         many = owner_only(f"{count:,} of {len(rows):,}", "some")
         warnings.warn(
             f"{many} private rows agree with another in everything: each is "
@@ -35,6 +36,7 @@ def warn_copies(scan: Scan, groups: Grouped) -> None:
             CopiesWarning,
             stacklevel=5,
         )
+    return count > 0
 
 
 def _count_equal(keys: NDArray[np.uint64]) -> int:

@@ -201,7 +201,7 @@ def _plain_model(trained: Trained, X: Any, y: NDArray[Any]) -> Model:
     return train(ArrayRows(Piece(X, y)), None, settings, held_bytes=2**62).model
 
 
-FLATTERED = "Each learned from these rows, so a closer fit looks better here than it is: compare on other rows."
+FLATTERED = "These rows were used for training, so these scores are too good: compare on other rows."
 
 
 def compare(

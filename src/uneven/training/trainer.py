@@ -85,6 +85,8 @@ class Trained:
     """Curvature that the clock of later rows takes, where the run found one out; None means alpha."""
     public: Callable[[], dict[str, XY]] = field(default=dict, repr=False, compare=False)
     """Rows of each source without privacy, or some of them: whatever is done with them costs no ε."""
+    copied: bool = False
+    """Whether private rows without an id agree with another in everything."""
 
     @property
     def plan(self) -> Plan:
@@ -163,7 +165,7 @@ def train(
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
     refuse_impossible(declared.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
-    warn_copies(scan, declared)
+    copied = warn_copies(scan, declared)
     simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
     if find_private_labels(declared):
@@ -185,7 +187,7 @@ def train(
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
     told = (shrunk, own, tuple(names), activity, dict(account.changes))
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, *told, result.pace, public)
+    return Trained(model, result.states, job.groups, result.path, *told, result.pace, public, copied)
 
 
 def _release_labels(

@@ -1,0 +1,74 @@
+"""The tiles of a report on a crowd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uneven.report import markup
+from uneven.words import format_count, format_number, shorten
+
+if TYPE_CHECKING:
+    from uneven.crowd import Crowd
+
+NAME = 28
+LEAST_WORTH = 0.1
+"""Worth of a label, in exact ones, below which a worker is hardly worth asking."""
+
+
+def answer_for_crowd(crowd: Crowd, accuracy: float | None, auc: float | None) -> dict[str, tuple[str, ...]]:
+    """Questions and answers: those of a plan that a crowd has too, and how good the labels are."""
+    from uneven.crowd import describe_crowd
+
+    asked, labels = describe_crowd(crowd)
+    text = markup.make_paragraph
+    measured = [] if accuracy is None else [text(_tell_accuracy(accuracy, auc))]
+    return {
+        "Whom to ask first?": (
+            _name_best(crowd),
+            text("The largest worth of a label, of the busier half; all are in the table."),
+        ),
+        "How good are the labels?": (f"{crowd.flip_rates.mean():.1%} wrong, as expected", text(labels), *measured),
+        "Is each worker worth asking?": (*_tell_workers(crowd), text(asked)),
+        "What is an answer worth?": (_tell_exchange(crowd), text("On average over all answers, in exact labels.")),
+        "What does it cost in privacy?": ("nothing", text("Answers are not private: no ε is spent, none is promised.")),
+    }
+
+
+def record_workers(crowd: Crowd) -> list[dict[str, object]]:
+    """One record for each worker."""
+    return [
+        {
+            "worker": str(one.name),
+            "labels": one.labels,
+            "error": one.error,
+            **{f"error_if_{label}": share for label, share in one.errors.items()},
+            "worth": one.worth,
+        }
+        for one in crowd.workers
+    ]
+
+
+def _tell_accuracy(accuracy: float, auc: float | None) -> str:
+    area = "" if auc is None else f"; its AUC is {auc:.3f}"
+    return f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}."
+
+
+def _name_best(crowd: Crowd) -> str:
+    middle = crowd.workers[len(crowd.workers) // 2].labels  # those with most labels come first
+    busier = [one for one in crowd.workers if one.labels >= middle]
+    best = sorted(busier, key=lambda one: -one.worth)[:3]
+    return ", ".join(shorten(str(one.name), NAME) for one in best)
+
+
+def _tell_workers(crowd: Crowd) -> tuple[str, str]:
+    weak = [one for one in crowd.workers if one.worth < LEAST_WORTH]
+    share = sum(one.labels for one in weak) / sum(one.labels for one in crowd.workers)
+    said = f"{len(crowd.workers) - len(weak):,} of {format_count(len(crowd.workers), 'worker')}"
+    why = f"A label of the others, who gave {share:.1%} of the answers, is worth less than {LEAST_WORTH} exact ones."
+    return said, markup.make_paragraph(why if weak else f"A label of each is worth at least {LEAST_WORTH} exact ones.")
+
+
+def _tell_exchange(crowd: Crowd) -> str:
+    labels = sum(one.labels for one in crowd.workers)
+    worth = sum(one.labels * one.worth for one in crowd.workers) / labels
+    return f"1 exact label = {format_number(1 / worth)} answers" if worth > 0 else "nothing"

@@ -1,0 +1,202 @@
+"""Whether each source is worth using: verdicts, or what is predicted without looking at rows; as a table and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from uneven.planner import Plan, make_plan, predict_excess
+from uneven.report import charts, markup, words
+from uneven.report.charts import Axis, Dot, choose_axis
+from uneven.words import format_number
+
+if TYPE_CHECKING:
+    from uneven.training import Measure
+
+MOST_PREDICTED = 12
+"""Sources up to which a plan without each is made: rows with levels of their own can make hundreds."""
+
+MOST_DRAWN = 4
+"""Most sources whose accuracy is drawn one by one; of more, that of all together."""
+
+ALIKE = "no measurable change"
+"""Said in place of an accuracy that rounds to the one beside it."""
+
+DECIDED = (
+    "The verdict is on the excess objective: how far the objective is above its minimum, estimated from the rows "
+    "without privacy before any ε is spent. Accuracy often hardly moves with it. Each interval is that of one figure "
+    "alone, so intervals that overlap do not say that a source adds nothing."
+)
+JOINT = " Without a source means without it and all that bring no more."
+PREDICTED = (
+    "No verdict: all sources are private, and no row may be looked at before ε is spent. The excess objective, how far "
+    "the objective is above its minimum, is predicted from numbers of rows and noise alone, for a typical problem. "
+    "Compare these figures with one another: a source is worth its ε where the excess is clearly larger without it."
+)
+UNPREDICTED = (
+    "No verdict: that needs rows without privacy. Information is rows ÷ variance of one row's gradient. A source with "
+    "5% of it makes the answer about 5% more precise; decide whether that is worth its ε."
+)
+FREE = "No source is private, so using all of them costs no ε."
+
+
+class Worth(NamedTuple):
+    """Whether each source is worth using, as a table: header, cells and caption; and what to know of it."""
+
+    header: list[str]
+    cells: list[tuple[str, ...]]
+    caption: str
+    why: str
+    numbers: set[int]
+
+
+def tell_worth(plan: Plan) -> Worth:
+    """Verdicts where rows without privacy gave some; else the predicted excess, or the share of the information."""
+    if plan.verdicts:
+        return _tell_verdicts(plan)
+    shares, pairs = words.share_information(plan), predict_without(plan)
+    header = ["source", "used?", "share of the information"]
+    cells: list[tuple[str, ...]] = [
+        (one.name, "yes", charts.format_percent(shares[one.name][1])) if one.name in shares else (one.name, "no", "")
+        for one in plan.sources
+    ]
+    if pairs:
+        header += ["predicted excess with it", "excess without it", "change"]
+        blank = ("", "", "")
+        told = {name: (*map(format_number, pair), _change(*pair)) for name, pair in pairs.items()}
+        cells = [(*cell, *told.get(cell[0], blank)) for cell in cells]
+    private = any(source.noise.private for source in plan.sources)
+    why = PREDICTED + _tell_nothing(plan) if pairs else UNPREDICTED if private else FREE
+    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
+
+
+def _tell_verdicts(plan: Plan) -> Worth:
+    cells: list[tuple[str, ...]] = [
+        (
+            name,
+            one.word,
+            format_number(one.excess),
+            format_number(one.excess_without),
+            _change(one.excess, one.excess_without),
+            describe_interval(one.accuracy),
+            ALIKE if _are_alike(one.accuracy, one.accuracy_without) else describe_interval(one.accuracy_without),
+        )
+        for name, one in plan.verdicts.items()
+    ]
+    ends = ("with it", "without it")
+    header = [
+        "private source",
+        "worth it?",
+        *(f"excess {one}" for one in ends),
+        "change",
+        *(f"accuracy {one}" for one in ends),
+    ]
+    caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
+    return Worth(header, cells, caption, DECIDED + JOINT * (len(cells) > 1), {2, 3, 4, 5, 6})
+
+
+def predict_without(plan: Plan) -> dict[str, tuple[float, float]]:
+    """Predicted excess with all sources, and without each; empty where nothing is private or predicted, or of many.
+
+    Without a source it is no more than that of predicting nothing.
+    """
+    now, used = plan.predicted_excess, [source for source in plan.sources if source.name in plan.order]
+    private = any(source.noise.private for source in used)
+    if now is None or plan.converged or plan.anchored is not None or not private or len(used) > MOST_PREDICTED:
+        return {}
+    pairs, nothing = {}, predict_excess(plan.problem, ()) or 0.0
+    for one in used:
+        rest = [source for source in used if source is not one]
+        again = make_plan(rest, plan.problem, plan.strategy, plan.moments, kept=plan.kept) if rest else None
+        then = again.predicted_excess if again else nothing
+        if then is not None:
+            pairs[one.name] = (now, min(then, nothing))
+    return pairs
+
+
+def list_excesses(plan: Plan) -> dict[str, tuple[float, float]]:
+    """Excess with and without each source, as expected by its verdict or as predicted."""
+    return {name: (one.excess, one.excess_without) for name, one in plan.verdicts.items()} or predict_without(plan)
+
+
+def _tell_nothing(plan: Plan) -> str:
+    nothing = predict_excess(plan.problem, ())
+    return "" if nothing is None else f" Predicting nothing has {format_number(nothing)}."
+
+
+def _change(now: float, without: float) -> str:
+    """Change by a source, in percent.
+
+    >>> _change(0.8, 1.0), _change(1.0, 1.0), _change(0.0, 0.0)
+    ('-20%', '+0.0%', '')
+    """
+    change = 100 * (now / without - 1) if without else 0.0
+    return f"{change:+.{0 if abs(change) >= 9.95 else 1}f}%" if without else ""
+
+
+def _are_alike(*shares: tuple[float, float, float]) -> bool:
+    """Whether these look the same to a reader."""
+    return len({f"{100 * one[0]:.1f}" for one in shares}) == 1
+
+
+def describe_interval(shares: tuple[float, float, float]) -> str:
+    """A share with its interval, in percent.
+
+    >>> describe_interval((0.95, 0.931, 0.97))
+    '95.0% (93.1 to 97.0)'
+    """
+    value, low, high = (f"{100 * share:.1f}" for share in shares)
+    return f"{value}% ({low} to {high})"
+
+
+def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
+    """What each source is expected to add, and what was measured; empty without anything of the kind."""
+    pairs = list_excesses(plan)
+    parts = [*([_draw_excess(plan, pairs)] if pairs else []), *_draw_accuracy(plan, measures)]
+    heading = "What each private source adds" if plan.verdicts else "What each source adds"
+    return markup.make_section(heading if pairs else "How well it does beside others", *parts) if parts else ""
+
+
+def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
+    nothing = predict_excess(plan.problem, ())
+    start = plan.anchored.excess_start if plan.anchored is not None else nothing or 0.0
+    what = "expected" if plan.anchored is not None else "predicted"
+    dotted = "from the rows without privacy alone" if plan.anchored is not None else "predicting nothing"
+    rows = [(name, *pair) for name, pair in pairs.items()]
+    axis = Axis(f"{what} excess objective (smaller is better)", 0.0, 1.05 * max([start, *sum(pairs.values(), ())]))
+    told = f"Filled: without this source. Hollow: with it. Dotted: {dotted}, {format_number(start)}."
+    title = f"{what.capitalize()} excess objective with and without each source"
+    return charts.draw_intervals(title, told, rows, axis, "", start)
+
+
+def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
+    """Accuracy as expected and as measured, with lines at the majority class and at the public rows alone."""
+    shown, it = plan.verdicts, "it"
+    if len(shown) > MOST_DRAWN:
+        shown, it = {"all private sources": max(shown.values(), key=lambda one: one.others)}, "them"
+    groups = [
+        (name, [Dot(f"with {it}", *one.accuracy, 0), Dot(f"without {it}", *one.accuracy_without, 7)])
+        for name, one in shown.items()
+    ]
+    unseen = [one for one in measures if not one.learned_from] or list(measures)
+    lines = [("public rows alone, expected", find_public_accuracy(plan))] if plan.verdicts else []
+    if unseen:
+        beside = unseen[0].compared
+        groups.append((f"measured on {unseen[0].which}", _list_measured(unseen[0])))
+        lines = [(one.name, one.accuracy.value) for one in beside.others]
+    if not groups:
+        return []
+    every = [end for _, dots in groups for dot in dots for end in (dot.low, dot.high)]
+    axis = choose_axis("accuracy", [*every, *(value for _, value in lines)])
+    title = "Accuracy with and without each private source" if plan.verdicts else "Measured accuracy"
+    return [charts.draw_dots(title, "Bars: 95% intervals.", groups, axis, lines)]
+
+
+def _list_measured(measure: Measure) -> list[Dot]:
+    scores = [(measure.compared.scores, 0), *((one, 7) for one in measure.compared.others)]
+    return [Dot(one.name, *one.accuracy, colour) for one, colour in scores]
+
+
+def find_public_accuracy(plan: Plan) -> float:
+    """Expected accuracy without any private source."""
+    return max(plan.verdicts.values(), key=lambda one: one.others).accuracy_without[0]
