@@ -38,7 +38,7 @@ CASES = {
     "no sources file": (None, ("fit", "nowhere.toml"), "nowhere.toml does not exist"),
     "no argument": (None, ("fit",), "Missing argument"),
     "unknown option": (None, (*FIT, "--sead", "1"), "No such option: --sead"),
-    "not a number": (None, (*FIT, "--seed", "one"), "Invalid value for '--seed'"),
+    "not a number": (None, (*FIT, "--seed", "one"), "--seed must be a whole number, got 'one'"),
     "unknown command": (None, ("fitt",), "No such command 'fitt'"),
     "no data file": (lambda f: (f / "crowd.csv").unlink(), FIT, "crowd.csv does not exist"),
     "unknown key": ("speed = 3", FIT, "the top level has no key 'speed'"),
@@ -98,7 +98,7 @@ CASES = {
     "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
     "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must be a folder to write to, got a file"),
-    "demo, one run": (None, ("demo", "--runs", "1"), "Invalid value for '--runs'"),
+    "demo, one run": (None, ("demo", "--runs", "1"), "--runs must be at least 2, got '1'"),
 }
 
 

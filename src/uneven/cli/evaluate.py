@@ -71,7 +71,7 @@ def command(
     if json:
         terminal.print_json({**found.to_dict(), "ledger": ledger})
     else:
-        typer.echo("\n".join(_words(found, ledger)))
+        terminal.say(_words(found, ledger))
 
 
 def _evaluate_file(
@@ -117,12 +117,12 @@ def _ask_sites(
     if json:
         terminal.print_json(asdict(found))
         return
-    typer.echo(f"Accuracy {_interval(found.accuracy, confidence)}.")
+    terminal.say(f"Accuracy {_interval(found.accuracy, confidence)}.")
     for site, one in found.sites.items():
-        typer.echo(f"  {site!r}: {_interval(one, confidence)}")
+        terminal.say(f"  {site!r}: {_interval(one, confidence)}")
     for site, reason in found.left_out.items():
-        typer.echo(f"Left out: {site!r}: {reason}.")
-    typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
+        terminal.say(f"Left out: {site!r}: {reason}.")
+    terminal.say(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
 
 
 def _read(

@@ -197,11 +197,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
             "How well it does is not measured: that would say something about private rows. --test FILE "
             "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
         )
-    lines.append(
-        f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
-    )
-    lines.append(f"Next: uneven predict {shlex.quote(str(written['model']))} ROWS -o predictions.csv")
-    return lines
+    assert written["model"] is not None
+    return [*lines, *saving.tell_files(written["model"], written["report"])]
 
 
 def _protection(trained: FileFit) -> str:
@@ -220,7 +217,8 @@ def _protection(trained: FileFit) -> str:
     protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
     rest = f" Read, but not used and not charged: {terminal.join_quoted(unused)}." if unused else ""
-    return f"{protected} Not protected: {terminal.join_quoted(others) if others else 'nobody'}.{rest}"
+    open_rows = f"Not protected: {terminal.join_quoted(others)}." if others else "All rows are protected."
+    return f"{protected} {open_rows}{rest}"
 
 
 def _how(trained: FileFit) -> list[str]:

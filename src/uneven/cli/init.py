@@ -44,15 +44,15 @@ def command(
     if json:
         terminal.print_json({"output": output, **vars(guessed)})
         return
-    typer.echo(f"Wrote {output} with {terminal.join_quoted(guessed.names)}.")
-    typer.echo(f"Labels: column {guessed.label!r} ({guessed.reason}).")
+    terminal.say(f"Wrote {output} with {terminal.join_quoted(guessed.names)}.")
+    terminal.say(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
-        typer.echo(
-            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (words that hardly repeat, a row's id, or not "
-            "in all files)."
+        terminal.say(
+            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (looks like an id or free text, or is not "
+            "in every file)."
         )
     if guessed.proposed:
-        typer.echo(
+        terminal.say(
             f"All sources are private: state in {output} what is publicly known of each column. The proposals there "
             "come from the private rows, and do nothing until you confirm them."
         )
@@ -60,7 +60,7 @@ def command(
     todo = [f"confirm columns in {output}"] if guessed.proposed else []
     if unstated := [name for name in guessed.names if name not in levels]:
         todo.append(f"state the noise of {terminal.join_quoted(unstated)} in {output}")
-    typer.echo(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
+    terminal.say(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 
 def _level(text: str) -> tuple[str, float]:

@@ -81,4 +81,4 @@ def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> N
     from uneven.words import format_count
 
     each = join_words([f"{label!r} {format_count(times, 'time')}" for label, times in counts.items()])
-    typer.echo(f"Predicted {format_count(sum(counts.values()))}: {each}. They are in {output}.")
+    terminal.say(f"Predicted {format_count(sum(counts.values()))}: {each}. They are in {output}.")

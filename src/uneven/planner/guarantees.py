@@ -96,10 +96,14 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
     planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
     if moments == "variance" and planned:
         each = [(s.name, s.noise.observed_among(problem.classes).protection) for s in planned]
-        named = ", ".join(f"{name!r} {getattr(noise, 'activity', 1.0):g}" for name, noise in each)
+        shares = {name: f"{getattr(noise, 'activity', 1.0):g}" for name, noise in each}
+        same = len(set(shares.values())) == 1 and len(shares) > 1
+        named = (
+            f"{shares[each[0][0]]} for all" if same else ", ".join(f"{name!r} {one}" for name, one in shares.items())
+        )
         yield (
-            "The bound assumes that gradients are on average at most this part of their largest norm long, at each "
-            f"step (the activity): {named}; with an activity of 1 it would assume nothing."
+            "The bound assumes that at each step the average gradient is at most this share of the limit: "
+            f"{named}; activity = 1 removes this assumption."
         )
 
 

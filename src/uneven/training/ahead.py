@@ -93,7 +93,7 @@ def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collect
     """
     names, early = {entry.name for entry in file.sources}, _has_private_labels(file)
     charged = [one for one in sources if early or one.name in used]
-    owners = [one.name if one.name in names else one.name.rpartition(", ")[0] for one in charged]
+    owners = [one.name if one.name in names else one.name.rpartition(" (")[0] for one in charged]
     costs = [find_cost(one.noise, times) for one in charged]
     refuse_costs(zip(owners, costs, strict=True), file.settings.budget)
 
