@@ -96,6 +96,18 @@ CASES = {
     "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),
     "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),
     "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
+    "rows instead of sources": (
+        None,
+        ("plan", "crowd.csv"),
+        "crowd.csv must be a sources.toml; for a file of rows, run: uneven init crowd.csv (got: crowd.csv, line 1:",
+    ),
+    "bytes instead of sources": (None, ("value", "rows.parquet"), "run: uneven init rows.parquet"),
+    "money": (None, ("value", "sources.toml", "--budget", "abc"), "uneven: --budget must be a number, got 'abc'\n"),
+    "no ledger": (
+        None,
+        ("ledger", "show", "no.db"),
+        "LEDGER must be a file that 'uneven fit --ledger' made; no such file: no.db",
+    ),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
     "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must be a folder to write to, got a file"),
     "demo, one run": (None, ("demo", "--runs", "1"), "--runs must be at least 2, got '1'"),

@@ -233,7 +233,7 @@ def test_a_ledger_is_shown_checked_and_exported(folder, private, uneven_in, good
     assert shown["budget"] == 6.0
     found = {one["name"]: (one["rows"], one["most"], one["left"], one["charges"]) for one in shown["sources"]}
     assert found == {"clinic": (400, 4.0, 2.0, 1), "crowd": (1200, 1.0, 5.0, 1)}
-    assert "clinic" in good("ledger", "show", "book.db")
+    assert re.search(r"clinic .* \d{4}-\d\d-\d\d \d\d:\d\d +$", good("ledger", "show", "book.db", COLUMNS="80"), re.M)
     assert json.loads(good("ledger", "check", "book.db", "--json"))["sound"] is True
     assert "no row is beyond its budget" in good("ledger", "check", "book.db")
     good("ledger", "export", "book.db", "-o", "book.csv")

@@ -135,7 +135,11 @@ def _read(
     if label is None and len(left) == 1:
         label = left[0]
     if label is None:
-        raise ValueError(f"--label must be given; {table.path} has {terminal.join_quoted(left) if left else 'none'}")
+        found = f"{terminal.join_quoted(left)} beside the features" if left else "no column beside the features"
+        ids = "; --id names a column of ids" if id_column is None and len(left) > 1 else ""
+        raise ValueError(
+            f"--label must name the column of labels where it is not the only other; {table.path} has {found}{ids}"
+        )
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))

@@ -48,18 +48,24 @@ def command(
     terminal.say(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
         terminal.say(
-            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (looks like an id or free text, or is not "
-            "in every file)."
+            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (each looks like an id or free text, or is "
+            "not in every file)."
         )
     if guessed.proposed:
         terminal.say(
-            f"All sources are private: state in {output} what is publicly known of each column. The proposals there "
+            f"All sources are private: state in {output} what is publicly known of "
+            f"{'the labels (classes) and of ' if guessed.classes else ''}each column. The proposals there "
             "come from the private rows, and do nothing until you confirm them."
         )
     plan = f"uneven plan {shlex.quote(str(output))}"
-    todo = [f"confirm columns in {output}"] if guessed.proposed else []
+    what = "classes and columns" if guessed.classes else "columns"
+    todo = [f"confirm {what} in {output}"] if guessed.proposed else []
     if unstated := [name for name in guessed.names if name not in levels]:
-        todo.append(f"state the noise of {terminal.join_quoted(unstated)} in {output}")
+        todo.append(
+            f"check that {terminal.join_quoted(unstated)} is exact, or state its noise, in {output}"
+            if len(unstated) == 1
+            else f"check that {terminal.join_quoted(unstated)} are exact, or state their noise, in {output}"
+        )
     terminal.say(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 

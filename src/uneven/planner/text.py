@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
 FRESH = "The bound assumes that each row is used once; w* is the best possible model."
+ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
 
 ORDER_WIDTH = 32
@@ -97,7 +98,8 @@ def describe_use(plan: Plan) -> list[str]:
         lines.append(f"Use {_list_in_order(plan.order)}: {often[0]}, each row {often[1]}.")
     else:
         lines.append(f"Use {plan.order[0]!r} alone: {often[0]}, each row {often[1]}.")
-    if unused := [source.name for source in plan.sources if source.name not in plan.order]:
+    unused = [source.name for source in plan.sources if source.name not in plan.order]
+    if unused and plan.anchored is None:  # its caveats say so, and why
         lines.append(f"Leave out {name_few(unused)}.")
     if rates := plan.rates:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
@@ -200,12 +202,15 @@ def _describe_excess(problem: Problem, bound: float) -> str:
 
 
 def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
-    mark = (
-        "Strategies with a bound; 'anchored' has an estimate instead."
-        if plan.anchored
-        else "Every strategy (* this plan)."
-    )
-    caption = " ".join(filter(None, [mark, COMPARE, describe_clip(plan)]))
+    if len(plan.sources) > FEW:
+        known = {name: one for name, other in others.items() if (one := other.evaluated_bound()) is not None}
+        best = min(known, key=lambda name: known[name])
+        told = (
+            f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
+        )
+        return wrap([f"{told} The report has a table."])
+    which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
+    caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan)]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))
 
 
