@@ -103,6 +103,16 @@ CASES = {
     ),
     "bytes instead of sources": (None, ("value", "rows.parquet"), "run: uneven init rows.parquet"),
     "money": (None, ("value", "sources.toml", "--budget", "abc"), "uneven: --budget must be a number, got 'abc'\n"),
+    "seed of an evaluation": (
+        None,
+        ("evaluate", "model.json", "rows.parquet", "--epsilon", "1", "--seed", "-1"),
+        "uneven: --seed must be a whole number of at least 0, got -1",
+    ),
+    "no patience": (
+        None,
+        ("federate", "sources.toml", "--rehearse", "--patience", "-1"),
+        "uneven: --patience must be a positive finite number, got -1.0",
+    ),
     "no ledger": (
         None,
         ("ledger", "show", "no.db"),

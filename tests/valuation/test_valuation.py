@@ -205,7 +205,7 @@ def test_what_would_raise_the_bound_is_not_bought():
     (note,) = (caveat for caveat in found.caveats if "would raise the bound" in caveat)
     words = " ".join(found.summary().split())
     assert note in words
-    assert "Buy none of 'clinic': what this money buys of it would raise the bound." in words
+    assert "Buy none of 'clinic': buying it with this money would raise the bound." in words
     enough = uneven.value([owned, clean], 25, budget=5_000)
     assert enough.bound < found.bound_before
     assert [purchase.source for purchase in enough.purchases] == ["clinic"]

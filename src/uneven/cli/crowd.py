@@ -137,7 +137,7 @@ def _print(crowd: Crowd, measured: Scores | None, output: Path, report: Path | N
     if measured is not None:
         area = "" if measured.auc is None else f", AUC {measured.auc.value:.4f}"
         terminal.say(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")
-    terminal.say("The worth of a label is in exact labels: 1 is never wrong, 0 says nothing.")
+    terminal.say("A label's worth is in exact labels: 1 is never wrong, 0 carries no information.")
     terminal.say(saving.tell_files(output, report))
 
 

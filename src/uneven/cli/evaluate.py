@@ -57,9 +57,10 @@ def command(
         raise ValueError("ROWS must be given, or --kit to ask sites; got both or neither")
     if (epsilon is None) != public:
         raise ValueError(
-            "epsilon must be given for private rows, or --public for rows that are not; got "
+            "--epsilon must be given for private rows, or --public for rows that are not; got "
             + ("neither" if epsilon is None else "both")
         )
+    terminal.refuse_numbers(seed, patience)
     if kit is not None:
         _ask_sites(model, kit, epsilon, job, patience, confidence, json)
         return
@@ -137,9 +138,7 @@ def _read(
     if label is None:
         found = f"{terminal.join_quoted(left)} beside the features" if left else "no column beside the features"
         ids = "; --id names a column of ids" if id_column is None and len(left) > 1 else ""
-        raise ValueError(
-            f"--label must name the column of labels where it is not the only other; {table.path} has {found}{ids}"
-        )
+        raise ValueError(f"--label must name the column of labels; {table.path} has {found}{ids}")
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))

@@ -55,6 +55,7 @@ def command(
         raise ValueError("one of --kit, --provision and --rehearse must be given; got none or several")
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
+    terminal.refuse_numbers(seed, patience)
     file = read_sources(sources)
     terminal.refuse_overwriting({"--output": output}, terminal.list_files(file))
     if provision is not None:
@@ -153,7 +154,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]
     if skipped := [name for name in rows if name not in done.plan.order]:
-        lines.append(f"Not asked and not charged, since not expected to help: {terminal.join_quoted(skipped)}.")
+        lines.append(f"Not asked and not charged, as not expected to help: {terminal.join_quoted(skipped)}.")
     lines += [f"Left out: {name!r}: {reason}." for name, reason in done.left_out.items()]
     if done.left_out:
         lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")

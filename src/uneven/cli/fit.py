@@ -51,9 +51,8 @@ def command(
     the classifier but its seed, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
-    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
-    runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
-    runs all steps.
+    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone except the machine that
+    reads it; "site-privacy" protects it from everyone outside its site. Here this machine reads all rows.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
@@ -194,8 +193,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
-            "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
+            "Accuracy is not measured: that would reveal something about private rows. --test FILE measures on rows "
+            "that are not private, and 'uneven evaluate' on private ones, at a cost in epsilon."
         )
     assert written["model"] is not None
     return [*lines, *saving.tell_files(written["model"], written["report"])]

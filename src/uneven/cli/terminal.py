@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven import checks
 from uneven.checks import join_words
 from uneven.progress import show_bar as show_bar  # the commands take it from here
 
@@ -74,6 +75,12 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
         if other := next((name for name, known in taken.items() if is_same_file(path, known)), None):
             raise ValueError(f"{what} must be a file of its own, got {str(path)!r}, which is {other}")
         taken[what] = path
+
+
+def refuse_numbers(seed: int | None, patience: float) -> None:
+    """Refuse a seed or a patience that nothing can be done with, before any work is done."""
+    checks.whole("--seed", 0 if seed is None else seed, least=0)
+    checks.positive("--patience", patience)
 
 
 def list_files(file: SourcesFile) -> dict[str, Path | None]:

@@ -88,7 +88,7 @@ def find_caveats(
                 "limits the step sizes of all sources, and it has too few rows to make up for that."
             )
     if draft.bound >= problem.ball**2:
-        yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."
+        yield f"The bound promises nothing: ‖w*‖² is at most {problem.ball**2:.4g} anyway: zero weights do as well."
 
 
 def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -> Iterator[str]:

@@ -106,9 +106,9 @@ def describe_use(plan: Plan) -> list[str]:
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
         lines.append(
-            f"Keep one row in {plan.kept} of each source: those learn how long the weights are, "
-            f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right, and less "
-            "where features tell little of the label."
+            f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large. "
+            f"About {plan.expected_scale:.0%} of the length is expected to be right, less where features say little "
+            "about the label."
         )
     lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]

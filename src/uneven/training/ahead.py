@@ -36,8 +36,8 @@ LABELS = (
 )
 
 TOLD = (
-    "planned as if rows that tell their own noise were exact, since they have no file here; 'uneven fit' reads what "
-    "they tell, and reports the plan that it ran"
+    "planned as if rows with noise levels of their own were exact, since they have no file here; 'uneven fit' reads "
+    "the levels, and reports the plan that it ran"
 )
 
 BALANCED = (

@@ -76,7 +76,7 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
     if worth.name in found.declined:
         harm = "is not expected to lower the excess" if found.anchored else "would raise the bound"
-        return f"Buy none of {worth.name!r}: what this money buys of it {harm}."
+        return f"Buy none of {worth.name!r}: buying it with this money {harm}."
     equal = worth.price / worth.exchange
     costs = f"there, {format_money(equal)} buys as much as one row of {cleanest.name!r}"
     enough = worth.money or 0.0
