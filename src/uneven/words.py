@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -16,15 +18,28 @@ FEW = 8
 
 
 def wrap(lines: Sequence[str]) -> str:
-    """Lines broken to the width of a terminal, each with a hanging indent."""
-    return "\n".join(
-        textwrap.fill(line, measure_screen(), subsequent_indent="  ", break_on_hyphens=False) for line in lines
-    )
+    """Lines broken between words to the width of a terminal, each with a hanging indent."""
+    return "\n".join(_fill(line, measure_screen()) for line in lines)
+
+
+def _fill(line: str, width: int) -> str:
+    """One line, broken between words; what follows is indented by two more than it.
+
+    >>> print(_fill("  of 6,000 rows", 12))
+      of 6,000
+        rows
+    """
+    hanging = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(line, width, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False)
 
 
 def measure_screen() -> int:
     """Columns of the terminal, at most `WIDTH`; that many where there is no terminal and COLUMNS does not say."""
-    return max(LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+    try:
+        usual = os.get_terminal_size(sys.__stderr__.fileno()).columns if sys.__stderr__ else WIDTH
+    except (OSError, ValueError):
+        usual = WIDTH
+    return max(LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((usual, 24)).columns))
 
 
 def format_count(count: int, word: str = "row") -> str:
@@ -36,13 +51,13 @@ def format_count(count: int, word: str = "row") -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def format_number(value: float) -> str:
-    """Four digits for a reader.
+def format_number(value: float, digits: int = 4) -> str:
+    """Four digits for a reader, or so many.
 
-    >>> [format_number(x) for x in (21520.3, 0.01234567, 1.5e12)]
-    ['21,520', '0.01235', '1.5e+12']
+    >>> [format_number(x) for x in (21520.3, 0.01234567, 1.5e12)], format_number(2.9632, 3)
+    (['21,520', '0.01235', '1.5e+12'], '2.96')
     """
-    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.{digits}g}"
 
 
 def name_few(names: Sequence[str]) -> str:
@@ -68,6 +83,8 @@ def shorten(text: str, width: int) -> str:
 def format_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
     """Rows in aligned columns, the first as a header; wide columns of text are broken to fit `width`, the screen's.
 
+    Columns that still do not fit follow below, with the first column again.
+
     >>> print(format_table([("name", "rows"), ("clinic", "6")], right=(1,)))
     name    rows
     ------------
@@ -77,14 +94,42 @@ def format_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width
     ------------------------------
     clinic  labels private,
             features not
+    >>> print(format_table([("name", "price", "cost"), ("a", "10.00", "12.00")], right=(1, 2), width=12))
+    name  price
+    -----------
+    a     10.00
+    <BLANKLINE>
+    name   cost
+    -----------
+    a     12.00
     """
-    widths = _fit_widths(rows, right, measure_screen() if width is None else width)
+    width = measure_screen() if width is None else width
+    widths, count = fit_widths(rows, right, width), len(rows[0])
+    while (_sum_widths(widths[:count]) > width) and count > 2:
+        count -= 1
+    if count < len(rows[0]):
+        rest = [(row[0], *row[count:]) for row in rows]
+        shown = format_table([row[:count] for row in rows], [i for i in right if i < count], width)
+        return shown + "\n\n" + format_table(rest, [i - count + 1 for i in right if i >= count], width)
     lines = []
     for row in rows:
-        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
+        cells = [split_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
         lines.append([_align(parts, widths, right) for parts in zip_longest(*cells, fillvalue="")])
-    rule = "-" * (sum(widths) + GAP * (len(widths) - 1))
+    rule = "-" * _sum_widths(widths)
     return "\n".join([*lines[0], rule, *(line for broken in lines[1:] for line in broken)])
+
+
+def split_cell(cell: str, width: int) -> list[str]:
+    """Lines of a cell: broken between words and after hyphens.
+
+    >>> split_cell("same-rate-clean-first", 10)
+    ['same-rate-', 'clean-', 'first']
+    """
+    return textwrap.wrap(cell, max(1, width)) or [""]
+
+
+def _sum_widths(widths: Sequence[int], gap: int = GAP) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
 
 
 def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
@@ -92,7 +137,7 @@ def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) ->
     return "  ".join(cell.rjust(size) if i in right else cell.ljust(size) for i, (cell, size) in pairs).rstrip()
 
 
-def _fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
+def fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int, gap: int = GAP) -> list[int]:
     """Width of each column: that of its longest cell, less in the widest where all together are too wide.
 
     Headers of numbers are broken first, between words; then text.
@@ -101,7 +146,7 @@ def _fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int)
     words = [max((len(word) for word in row[i].split()), default=0) for i in range(len(rows[0])) for row in [rows[0]]]
     numbers = [max((len(row[i]) for row in rows[1:]), default=0) for i in range(len(rows[0]))]
     least = [max(words[i], numbers[i]) if i in right else min(longest[i], NARROWEST) for i in range(len(longest))]
-    while sum(longest) + GAP * (len(longest) - 1) > width:
+    while _sum_widths(longest, gap) > width:
         widest = max(range(len(longest)), key=lambda i: (longest[i] > least[i], i in right, longest[i]))
         if longest[widest] <= least[widest]:
             break

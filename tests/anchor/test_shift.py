@@ -59,9 +59,9 @@ def test_chance_where_nothing_curves_is_not_taken_for_a_far_optimum():
 def test_what_chance_may_have_made_is_said_and_not_acted_on():
     likely, unclear, clear = (Disagreement(50.0, p, 1.0) for p in (0.02, 0.005, 1e-4))
     assert [one.matters for one in (likely, unclear, clear)] == [False, False, True]
-    assert likely.describe("a") == "'a' agrees with the anchor within noise (p = 0.02)"
-    assert unclear.describe("a") == "'a' may differ from the anchor (p = 0.005), too little to act on: it is used as is"
-    assert clear.describe("a") == "'a' disagrees with the anchor by more than noise explains (p = 0.0001)"
+    assert likely.describe("a") == "'a': no clear disagreement with the public rows (p = 0.02)"
+    assert unclear.describe("a") == "'a' may disagree with the public rows (p = 0.005), not clearly enough to act on"
+    assert clear.describe("a") == "'a' disagrees with the public rows by more than noise explains (p = 0.0001)"
 
 
 def test_the_level_holds_where_the_variance_was_estimated_from_few_rows():

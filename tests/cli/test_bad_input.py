@@ -38,7 +38,7 @@ CASES = {
     "no sources file": (None, ("fit", "nowhere.toml"), "nowhere.toml does not exist"),
     "no argument": (None, ("fit",), "Missing argument"),
     "unknown option": (None, (*FIT, "--sead", "1"), "No such option: --sead"),
-    "not a number": (None, (*FIT, "--seed", "one"), "Invalid value for '--seed'"),
+    "not a number": (None, (*FIT, "--seed", "one"), "--seed must be a whole number, got 'one'"),
     "unknown command": (None, ("fitt",), "No such command 'fitt'"),
     "no data file": (lambda f: (f / "crowd.csv").unlink(), FIT, "crowd.csv does not exist"),
     "unknown key": ("speed = 3", FIT, "the top level has no key 'speed'"),
@@ -96,9 +96,31 @@ CASES = {
     "init, no rows": (None, ("init", "sources.toml", "-o", "a.toml"), "sources.toml must end in one of .csv"),
     "plot": (None, ("plan", "sources.toml", "--plot", "a.docx"), "Format 'docx' is not supported"),
     "plan": (None, ("plan", "sources.toml", "--report", "no/a.html"), "folder of 'no/a.html' must exist"),
+    "rows instead of sources": (
+        None,
+        ("plan", "crowd.csv"),
+        "crowd.csv must be a sources.toml; for a file of rows, run: uneven init crowd.csv (got: crowd.csv, line 1:",
+    ),
+    "bytes instead of sources": (None, ("value", "rows.parquet"), "run: uneven init rows.parquet"),
+    "money": (None, ("value", "sources.toml", "--budget", "abc"), "uneven: --budget must be a number, got 'abc'\n"),
+    "seed of an evaluation": (
+        None,
+        ("evaluate", "model.json", "rows.parquet", "--epsilon", "1", "--seed", "-1"),
+        "uneven: --seed must be a whole number of at least 0, got -1",
+    ),
+    "no patience": (
+        None,
+        ("federate", "sources.toml", "--rehearse", "--patience", "-1"),
+        "uneven: --patience must be a positive finite number, got -1.0",
+    ),
+    "no ledger": (
+        None,
+        ("ledger", "show", "no.db"),
+        "LEDGER must be a file that 'uneven fit --ledger' made; no such file: no.db",
+    ),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
     "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must be a folder to write to, got a file"),
-    "demo, one run": (None, ("demo", "--runs", "1"), "Invalid value for '--runs'"),
+    "demo, one run": (None, ("demo", "--runs", "1"), "--runs must be at least 2, got '1'"),
 }
 
 

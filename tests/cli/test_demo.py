@@ -20,7 +20,8 @@ def test_the_demo_and_what_to_try_next(folder, good):
     for words in ("What first: use 'survey', then 'station'", "How far to step:", "one row of 'station' is worth"):
         assert words in " ".join(said.split())
     table = [line.split() for line in said.splitlines() if re.search(r"(quiet|l2-laplace) ", line) and "±" in line]
-    assert len(table) == 2 * len(STRATEGIES)
+    assert [row[0] for row in table] == ["precision", "clean-only", "clean-only"]
+    assert f"The report has all {2 * len(STRATEGIES)} rows" in said
     assert "no noise at all" in said
     assert "…" not in said
     assert max(len(line) for line in said.splitlines() if "±" in line or "test accuracy  " in line) <= 80
@@ -95,6 +96,18 @@ def test_no_row_spends_more_than_its_site_allows(demo):
     assert any(entry.plan.order == ["station"] for entry in demo.entries)  # so not all spend the same
     for entry in demo.entries:
         assert {s.name: s.noise.epsilon_per_row for s in entry.plan.sources} == {"station": 10.0, "survey": 1.0}
+
+
+def test_strategies_are_told_before_the_rest_runs():
+    told = []
+
+    def compared(found):
+        told.append(len(found.entries))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(runs=2, compared=compared)
+    assert told == [2 * len(STRATEGIES)]
 
 
 def test_the_plan_is_told_before_anything_runs():

@@ -121,3 +121,10 @@ def test_a_share_is_printed_between_0_and_1():
 
     assert _interval(Estimate(1.0554, 0.9, 1.0, 40), 0.95) == "1.0000, 95% interval 0.9000 to 1.0000 (40 rows)"
     assert _interval(Estimate(-0.1, 0.0, 0.2, 40), 0.95).startswith("0.0000,")
+
+
+@pytest.mark.usefixtures("model")
+def test_other_columns_are_named_where_the_label_is_not_clear(folder, uneven_in):
+    pd.read_parquet(folder / "rows.parquet").assign(id=range(300)).to_csv(folder / "kept.csv", index=False)
+    said = uneven_in("evaluate", "model.json", "kept.csv", "--public").stderr
+    assert said.endswith("kept.csv has 'outcome' and 'id' beside the features; --id names a column of ids\n")

@@ -195,9 +195,11 @@ def test_nothing_is_told_about_private_rows(folder, private, good, uneven_in):
     said = good("fit", "sources.toml", "--test", "rows.parquet")
     assert "On rows.parquet: accuracy" in said
     assert "On rows learned from" not in said
-    assert said.startswith("Protected: each row of 'clinic' at ε = 4 and 'crowd' at ε = 1. Not protected: nobody.\n")
+    assert said.startswith("Protected: each row of 'clinic' at ε = 4 and 'crowd' at ε = 1. All rows are protected.\n")
     assert "rows with a norm above 3 are shrunk to it." in said
-    assert re.search(r"Activity .* at no cost in ε: 'clinic' 0\.\d+ \(0\.\d+ to [01]\.\d+; 0\.5 was planned\)", said)
+    assert re.search(
+        r"Average gradient size, .* \(costs no ε\): 'clinic' 0\.\d+ \(0\.\d+ to [01]\.\d+; 0\.5 was planned\)", said
+    )
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
     seeded = uneven_in("fit", "sources.toml", "--seed", 0, "--report", "report.html")
     assert "protects nobody" in seeded.stdout
@@ -231,7 +233,7 @@ def test_a_ledger_is_shown_checked_and_exported(folder, private, uneven_in, good
     assert shown["budget"] == 6.0
     found = {one["name"]: (one["rows"], one["most"], one["left"], one["charges"]) for one in shown["sources"]}
     assert found == {"clinic": (400, 4.0, 2.0, 1), "crowd": (1200, 1.0, 5.0, 1)}
-    assert "clinic" in good("ledger", "show", "book.db")
+    assert re.search(r"clinic .* \d{4}-\d\d-\d\d \d\d:\d\d +$", good("ledger", "show", "book.db", COLUMNS="80"), re.M)
     assert json.loads(good("ledger", "check", "book.db", "--json"))["sound"] is True
     assert "no row is beyond its budget" in good("ledger", "check", "book.db")
     good("ledger", "export", "book.db", "-o", "book.csv")

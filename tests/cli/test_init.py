@@ -189,7 +189,7 @@ def test_columns_are_described_by_sources_without_privacy_only(tmp_path):
 def test_proposals_from_private_rows_do_nothing_until_they_are_confirmed(folder, good, uneven_in):
     write_mixed(folder / "a.csv")
     said = good("init", "a.csv", "--epsilon", "a=2")
-    assert "All sources are private: state in sources.toml what is publicly known of each column" in said
+    assert "state in sources.toml what is publicly known of the labels (classes) and of each column" in said
     text = (folder / "sources.toml").read_text()
     assert "PROPOSALS MADE FROM PRIVATE ROWS. Put public knowledge in their place" in text
     done = uneven_in("fit", "sources.toml")
@@ -393,3 +393,23 @@ def test_fit_says_who_is_not_used_and_what_the_description_makes_sure(folder, go
     assert first == "Protected: nobody. Not protected: 'open'. Read, but not used and not charged: 'few'."
     assert "are shrunk" not in said
     assert "by the description of its columns no row has a norm above 1" in said
+
+
+def test_next_steps_are_those_that_are_left(folder, good, uneven_in):
+    """One private file: its classes and columns; beside an exact one, only whether that is exact."""
+    said = good("init", "clinic.parquet", "--epsilon", "clinic=2", "-o", "one.toml")
+    assert "Next: confirm classes and columns in one.toml, then run: uneven plan one.toml" in said
+    said = good("init", "clinic.parquet", "crowd.csv", "--epsilon", "crowd=2", "-o", "two.toml")
+    assert "Next: check that 'clinic' is exact, or state its noise, in two.toml, then run" in said
+    text = (folder / "one.toml").read_text().replace("# age", "age").replace("# dose", "dose")
+    (folder / "one.toml").write_text(text)
+    assert "Classes are not stated" in good("plan", "one.toml")
+    assert "classes must be given" in uneven_in("fit", "one.toml").stderr
+
+
+def test_no_anchor_to_begin_with_is_said_before_a_fit(private, uneven_in):
+    private()
+    for command in ("plan", "fit"):
+        done = uneven_in(command, "sources.toml", "--strategy", "anchored")
+        assert done.returncode == 2
+        assert "strategy must be another" in done.stderr

@@ -85,6 +85,23 @@ def test_help_has_an_example_to_copy(good, command):
     assert good(command, "-h") == good(command, "--help")
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", ["", "studio", "fit", "evaluate"])
+def test_help_is_never_cut(good, command, columns):
+    said = good(*command.split(), "--help", COLUMNS=str(columns))
+    assert max(map(len, said.splitlines())) <= columns
+    assert "…" not in said
+    assert "[bold]" not in said
+    words = " ".join(said.split())
+    assert {"": "--install-completion", "studio": "--no-browser", "fit": "--validation"}.get(command, "") in words
+
+
+def test_help_paragraphs_are_broken_once(good):
+    lines = [line.strip() for line in good("fit", "--help", COLUMNS="80").partition("╭")[0].splitlines()]
+    first = lines.index("Files are read once to check them, and large ones again to learn: once where")
+    assert all(len(line) > 60 for line in lines[first : first + 5])
+
+
 def test_help_lists_every_command(good):
     text = good("--help")
     assert all(f" {command} " in text for command in COMMANDS)

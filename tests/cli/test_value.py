@@ -113,7 +113,12 @@ def test_without_a_budget(sources):
         ),
         (
             SETTINGS + '[[source]]\nname = "all"\nrows = 5\nnoise = { kind = "exact" }\n' + TABLE, (),
-            "they are for noise of local privacy",
+            "prices must be left out where noise is not local privacy alone, got noise 'exact'",
+        ),
+        (
+            SETTINGS + '[[source]]\nname = "all"\nrows = 5\nnoise = [{ kind = "flipped-labels", rate = 0.1 }, '
+            '{ kind = "local-privacy", epsilon = 2 }]\n' + TABLE, (),
+            "got noise 'private, ε = 2 (quiet), and 10% of labels flipped'",
         ),
         ('moments = "lower"\n' + SETTINGS + '[[source]]\nname = "all"\nrows = 5\nnoise = { kind = "exact" }\n', (),
          "lower moments need noise that is certain to be present"),

@@ -548,7 +548,7 @@ def test_a_budget_is_not_raised_nor_set_below_what_is_spent(book):
     with pytest.raises(ValueError, match=r"at least what rows have spent, 1\.5 at most, got 1$"):
         book.lower_budget(1.0)
     book.lower_budget(2.0)
-    with pytest.raises(ValueError, match="at most 2, the ledger's, got 3: the budget of a ledger is not raised"):
+    with pytest.raises(ValueError, match="at most 2, the ledger's, got 3: a ledger's budget can only be lowered"):
         book.lower_budget(3.0)
     with pytest.raises(BudgetExceeded):
         book.charge("clinic", [1], 0.75)

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import theory
-from uneven.planner import STRATEGIES, change_rates
+from uneven.planner import STRATEGIES, Verdict, change_rates, describe_verdicts, tabulate_strategies
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
 SURVEY = uneven.Source("survey", 54_000, uneven.LocalPrivacy(1, "l2-laplace"))
@@ -471,3 +472,31 @@ def test_a_summary_fits_the_screen(monkeypatch, columns):
     wide = [line for line in words.splitlines() if len(line) > columns]
     assert wide == []
     assert words.count("FEATURES") >= 3
+
+
+def test_verdicts_are_on_the_sources_that_are_used():
+    """Of nine sources four are left out: the others are judged together, and a source alone if it is the only one."""
+    one = {"excess": 0.002, "excess_without": 0.01, "accuracy": (0.9, 0.8, 1.0), "accuracy_without": (0.8, 0.7, 0.9)}
+    used = {f"used {k}": Verdict(**one, word="worth it", others=8 - k) for k in range(5)}
+    out = {f"out {k}": Verdict(**one, word="no", others=k) for k in range(4)}
+    (said,) = describe_verdicts({**used, **out})
+    assert said.startswith("5 private sources together: worth it.")
+    said = describe_verdicts({"a": replace(used["used 0"], others=1), "b": out["out 0"]})
+    assert [line.partition(".")[0] for line in said] == ["'a': worth it", "'b': no"]
+    said = describe_verdicts({"a": used["used 0"], "b": replace(out["out 0"], word="little")})
+    assert said[0].startswith("'a' and one smaller source together: worth it.")
+
+
+def test_one_row_is_one_step_of_one_row():
+    assert "1 step of 1 row," in uneven.plan([uneven.Source("a", 1, uneven.LocalPrivacy(1.0))], 3).summary()
+
+
+def test_an_estimate_is_not_listed_among_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3)) / 3
+    source = np.where(np.arange(600) < 100, "open", "closed")
+    noise = {"open": uneven.Exact(), "closed": uneven.LocalPrivacy(4.0)}
+    plan = uneven.UnevenClassifier(noise, row_norm=3.0).fit(X, (X[:, 0] > 0).astype(int), source=source).plan_
+    assert plan.anchored is not None
+    assert [row[0] for row in tabulate_strategies(plan, plan.alternatives())] == ["strategy", *STRATEGIES]
+    assert "'anchored' has an estimate instead" in " ".join(plan.summary().split())

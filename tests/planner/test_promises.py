@@ -48,7 +48,7 @@ def test_what_a_theorem_covers_has_one(settings):
     plan = UnevenClassifier(alpha=0.01, strategy="precision", random_state=0, **settings).fit(*rows()).plan_
     assert not plan.void
     assert plan.bound <= plan.answer_bound <= 4 * plan.bound
-    assert "fresh rows, each used once" in " ".join(plan.summary().split())
+    assert "The bound assumes that each row is used once" in " ".join(plan.summary().split())
 
 
 @given(

@@ -128,7 +128,7 @@ def test_summary_shows_other_sizes_and_the_other_promise():
     assert text.count("Site privacy protects a row from everyone outside its site") == 1
     assert "With local privacy for 'noisy' instead, at the same ε and 50 rows per step" in text
     back = uneven.plan([uneven.Source("noisy", 54_000, uneven.LocalPrivacy(1.0))], 25, clip=0.5)
-    assert "Local privacy protects a row from everyone, also from the machine" in " ".join(back.summary().split())
+    assert "Local privacy protects a row from everyone except the machine" in " ".join(back.summary().split())
     assert back.other_promises()["noisy"].batch_size > 100
     assert "Site privacy protects" not in back.summary()
 

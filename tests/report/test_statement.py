@@ -95,8 +95,8 @@ def test_it_tells_what_the_rows_of_this_run_had_spent(tmp_path):
     assert cells(run("two", "a,b,y", ledger, rows=others), "two")[5:7] == ["0", "1"]  # new rows under an old name
     told = np.column_stack([values, np.repeat([0.5, 1.0], 40)])
     text = run("two", "a,b,y,e", ledger, 'epsilon = "e"', told)
-    assert cells(text, "two, epsilon=0.5#0")[5:7] == ["2", "2.5"]
-    assert cells(text, "two, epsilon=1#1")[5:7] == ["2", "3"]
+    assert cells(text, "two (ε = 0.5)")[5:7] == ["2", "2.5"]
+    assert cells(text, "two (ε = 1)")[5:7] == ["2", "3"]
 
 
 def test_no_name_breaks_the_table(described, tmp_path):

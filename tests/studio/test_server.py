@@ -66,7 +66,7 @@ def test_without_the_extra_it_says_how_to_install_it():
     ("arguments", "message"),
     [
         (["nowhere.toml"], "uneven: nowhere.toml does not exist; sources are described in a file like sources.toml\n"),
-        (["--port", "0"], "uneven: Invalid value for '--port'"),
+        (["--port", "0"], "uneven: --port must be at least 1, got '0'"),
         (
             ["--address", "no such place", "--port", str(free_port())],
             "uneven: --address and --port must be free to use",

@@ -523,9 +523,9 @@ def test_no_single_private_row_decides_the_classes():
 def test_copies_of_a_private_row_are_noticed(ledger):
     (X, y), ledger = rows(), None if ledger is None else uneven.Ledger(budget=9.0)
     many, labels = np.tile(X, (5, 1)), np.tile(y, 5)
-    with pytest.warns(uneven.CopiesWarning, match="^480 of 600 private rows agree with another in everything"):
+    with pytest.warns(uneven.CopiesWarning, match="^480 private rows are exact copies of others"):
         classifier(ledger=ledger).fit(many, labels)
-    with pytest.warns(uneven.CopiesWarning, match="^some private rows agree"):
+    with pytest.warns(uneven.CopiesWarning, match="^some private rows are exact copies"):
         classifier(ledger=ledger, redact=True).fit(many, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -124,7 +124,7 @@ def test_words_where_it_is_no_better():
     X, y = rows(2000, 3)
     (word,) = compare(fixed([0.0, 0.0, 0.0], -1.0), {}, [(X, (y & (X[:, 1] > 0)).astype(int))]).words
     assert word.startswith("Its accuracy does not clearly beat that of the majority class, 0: 0.")
-    assert word.endswith("its probabilities are no better either (log-loss).")
+    assert word.endswith("its log-loss is not clearly better either.")
     (word,) = compare(fixed([-1.0, 1.0, 0.0]), {}, [(X, y)]).words
     assert word.startswith("Its accuracy is below that of the majority class")
     same = fixed([1.0, -1.0, 0.5])
@@ -149,7 +149,7 @@ def test_words_that_probabilities_are_better():
     X = rng.normal(size=(20_000, 3))
     y = (rng.random(20_000) < 1 / (1 + np.exp(3.0 - 0.7 * X[:, 0]))).astype(int)
     (word,) = compare(fixed([0.7, 0.0, 0.0], -3.0), {}, [(X, y)]).words
-    assert word.endswith("its probabilities are better (log-loss).")
+    assert word.endswith("its log-loss is better.")
 
 
 def test_words_that_probabilities_are_not_clearly_better():
@@ -160,7 +160,7 @@ def test_words_that_probabilities_are_not_clearly_better():
     gain = losses[0] - losses[1]
     assert -1.96 * gain.std() / np.sqrt(2000) < gain.mean() < 0
     (word,) = compare(model, {"a near one": rival}, [(X, y)]).words
-    assert word.endswith("its probabilities are no better either (log-loss).")
+    assert word.endswith("its log-loss is not clearly better either.")
 
 
 def trained(noise, n=600):

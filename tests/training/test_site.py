@@ -89,8 +89,8 @@ def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
     trained = train_files(read_sources(tmp_path / "sources.toml"))
     save_model(trained.model, tmp_path / "model.json")
     said = write_statement(trained, tmp_path / "model.json", None)
-    assert "This machine read the rows of 'a', 'b': it is trusted with them" in said
-    assert "also from the machine that runs its steps, unless that is the machine that reads the rows" in said
+    assert "This machine read the rows of 'a', 'b': under site privacy it is trusted with them" in said
+    assert "from everyone except the machine that reads it" in said
     headline = _protection(trained)
     assert "'a' at ε = 4 and 'b' at ε = 2 (outside its site)" in headline
 
@@ -115,7 +115,7 @@ def test_partial_fit_needs_a_number():
         clf.partial_fit(X, y, row_id=ids)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0, batch_size=40)
     assert clf.partial_fit(X, y, row_id=ids).partial_fit(X, y, row_id=ids + 200).coef_.shape == (1, D)
-    assert any("it is trusted with them, as site privacy has it" in note for note in clf.notes_)
+    assert any("under site privacy it is trusted with them" in note for note in clf.notes_)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="give batch_size a number"):
         clf.partial_fit(X, y, row_id=ids)
@@ -182,7 +182,7 @@ def test_sites_join_the_anchor():
     assert other.kind == "local-privacy"
     assert other.then > other.now == plan.anchored.excess
     assert Plan.from_dict(plan.to_dict()) == plan
-    assert any("'b' agrees with the anchor" in note for note in clf.notes_)
+    assert any("'b': no clear disagreement with the public rows" in note for note in clf.notes_)
     assert any("This machine read the rows of 'b'" in note for note in clf.notes_)
     local = fitted((Exact(), LocalPrivacy(1.0)), counts=(60, 6_000), alpha=1e-2).plan_
     assert local.anchored.excess > plan.anchored.excess

@@ -41,8 +41,8 @@ from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import (
     Flips,
+    drop_start,
     fit_anchor,
-    forget,
     join_sandwich,
     leave_out,
     limit_covariance,
@@ -85,10 +85,10 @@ __all__ = [
     "compute_release_energy",
     "describe_disagreements",
     "doubt_curvature",
+    "drop_start",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
-    "forget",
     "join_sandwich",
     "join_sources",
     "judge_sources",

@@ -20,9 +20,9 @@ from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, ROWS_PER_STEP, Anchor
 from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
-from uneven.anchor.shape import CLIP, QUANTILES, describe_clipping, list_coordinates, trust_hessian
+from uneven.anchor.shape import CLIP, QUANTILES, describe_clipping, keep_hessian, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import STEP, forget, join_sandwich, limit_covariance, limit_excess, search_strength
+from uneven.anchor.uncertainty import STEP, drop_start, join_sandwich, limit_covariance, limit_excess, search_strength
 from uneven.draws import make_public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -141,7 +141,7 @@ def fit_class_anchor(
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
     covariance = limit_covariance(rows.sandwich(scores, strength * factors, alpha * factors, size), size, factors)
     if rows.loss(scores) >= rows.loss(nothing := np.zeros_like(scores)):
-        (weights, covariance), scores = forget(weights, covariance), nothing
+        (weights, covariance), scores = drop_start(weights, covariance), nothing
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
     found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
@@ -277,7 +277,7 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
     return Coordinates(
         transform=factor * Q.T,
         curvature=factor**2 * np.maximum(values, anchor.ridge.min()),
-        hessian=trust_hessian(factor**2 * Q.T @ anchor.hessian @ Q, anchor.knows_curvature),
+        hessian=keep_hessian(factor**2 * Q.T @ anchor.hessian @ Q, anchor.knows_curvature),
         start=Q.T @ anchor.weights / factor,
         covariance=Q.T @ anchor.covariance @ Q / factor**2,
         clip_shift=shift,

@@ -93,7 +93,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     return Coordinates(
         transform=T,
         curvature=curvature,
-        hessian=trust_hessian(change_basis(T, anchor.hessian), anchor.knows_curvature),
+        hessian=keep_hessian(change_basis(T, anchor.hessian), anchor.knows_curvature),
         start=multiply(back.T, anchor.weights),
         covariance=change_basis(back.T, anchor.covariance),
         clip_shift=shift,
@@ -106,7 +106,7 @@ def make_coordinates(anchor: Anchor, shape: Shape) -> Coordinates:
     )
 
 
-def trust_hessian(hessian: Array, known: bool) -> Array:
+def keep_hessian(hessian: Array, known: bool) -> Array:
     """H as it is, or its diagonal alone where rows are too few to know it: then more information means less excess.
 
     With what they say of the rest, to learn one coordinate alone can seem to do harm.

@@ -77,22 +77,16 @@ class Disagreement:
         """One sentence for the fit's output.
 
         >>> Disagreement(120.0, 1e-6, 2.0).describe("clinic")
-        "'clinic' disagrees with the anchor by more than noise explains (p = 1e-06)"
+        "'clinic' disagrees with the public rows by more than noise explains (p = 1e-06)"
         """
         if self.p_value == 1.0:
             return f"too little is known to tell whether {name!r} agrees with the public rows"
         if not self.found:
-            return f"{name!r} agrees with the anchor within noise (p = {self.p_value:.2g})"
+            return f"{name!r}: no clear disagreement with the public rows (p = {self.p_value:.2g})"
         if self.p_value >= ACT:
-            return (
-                f"{name!r} may differ from the anchor (p = {self.p_value:.1g}), too little to act on: it is used as is"
-            )
-        used = (
-            ""
-            if self.matters
-            else ", and not as another optimum at a plausible distance would: no allowance is made for it"
-        )
-        return f"{name!r} disagrees with the anchor by more than noise explains (p = {self.p_value:.1g}){used}"
+            return f"{name!r} may disagree with the public rows (p = {self.p_value:.1g}), not clearly enough to act on"
+        used = "" if self.matters else ", in a way that another optimum would not explain: no allowance is made for it"
+        return f"{name!r} disagrees with the public rows by more than noise explains (p = {self.p_value:.1g}){used}"
 
 
 UNMEASURED = Disagreement(0.0, 1.0, 0.0)
@@ -103,14 +97,16 @@ def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
     """One sentence for each source; of many, one for all of them: some are found by chance.
 
     >>> describe_disagreements({f"clinic {k}": Disagreement(9.0, 0.05 * k, 0.0) for k in range(20)})
-    ["1 of 20 private sources disagrees with the anchor by more than noise explains (p < 0.001, 0.02 by chance)...
+    ["1 of 20 private sources disagrees with the public rows by more than noise explains (p < 0.001, 0.02 by chan...
     """
     if len(found) <= FEW:
         return [one.describe(name) for name, one in found.items()]
     names = [name for name, one in found.items() if one.p_value < ACT]
     told = f"{len(names)} of {len(found)} private sources {'disagrees' if len(names) == 1 else 'disagree'}"
     chance = f"(p < {ACT:g}, {ACT * len(found):.2g} by chance)"
-    return [f"{told} with the anchor by more than noise explains {chance}{f': {name_few(names)}' if names else ''}"]
+    return [
+        f"{told} with the public rows by more than noise explains {chance}{f': {name_few(names)}' if names else ''}"
+    ]
 
 
 def measure_shift(

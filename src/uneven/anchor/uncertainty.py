@@ -117,7 +117,7 @@ def fit_anchor(
     covariance = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     if flips.mean_loss(margins) >= flips.mean_loss(np.zeros(len(labels))):
-        weights, covariance = forget(weights, covariance)
+        weights, covariance = drop_start(weights, covariance)
         margins, hits = np.zeros(len(labels)), None
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
@@ -126,7 +126,7 @@ def fit_anchor(
     return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
 
 
-def forget(weights: Array, covariance: Array) -> tuple[Array, Array]:
+def drop_start(weights: Array, covariance: Array) -> tuple[Array, Array]:
     """Start at 0 in place of w₀: its error is w₀'s and w₀ itself, V₀ + w₀w₀ᵀ."""
     own = weights**2 if covariance.ndim == 1 else np.outer(weights, weights)
     return np.zeros_like(weights), covariance + own

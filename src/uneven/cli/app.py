@@ -6,7 +6,9 @@ Command modules import what they need inside their functions: ``uneven --help`` 
 from __future__ import annotations
 
 import errno
+import inspect
 import os
+import re
 import sys
 from typing import Annotated, Any
 
@@ -30,12 +32,16 @@ from uneven.cli import (
     terminal,
     value,
 )
+from uneven.words import measure_screen
 
 BAD_INPUT, FAILED = 2, 1
 """Exit codes; 0 is success."""
 
 NOT_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What a disk says that is full or broken: nothing was wrong with what the user asked for."""
+
+LEAST_BOXED = 80
+"""Columns from which help is shown in boxes."""
 
 INTERRUPTED = 130
 """What typer makes of Ctrl-C."""
@@ -91,6 +97,7 @@ def _top(
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; errors are one line on standard error, and the exit code says which kind."""
     _say_warnings()
+    _fit_help(app, measure_screen() < LEAST_BOXED)
     try:
         code = app(arguments, standalone_mode=False)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -102,6 +109,28 @@ def main(arguments: list[str] | None = None) -> None:
         terminal.note("interrupted")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fit_help(group: typer.Typer, narrow: bool) -> None:
+    """Make one line of each paragraph of help, for the terminal to break; boxes, which cut words, only where wide."""
+    group.rich_markup_mode = None if narrow else "rich"
+    for one in group.registered_commands:
+        one.help = _join_lines(inspect.getdoc(one.callback) or "", narrow)
+        one.short_help = one.help.partition("\n\n")[0] if narrow else None
+    for part in group.registered_groups:
+        if part.typer_instance is not None:
+            part.short_help = part.typer_instance.info.help if narrow else None
+            _fit_help(part.typer_instance, narrow)
+
+
+def _join_lines(text: str, plain: bool) -> str:
+    r"""Paragraphs on a line each, without markup where it would be shown as it is written.
+
+    >>> _join_lines("What it\ndoes.\n\n[bold]Example:[/] uneven\\[studio]", plain=True)
+    'What it does.\n\nExample: uneven[studio]'
+    """
+    joined = "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+    return re.sub(r"(?<!\\)\[/?[a-z]*\]", "", joined).replace("\\[", "[") if plain else joined
 
 
 def _say_warnings() -> None:
@@ -121,6 +150,19 @@ def _say_warnings() -> None:
     warnings.showwarning = show
 
 
+def _explain_value(error: typer.TyperException) -> str:
+    """What an option accepts instead of the value it got; empty where the error is of another kind."""
+    found = getattr(error.__cause__ or error.__context__, "errors", None)
+    name = re.match(r"Invalid value for '([^']+)'", error.format_message())
+    if found is None or name is None:
+        return ""
+    (first, *_), kinds = found(), {"float": "a number", "int": "a whole number", "bool": "true or false"}
+    limits, kind = first.get("ctx", {}), first["type"].partition("_")[0]
+    accepted = {"ge": "at least {}", "le": "at most {}", "gt": "more than {}", "lt": "less than {}"}
+    said = [accepted[key].format(value) for key, value in limits.items() if key in accepted] or [kinds.get(kind, "")]
+    return f"{name[1]} must be {said[0]}, got {first['input']!r}" if said[0] else ""
+
+
 def _report(error: Exception) -> int:
     """Print the error as one line, and return the exit code."""
     if os.environ.get("UNEVEN_DEBUG"):
@@ -129,7 +171,7 @@ def _report(error: Exception) -> int:
         terminal.note("interrupted")
         return FAILED
     if isinstance(error, typer.TyperException):
-        if message := error.format_message():
+        if message := _explain_value(error) or error.format_message():
             terminal.note(message)
         return error.exit_code
     if type(error).__name__ == "BudgetExceeded":  # by name, so that the ledger is not imported here

@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Audit the private mechanisms: a lower bound on epsilon from millions of releases.
 
-    Inputs that a release should hide are released again and again, by the code that sites and runs use; how well they
-    can be told apart bounds epsilon from below. For site-privacy they are batches that differ in one row. Exits with 1
-    if a bound is above the stated epsilon.
+    The audit releases two inputs many times and tries to tell them apart: how well that works bounds epsilon from
+    below. It uses the code that sites and runs use. For site-privacy the inputs are batches that differ in one row.
+    Exits with 1 if a bound is above the stated epsilon.
 
     [bold]Example:[/] uneven audit --mechanism privunit --dimension 25 --epsilon 3
     """
@@ -57,7 +57,7 @@ def command(
     else:
         console = terminal.make_console()
         console.print(terminal.make_table("Audit: a lower bound on epsilon", COLUMNS, map(_cells, found)))
-        console.print(MEANING)
+        terminal.say(MEANING)
     if any(one.violated for one in found):
         raise typer.Exit(1)
 

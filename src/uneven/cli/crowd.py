@@ -64,7 +64,7 @@ def command(
     if json:
         terminal.print_json(facts)
     else:
-        _print(crowd, measured, output)
+        _print(crowd, measured, output, report)
 
 
 def _columns(path: Path, names: dict[str, str]) -> dict[str, NDArray[Any]]:
@@ -127,19 +127,18 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
     }
 
 
-def _print(crowd: Crowd, measured: Scores | None, output: Path) -> None:
+def _print(crowd: Crowd, measured: Scores | None, output: Path, report: Path | None) -> None:
     from uneven.crowd import describe_crowd, tabulate_workers
 
-    typer.echo("\n".join(describe_crowd(crowd)))
+    terminal.say(describe_crowd(crowd))
     head, rows = tabulate_workers(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
     title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
     terminal.make_console().print(terminal.make_table(title, head, rows[:SHOWN]))
     if measured is not None:
         area = "" if measured.auc is None else f", AUC {measured.auc.value:.4f}"
-        typer.echo(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")
-    typer.echo("The worth of a label is in exact labels: 1 is never wrong, 0 says nothing.")
-    typer.echo(f"The model is in {output}.")
-    typer.echo(f"Next: uneven predict {shlex.quote(str(output))} ROWS -o predictions.csv")
+        terminal.say(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")
+    terminal.say("A label's worth is in exact labels: 1 is never wrong, 0 carries no information.")
+    terminal.say(saving.tell_files(output, report))
 
 
 def _make_report(crowd: Crowd, measured: Scores | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 from uneven.cli import terminal
 
 if TYPE_CHECKING:
-    from uneven.experiments import Demo, Entry
+    from uneven.experiments import Compared, Demo, Entry
     from uneven.planner import Plan
 
 INTRODUCTION = """\
@@ -51,7 +50,9 @@ def command(
     from uneven.experiments import run_demo, write_files  # now only: they wait for the compiler
     from uneven.report import demo_report
 
-    demo = run_demo(runs, seed, progress=terminal.show_bar, planned=None if json else _print_plan)
+    planned, compared = (None, None) if json else (_print_plan, _print_strategies)
+    demo = run_demo(runs, seed, terminal.show_bar, planned, compared)
+    terminal.announce("Writing the report and the rows")
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
@@ -65,28 +66,40 @@ def command(
 def _print_plan(plan: Plan) -> None:
     """What will be done, before the runs, which take a while."""
     from uneven.report import explain
-    from uneven.words import measure_screen
 
     terminal.make_console().print("\nThe plan", style="bold")
-    for line in explain(plan):
-        typer.echo(textwrap.fill(line, measure_screen(), initial_indent="  ", subsequent_indent="    "))
+    terminal.say(f"  {line}" for line in explain(plan))
+    typer.echo("")
+    sys.stdout.flush()
+
+
+def _print_strategies(found: Compared) -> None:
+    """How the strategies that matter do, before the rest is run."""
+    terminal.make_console().print(_tabulate(found))
+    terminal.say(_explain(found))
     typer.echo("")
     sys.stdout.flush()
 
 
 def _print(demo: Demo, folder: Path) -> None:
-    terminal.make_console().print(_tabulate(demo))
-    terminal.say(_explain(demo))
     _print_public(demo)
-    typer.echo(f"\nThe report is in {folder / 'report.html'}: open it in a browser. To try next:")
+    typer.echo("")
+    terminal.say(f"The report is in {folder / 'report.html'}: open it in a browser. To try next:")
     for what, typed in _suggest_commands(folder):
         typer.echo(f"  # {what}\n  {typed}")
 
 
-def _tabulate(demo: Demo) -> Any:
+def _choose_shown(found: Compared) -> list[Entry]:
+    """The default, the paper's best, and the cleanest source alone by the same mechanism as the default."""
+    ours = found.entries[0]
+    alone = [one for one in found.entries if one.mechanism == ours.mechanism and len(one.plan.order) == 1]
+    return [ours, *alone, found.best_of_paper()]
+
+
+def _tabulate(demo: Compared) -> Any:
     from uneven.experiments import format_mean
 
-    title = f"Every strategy, {demo.runs} simulated runs each: mean ± standard error"
+    title = f"{demo.runs} simulated runs each: mean ± standard error"
     rows: list[tuple[str, ...]] = [
         (
             one.strategy,
@@ -95,9 +108,10 @@ def _tabulate(demo: Demo) -> Any:
             f"{one.auc.mean():.3f}",
             f"{one.objective.mean():.3f}",
         )
-        for one in demo.entries
+        for one in _choose_shown(demo)
     ]
-    for name, (accuracy, objective, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
+    others = {"no noise at all": demo.optimum, "always majority class": demo.majority}
+    for name, (accuracy, objective, area) in others.items():
         rows.append((name, "none", f"{accuracy:.3f}", f"{area:.3f}", f"{objective:.3f}"))
     return terminal.make_table(title, ["strategy", "mechanism", "test accuracy", "AUC", "objective"], rows)
 
@@ -108,7 +122,6 @@ def _print_public(demo: Demo) -> None:
     public, console = demo.public, terminal.make_console()
     rows = [(way, format_mean(shares), format_mean(public.auc[way])) for way, shares in public.accuracy.items()]
     title = f"If {public.rows:,} of the rows were public: mean ± standard error"
-    typer.echo("")
     console.print(terminal.make_table(title, ["learned from", "test accuracy", "AUC"], rows))
     terminal.say(describe_public_rows(public))
 
@@ -118,7 +131,7 @@ def _describe_mechanism(one: Entry) -> str:
     return one.mechanism if clip is None else f"{one.mechanism} clip {clip:g}"
 
 
-def _explain(demo: Demo) -> list[str]:
+def _explain(demo: Compared) -> list[str]:
     from uneven.schedules import LATE_AVERAGE
 
     ours, theirs = demo.entries[0], demo.best_of_paper()
@@ -128,9 +141,10 @@ def _explain(demo: Demo) -> list[str]:
         "intercept that 'uneven fit' adds.",
         f"The paper's strategy with the lowest objective here, '{theirs.strategy}' with its own mechanism and rates by "
         f"its formulas, reaches {theirs.accuracy.mean():.3f}. No row spends more than its site allows.",
-        "The mechanism quiet goes with the tight ball, l2-laplace with the paper's. The answer of precision is "
-        f"{LATE_AVERAGE}; its bound is of the last iterate.",
-        "The objective is the logistic loss with its L2 term on the training rows: only a simulation may look at it.",
+        "'quiet' runs use our limit on the weights, 'l2-laplace' runs the paper's. The answer of precision is "
+        f"{LATE_AVERAGE}; its bound is for the last iterate.",
+        "The objective is the logistic loss with its L2 term on the training rows: only a simulation may look at it. "
+        f"The report has all {len(demo.entries)} rows of this table.",
     ]
 
 

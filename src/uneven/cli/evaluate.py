@@ -57,9 +57,10 @@ def command(
         raise ValueError("ROWS must be given, or --kit to ask sites; got both or neither")
     if (epsilon is None) != public:
         raise ValueError(
-            "epsilon must be given for private rows, or --public for rows that are not; got "
+            "--epsilon must be given for private rows, or --public for rows that are not; got "
             + ("neither" if epsilon is None else "both")
         )
+    terminal.refuse_numbers(seed, patience)
     if kit is not None:
         _ask_sites(model, kit, epsilon, job, patience, confidence, json)
         return
@@ -71,7 +72,7 @@ def command(
     if json:
         terminal.print_json({**found.to_dict(), "ledger": ledger})
     else:
-        typer.echo("\n".join(_words(found, ledger)))
+        terminal.say(_words(found, ledger))
 
 
 def _evaluate_file(
@@ -117,12 +118,12 @@ def _ask_sites(
     if json:
         terminal.print_json(asdict(found))
         return
-    typer.echo(f"Accuracy {_interval(found.accuracy, confidence)}.")
+    terminal.say(f"Accuracy {_interval(found.accuracy, confidence)}.")
     for site, one in found.sites.items():
-        typer.echo(f"  {site!r}: {_interval(one, confidence)}")
+        terminal.say(f"  {site!r}: {_interval(one, confidence)}")
     for site, reason in found.left_out.items():
-        typer.echo(f"Left out: {site!r}: {reason}.")
-    typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
+        terminal.say(f"Left out: {site!r}: {reason}.")
+    terminal.say(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
 
 
 def _read(
@@ -135,7 +136,9 @@ def _read(
     if label is None and len(left) == 1:
         label = left[0]
     if label is None:
-        raise ValueError(f"--label must be given; {table.path} has {terminal.join_quoted(left) if left else 'none'}")
+        found = f"{terminal.join_quoted(left)} beside the features" if left else "no column beside the features"
+        ids = "; --id names a column of ids" if id_column is None and len(left) > 1 else ""
+        raise ValueError(f"--label must name the column of labels; {table.path} has {found}{ids}")
     columns = [] if id_column is None else [id_column]
     parts = list(table.read(label, features, columns, encoder=encoder))
     X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))

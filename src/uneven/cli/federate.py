@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uneven.checks import join_words
-from uneven.cli import terminal
+from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,6 +55,7 @@ def command(
         raise ValueError("one of --kit, --provision and --rehearse must be given; got none or several")
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
+    terminal.refuse_numbers(seed, patience)
     file = read_sources(sources)
     terminal.refuse_overwriting({"--output": output}, terminal.list_files(file))
     if provision is not None:
@@ -74,16 +74,16 @@ def command(
     if json:
         terminal.print_json({**_facts(done), "model": output, "rehearsed": rehearse})
     else:
-        typer.echo("\n".join(_words(done, output, rehearse)))
+        terminal.say(_words(done, output, rehearse))
 
 
 def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     from uneven.federation import AUTHORITY, make_kits
 
     made = make_kits(folder, [entry.name for entry in file.sources], address)
-    typer.echo(f"Made {len(made)} kits in {folder}: {terminal.join_quoted([one.name for one in made])}.")
-    typer.echo(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
-    typer.echo(f"Next, at a site: uneven site init KIT --data ROWS --like {file.path.name}, then uneven site run KIT")
+    terminal.say(f"Made {len(made)} kits in {folder}: {terminal.join_quoted([one.name for one in made])}.")
+    terminal.say(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
+    terminal.say(f"Next, at a site: uneven site init KIT --data ROWS --like {file.path.name}, then uneven site run KIT")
 
 
 @contextmanager
@@ -113,9 +113,8 @@ def _show_plan(plan: Plan) -> None:
     from uneven.planner import describe_verdicts
 
     for name in plan.order:
-        typer.echo(f"{name!r}: a row is expected to bring {plan.exchange[name]:.3g} times one of the cleanest site.")
-    for line in describe_verdicts(plan.verdicts):
-        typer.echo(line)
+        terminal.say(f"{name!r}: one row is worth {plan.exchange[name]:.3g} rows of the cleanest site.")
+    terminal.say(describe_verdicts(plan.verdicts))
 
 
 def _teller() -> Tell:
@@ -155,7 +154,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]
     if skipped := [name for name in rows if name not in done.plan.order]:
-        lines.append(f"Not asked and not charged, since not expected to help: {terminal.join_quoted(skipped)}.")
+        lines.append(f"Not asked and not charged, as not expected to help: {terminal.join_quoted(skipped)}.")
     lines += [f"Left out: {name!r}: {reason}." for name, reason in done.left_out.items()]
     if done.left_out:
         lines.append("The bound in the plan is for all of its sites; without those left out it does not hold.")
@@ -167,6 +166,4 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
         lines.append("A rehearsal: its ledgers are not kept, so no row's true budget was charged.")
     if done.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")
-    lines.append(f"The model is in {output}.")
-    lines.append(f"Next: uneven predict {shlex.quote(str(output))} ROWS -o predictions.csv")
-    return lines
+    return [*lines, *saving.tell_files(output)]

@@ -51,9 +51,8 @@ def command(
     the classifier but its seed, and columns for a row's id, epsilon and flip rate.
     Noise of kind "label-privacy" protects labels only: features of such rows are used as they are.
 
-    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone, also from the machine that
-    runs its steps; "site-privacy" protects it from everyone outside its site, not from that machine. Here this machine
-    runs all steps.
+    Two kinds of privacy, at the same epsilon: "local-privacy" protects a row from everyone except the machine that
+    reads it; "site-privacy" protects it from everyone outside its site. Here this machine reads all rows.
 
     [bold]Example:[/] uneven fit sources.toml -o model.json --report report.html
     """
@@ -194,14 +193,11 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
-            "How well it does is not measured: that would say something about private rows. --test FILE "
-            "measures on rows that are not private, and 'uneven evaluate' on private ones, for epsilon."
+            "Accuracy is not measured: that would reveal something about private rows. --test FILE measures on rows "
+            "that are not private, and 'uneven evaluate' on private ones, at a cost in epsilon."
         )
-    lines.append(
-        f"The model is in {written['model']}" + (f", the report in {written['report']}." if written["report"] else ".")
-    )
-    lines.append(f"Next: uneven predict {shlex.quote(str(written['model']))} ROWS -o predictions.csv")
-    return lines
+    assert written["model"] is not None
+    return [*lines, *saving.tell_files(written["model"], written["report"])]
 
 
 def _protection(trained: FileFit) -> str:
@@ -220,7 +216,8 @@ def _protection(trained: FileFit) -> str:
     protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
     rest = f" Read, but not used and not charged: {terminal.join_quoted(unused)}." if unused else ""
-    return f"{protected} Not protected: {terminal.join_quoted(others) if others else 'nobody'}.{rest}"
+    open_rows = f"Not protected: {terminal.join_quoted(others)}." if others else "All rows are protected."
+    return f"{protected} {open_rows}{rest}"
 
 
 def _how(trained: FileFit) -> list[str]:

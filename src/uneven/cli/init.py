@@ -44,23 +44,29 @@ def command(
     if json:
         terminal.print_json({"output": output, **vars(guessed)})
         return
-    typer.echo(f"Wrote {output} with {terminal.join_quoted(guessed.names)}.")
-    typer.echo(f"Labels: column {guessed.label!r} ({guessed.reason}).")
+    terminal.say(f"Wrote {output} with {terminal.join_quoted(guessed.names)}.")
+    terminal.say(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
-        typer.echo(
-            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (words that hardly repeat, a row's id, or not "
-            "in all files)."
+        terminal.say(
+            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (each looks like an id or free text, or is "
+            "not in every file)."
         )
     if guessed.proposed:
-        typer.echo(
-            f"All sources are private: state in {output} what is publicly known of each column. The proposals there "
+        terminal.say(
+            f"All sources are private: state in {output} what is publicly known of "
+            f"{'the labels (classes) and of ' if guessed.classes else ''}each column. The proposals there "
             "come from the private rows, and do nothing until you confirm them."
         )
     plan = f"uneven plan {shlex.quote(str(output))}"
-    todo = [f"confirm columns in {output}"] if guessed.proposed else []
+    what = "classes and columns" if guessed.classes else "columns"
+    todo = [f"confirm {what} in {output}"] if guessed.proposed else []
     if unstated := [name for name in guessed.names if name not in levels]:
-        todo.append(f"state the noise of {terminal.join_quoted(unstated)} in {output}")
-    typer.echo(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
+        todo.append(
+            f"check that {terminal.join_quoted(unstated)} is exact, or state its noise, in {output}"
+            if len(unstated) == 1
+            else f"check that {terminal.join_quoted(unstated)} are exact, or state their noise, in {output}"
+        )
+    terminal.say(f"Next: {', '.join(todo)}, then run: {plan}" if todo else f"Next: {plan}")
 
 
 def _level(text: str) -> tuple[str, float]:

@@ -32,7 +32,10 @@ def show(path: LedgerPath, json: terminal.Json = False) -> None:
         terminal.print_json({"budget": ledger.stored_budget, "sources": [asdict(one) for one in found]})
         return
     budget = "no budget: it refuses nothing" if ledger.stored_budget is None else f"budget ε = {ledger.stored_budget:g}"
-    rows = [(one.name, f"{one.rows:,}", _span(one.least, one.most), f"{one.left:g}", one.last) for one in found]
+    rows = [
+        (one.name, f"{one.rows:,}", _span(one.least, one.most), f"{one.left:g}", one.last[:16].replace("T", " "))
+        for one in found
+    ]
     header = ["source", "rows", "ε spent by a row", "ε left at least", "last charge"]
     terminal.make_console().print(terminal.make_table(f"{path}, {budget}", header, rows))
 
@@ -49,7 +52,7 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
         terminal.print_json({"sound": not wrong, "problems": wrong, "digest": ledger.digest()})
     elif not wrong:
         digest = f"SHA-256 of its budget, charges and claims: {ledger.digest()}"
-        typer.echo(f"{path} is sound: no row is beyond its budget. {digest}")
+        terminal.say(f"{path} is sound: no row is beyond its budget. {digest}")
     for problem in wrong:
         terminal.note(f"{path}: {problem}")
     if wrong:
@@ -71,7 +74,7 @@ def budget(
     if json:
         terminal.print_json({"budget": ledger.stored_budget})
     else:
-        typer.echo(f"No row of {path} may spend more than ε = {ledger.stored_budget:g}.")
+        terminal.say(f"No row of {path} may spend more than ε = {ledger.stored_budget:g}.")
 
 
 @app.command("export")
@@ -99,7 +102,7 @@ def export(
         sys.stdout.write(text)
     else:
         write_text_atomically(output, text)
-        typer.echo(f"{len(entries):,} entries are in {output}.")
+        terminal.say(f"{len(entries):,} entries are in {output}.")
 
 
 def _opened(path: Path) -> Ledger:
@@ -107,7 +110,7 @@ def _opened(path: Path) -> Ledger:
     from uneven.ledger import Ledger
 
     if not path.exists():
-        raise FileNotFoundError(f"{str(path)!r} must be a ledger, got no such file; 'uneven fit --ledger' makes one")
+        raise FileNotFoundError(f"LEDGER must be a file that 'uneven fit --ledger' made; no such file: {path}")
     return Ledger(path)
 
 

@@ -47,7 +47,7 @@ def command(
         ranked = plan_by_rank(ranks)
         if plot is not None or report is not None:
             raise ValueError("--plot and --report must be left out where sources have ranks alone")
-        terminal.print_json(ranked.to_dict()) if json else typer.echo(wrap(ranked.summary().splitlines()))
+        terminal.print_json(ranked.to_dict()) if json else terminal.say(ranked.summary().splitlines())
         return
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.list_files(described))
@@ -67,8 +67,7 @@ def command(
         sizes = {name: list(some.items()) for name, some in plan.other_sizes().items()}
         terminal.print_json({**plan.to_dict(), **facts, "sizes": sizes})
     else:
-        typer.echo(plan.summary())
-        typer.echo("\n" + wrap([f"Note: {note}."]))
+        terminal.show(f"{plan.summary()}\n\n{wrap([f'Note: {note}.'])}")
 
 
 def _write_report(plan: Plan, note: str, sources: Path, path: Path) -> None:

@@ -55,7 +55,7 @@ def command(
                 such = owner_only(f", such as {values.most_common(1)[0][0]!r}")
                 terminal.note(
                     f"{values.total():,} rows have a value in column {name!r} that the model does not know{such}: each "
-                    "counts as one more category, of which it has learned nothing unless there were such rows"
+                    "counts as one extra category, which the model knows nothing about unless it learned from such rows"
                 )
 
 
@@ -81,4 +81,4 @@ def _say(output: Path, counts: dict[Any, int], json: bool, simulated: bool) -> N
     from uneven.words import format_count
 
     each = join_words([f"{label!r} {format_count(times, 'time')}" for label, times in counts.items()])
-    typer.echo(f"Predicted {format_count(sum(counts.values()))}: {each}. They are in {output}.")
+    terminal.say(f"Predicted {format_count(sum(counts.values()))}: {each}. They are in {output}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,6 +28,12 @@ def open_files(model: Path, n_features: int, *reports: Path | None) -> AbstractC
 
     sizes = {path: REPORT_BYTES for path in reports if path is not None}
     return open_outputs({model: MODEL_BYTES + BYTES_A_FEATURE * n_features, **sizes})
+
+
+def tell_files(model: Path, report: Path | None = None) -> list[str]:
+    """Where the model and perhaps its report are, and what to do next."""
+    told = f"The model is in {model}" + (f", the report in {report}." if report else ".")
+    return [told, f"Next: uneven predict {shlex.quote(str(model))} ROWS -o predictions.csv"]
 
 
 def write_model(output: Output, model: Model) -> None:

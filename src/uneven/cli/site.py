@@ -81,15 +81,15 @@ def _describe_site(kit: Path, file: Path) -> None:
     site = _open(kit)
     site.close()
     rows, policy = format_count(site.scan.rows), site.policy
-    typer.echo(f"Wrote {file} for {rows} of {policy.name!r}. Read it: whatever a server asks, it decides.")
+    terminal.say(f"Wrote {file} for {rows} of {policy.name!r}. Read it: whatever a server asks, it decides.")
     for noise in (LocalPrivacy(1.0), SitePrivacy(1.0)) if policy.private else ():
         if noise.kind in policy.noises:
-            typer.echo(noise.promise)
+            terminal.say(noise.promise)
     if policy.private and policy.id is None:
         terminal.note("rows are known by their content; with --id, a refusal would tell nothing of their values")
     if long := sum(site.scan.long.values()):
         terminal.note(f"{long:,} rows are longer than row_norm = {policy.row_norm:g} and will be shrunk to it")
-    typer.echo(f"Next: uneven site run {shlex.quote(str(kit))}")
+    terminal.say(f"Next: uneven site run {shlex.quote(str(kit))}")
 
 
 @app.command("run")
@@ -114,7 +114,7 @@ def run(kit: KitPath) -> None:
     if own.name != site.policy.name:
         raise ValueError(f"name in {kit / 'site.toml'} must be {own.name!r}, as in the kit; got {site.policy.name!r}")
     with open_site(own, site.answer):
-        typer.echo(f"{own.name!r} answers {own.address} for {format_count(site.scan.rows)}. Ctrl-C stops it.")
+        terminal.say(f"{own.name!r} answers {own.address} for {format_count(site.scan.rows)}. Ctrl-C stops it.")
         threading.Event().wait()
 
 

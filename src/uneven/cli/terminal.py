@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uneven import checks
 from uneven.checks import join_words
 from uneven.progress import show_bar as show_bar  # the commands take it from here
 
@@ -29,6 +31,11 @@ Data = Annotated[
 ]
 SourcesPath = Annotated[Path, typer.Argument(metavar="SOURCES", help="A sources.toml; 'uneven init' writes one.")]
 
+VERDICT = re.compile(r": (worth\s+it|little|no)\.")
+COLOURS = {"worth": "green", "little": "yellow", "no": "red"}
+FRAME, GAP = 4, 3
+"""Columns that a table takes besides its cells: at its ends, and between two."""
+
 
 class Failure(Exception):  # noqa: N818 (it says what happened)
     """Something failed that was not the user's doing: one line, and an exit code of 1."""
@@ -38,7 +45,7 @@ def make_console() -> Console:
     """Console on standard output; without colour if that is not a terminal or NO_COLOR is set."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def refuse_output(path: Path | None) -> None:
@@ -70,6 +77,12 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
         taken[what] = path
 
 
+def refuse_numbers(seed: int | None, patience: float) -> None:
+    """Refuse a seed or a patience that nothing can be done with, before any work is done."""
+    checks.whole("--seed", 0 if seed is None else seed, least=0)
+    checks.positive("--patience", patience)
+
+
 def list_files(file: SourcesFile) -> dict[str, Path | None]:
     """Paths of the sources file and of the data files that it names."""
     data = {f"the data of {entry.name!r}": entry.data for entry in file.sources}
@@ -78,8 +91,11 @@ def list_files(file: SourcesFile) -> dict[str, Path | None]:
 
 
 def note(message: str) -> None:
-    """Print one line on standard error."""
-    print(f"uneven: {' '.join(message.split())}", file=sys.stderr)
+    """Print one line on standard error; on a terminal it is broken between words."""
+    from uneven.words import wrap
+
+    line = f"uneven: {' '.join(message.split())}"
+    print(wrap([line]) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
 def announce(message: str) -> None:
@@ -100,11 +116,31 @@ def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
         raise ValueError(f"--{error}") from None
 
 
-def say(lines: Iterable[str]) -> None:
-    """Print lines; on a terminal they are broken between words, with a hanging indent."""
+def say(lines: Iterable[str] | str) -> None:
+    """Print lines; on a terminal they are broken between words, with a hanging indent, and verdicts have a colour."""
     from uneven.words import wrap
 
-    typer.echo(wrap(list(lines)) if sys.stdout.isatty() else "\n".join(lines))
+    given = [lines] if isinstance(lines, str) else list(lines)
+    if given:
+        typer.echo(_colour(wrap(given)) if sys.stdout.isatty() else "\n".join(given))
+
+
+def show(summary: str) -> None:
+    """Print a summary, whose lines are broken already; on a terminal its headings and verdicts stand out."""
+    title, gap, rest = summary.partition("\n\n")
+    headings = re.sub(r"(?m)^(.+)(?=\n-+$)", lambda found: _style(found[1], bold=True), rest)
+    typer.echo(_colour(_style(title, bold=True) + gap + headings))
+
+
+def _colour(text: str) -> str:
+    """Text with its verdicts in colour, where that is shown."""
+    return VERDICT.sub(lambda found: f": {_style(found[1], fg=COLOURS[found[1].split()[0]])}.", text)
+
+
+def _style(text: str, **how: Any) -> str:
+    """Text in a style; as it is where standard output is no terminal, or NO_COLOR is set."""
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return text if plain else typer.style(text, **how)
 
 
 def read_command_line(hide_seed: bool = False) -> list[str]:
@@ -132,15 +168,21 @@ def print_json(values: Any) -> None:
 
 
 def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Table with the first column aligned left and the others right."""
+    """Table with the first column aligned left and the others right; text that is too wide is broken, never cut."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from uneven.words import fit_widths, split_cell
+
+    cells = [tuple(map(str, row)) for row in (columns, *rows)]
+    numbers = [i for i in range(1, len(columns)) if not any(re.search("[a-z]{2}", row[i]) for row in cells[1:])]
+    widths = fit_widths(cells, numbers, make_console().width - FRAME, GAP)
+    broken = [["\n".join(split_cell(cell, size)) for cell, size in zip(row, widths, strict=True)] for row in cells]
     made = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        made.add_column(column, justify="right" if i else "left")
-    for row in rows:
-        made.add_row(*map(str, row))
+    for i, column in enumerate(broken[0]):
+        made.add_column(column, justify="right" if i else "left", overflow="fold")
+    for row in broken[1:]:
+        made.add_row(*row)
     return made
 
 

@@ -44,4 +44,4 @@ def command(
     if json:
         terminal.print_json(found.to_dict())
     else:
-        typer.echo(found.summary())
+        terminal.show(found.summary())

@@ -14,8 +14,9 @@ def describe_crowd(crowd: Crowd) -> list[str]:
     return [
         f"{crowd.answers:,} answers of {len(crowd.workers):,} workers to {len(crowd.tasks):,} tasks, "
         f"{per_task:.1f} per task. {gold}",
-        f"The most likely labels are expected to be wrong for {rates.mean():.1%} of the tasks; those of "
-        f"{(rates > UNSURE).mean():.1%} have a chance above {UNSURE:.0%} to be wrong, and count for less.",
+        f"The most likely labels are expected to be wrong for {rates.mean():.1%} of the tasks. "
+        f"{(rates > UNSURE).mean():.1%} of tasks have more than a {UNSURE:.0%} chance of a wrong label and get less "
+        "weight.",
     ]
 
 

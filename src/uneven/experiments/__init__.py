@@ -13,7 +13,7 @@ public_rows   what a few rows without privacy change, in the demo
 """
 
 from uneven.experiments.claims import Claim
-from uneven.experiments.demo import Demo, Entry, run_demo, write_files
+from uneven.experiments.demo import Compared, Demo, Entry, run_demo, write_files
 from uneven.experiments.outputs import ACCURACY, describe_baselines, tabulate
 from uneven.experiments.public_rows import PublicRows, describe_public_rows
 from uneven.experiments.results import Results, estimate_mean, format_mean
@@ -22,6 +22,7 @@ from uneven.experiments.suite import Outcome, reproduce, run_beyond
 __all__ = [
     "ACCURACY",
     "Claim",
+    "Compared",
     "Demo",
     "Entry",
     "Outcome",

@@ -5,8 +5,8 @@ It is a simulation: noise from a seed, several runs, and measures on rows that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -27,6 +27,8 @@ from uneven.problem import Problem
 
 Array = NDArray[np.float64]
 Rows = tuple[NDArray[np.float32], Array]
+Measured = tuple[float, float, float]
+"""Accuracy, objective and AUC."""
 
 SITES = {"station": (0.1, 10.0), "survey": (0.9, 1.0)}
 """Share of the rows and ε of each site."""
@@ -61,8 +63,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Demo:
-    """Results of the demo.
+class Compared:
+    """Strategies compared.
 
     Attributes
     ----------
@@ -70,17 +72,11 @@ class Demo:
         The first is uneven's default, but for the intercept.
     optimum, majority : (accuracy, objective, AUC)
         Of the minimum of the objective, without noise; and of predicting the majority class.
-    paths : dict
-        Path of one run of some entries, by name.
-    public : PublicRows
-        What a few rows without privacy would change.
     """
 
     entries: tuple[Entry, ...]
-    optimum: tuple[float, float, float]
-    majority: tuple[float, float, float]
-    paths: dict[str, Path]
-    public: PublicRows
+    optimum: Measured
+    majority: Measured
     runs: int
     seed: int
     rows: int
@@ -97,6 +93,22 @@ class Demo:
         return min(theirs, key=lambda one: float(one.objective.mean()))
 
 
+@dataclass(frozen=True)
+class Demo(Compared):
+    """Results of the demo: the strategies compared, and more.
+
+    Attributes
+    ----------
+    paths : dict
+        Path of one run of some entries, by name.
+    public : PublicRows
+        What a few rows without privacy would change.
+    """
+
+    paths: dict[str, Path]
+    public: PublicRows
+
+
 def plan_strategies(rows: Mapping[str, int], n_features: int) -> list[tuple[str, Plan]]:
     """Every strategy with uneven's mechanism and ball, then with the paper's; uneven's default first."""
     epsilons = {name: epsilon for name, (_, epsilon) in SITES.items()}
@@ -110,7 +122,11 @@ def plan_strategies(rows: Mapping[str, int], n_features: int) -> list[tuple[str,
 
 
 def run_demo(
-    runs: int = 10, seed: int = 0, progress: Bar | None = None, planned: Callable[[Plan], None] | None = None
+    runs: int = 10,
+    seed: int = 0,
+    progress: Bar | None = None,
+    planned: Callable[[Plan], None] | None = None,
+    compared: Callable[[Compared], None] | None = None,
 ) -> Demo:
     """Plan, run every strategy several times, and measure.
 
@@ -123,41 +139,60 @@ def run_demo(
         Makes a progress bar of a title and a total; None shows none.
     planned : callable or None
         Called with the plan that uneven would follow, before anything is run.
+    compared : callable or None
+        Called with the strategies compared, before the rest is run.
 
     Returns
     -------
     Demo
     """
-    data = load_covertype_sample()
+    data, bar = load_covertype_sample(), progress or _show_nothing
     parts = data.split({name: share for name, (share, _) in SITES.items()}, seed)
     chosen = plan_strategies({name: len(y) for name, (_, y) in parts.items()}, data.X.shape[1])
     if planned is not None:
         planned(chosen[0][1])
-    with progress("Sweep", 1.0) if progress else nullcontext(lambda _: None) as tick:
+    with bar("Running every strategy", 1.0) as tick:
         swept = sweep([one for _, one in chosen], parts, runs=runs, seed=seed, progress=tick)
     if swept.interrupted:
         raise KeyboardInterrupt
     problem = Problem(data.X.shape[1], ALPHA, BATCH_SIZE)
-    test = data.X_test, data.y_test
-    entries = tuple(
-        Entry(one, mechanism, measure_accuracy(w, *test), objective(problem, w, data.X, data.y), measure_auc(w, *test))
-        for (mechanism, one), w in zip(chosen, swept.weights, strict=True)
-    )
-    best = measure_without_noise(problem, data)
-    with progress("Some public rows", min(runs, MOST_RUNS)) if progress else nullcontext(lambda _: None) as tick:
+    with bar("Measuring the models", len(chosen) + 1) as tick:
+        found = _compare(problem, data, chosen, swept.weights, tick)
+    made = Compared(*found, runs, seed, len(data.y), len(data.y_test))
+    if compared is not None:
+        compared(made)
+    with bar("Learning with some public rows", min(runs, MOST_RUNS)) as tick:
         public = compare_public_rows(data, SITES, runs, seed, tick)
-    followed = [one for one in entries if (one.strategy, one.mechanism) in FOLLOWED]
-    return Demo(
-        entries,
-        (best["accuracy"], best["objective"], best["auc"]),
-        (best["majority"], best["nothing"], 0.5),
-        {one.name: _record_path(one.plan, parts, problem, data, seed) for one in followed},
-        public,
-        runs,
-        seed,
-        len(data.y),
-        len(data.y_test),
-    )
+    followed = [one for one in made.entries if (one.strategy, one.mechanism) in FOLLOWED]
+    paths = {}
+    with bar("Following one run of each", len(followed)) as tick:
+        for one in followed:
+            paths[one.name] = _record_path(one.plan, parts, problem, data, seed)
+            tick(1)
+    return Demo(**vars(made), paths=paths, public=public)
+
+
+def _show_nothing(_title: str, _total: float) -> AbstractContextManager[Callable[[float], None]]:
+    return nullcontext(lambda _: None)
+
+
+def _compare(
+    problem: Problem,
+    data: Dataset,
+    chosen: list[tuple[str, Plan]],
+    weights: Iterable[Array],
+    tick: Callable[[float], None],
+) -> tuple[tuple[Entry, ...], Measured, Measured]:
+    """Measures of every plan's runs, of the optimum, and of the majority class."""
+    test, entries = (data.X_test, data.y_test), []
+    for (mechanism, one), w in zip(chosen, weights, strict=True):
+        measured = measure_accuracy(w, *test), objective(problem, w, data.X, data.y), measure_auc(w, *test)
+        entries.append(Entry(one, mechanism, *measured))
+        tick(1)
+    best = measure_without_noise(problem, data)
+    tick(1)
+    optimum = best["accuracy"], best["objective"], best["auc"]
+    return tuple(entries), optimum, (best["majority"], best["nothing"], 0.5)
 
 
 def _record_path(chosen: Plan, parts: dict[str, Rows], problem: Problem, data: Dataset, seed: int) -> Path:

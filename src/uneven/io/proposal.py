@@ -66,7 +66,8 @@ PROPOSED = """\
 class Start:
     """What was guessed: the label's column and why, columns left out, sources, and files without column names.
 
-    `proposed` says whether columns are described by private rows, and so have to be confirmed.
+    `proposed` says whether columns are described by private rows, and so have to be confirmed; `classes` are the labels
+    that are proposed with them, where they have to be stated.
     """
 
     label: str | None
@@ -75,6 +76,7 @@ class Start:
     names: tuple[str, ...]
     headless: tuple[str, ...]
     proposed: bool = False
+    classes: tuple[Any, ...] = ()
 
 
 def propose_sources(
@@ -137,7 +139,15 @@ def propose_sources(
     if not proposed:
         read_sources(path)
     headless = tuple(str(table.path) for table in tables if isinstance(table.reader, CsvFile) and table.reader.numbered)
-    return Start(chosen, reason, left_out, tuple(entry.name for entry in entries), headless, proposed)
+    return Start(
+        chosen,
+        reason,
+        left_out,
+        tuple(entry.name for entry in entries),
+        headless,
+        proposed,
+        tuple(classes) if proposed else (),
+    )
 
 
 def _find_classes(entries: Sequence[SourceEntry], label: str | None) -> list[Any]:

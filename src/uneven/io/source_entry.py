@@ -138,7 +138,8 @@ def _checked_prices(values: Mapping[str, Any], noise: Noise | None) -> dict[floa
     if "price" in values:
         raise ValueError("price must be left out where there are prices, got both")
     if not isinstance(noise, LocalPrivacy):
-        raise ValueError(f"prices must be left out: they are for noise of local privacy, got {noise!r}")
+        got = "none" if noise is None else repr(noise.describe())
+        raise ValueError(f"prices must be left out where noise is not local privacy alone, got noise {got}")
     entries = values["prices"]
     shape = "prices must be a list such as [{ epsilon = 1, price = 0.02 }, { epsilon = 3, price = 0.1 }]"
     if not isinstance(entries, list) or not entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -65,7 +66,13 @@ def parse_file(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{path} does not exist; sources are described in a file like sources.toml")
     if not path.is_file():
         raise ValueError(f"{path} must be a file like sources.toml; it is not a file")
-    return parse_content(path.read_bytes(), str(path))
+    try:
+        return parse_content(path.read_bytes(), str(path))
+    except ValueError as error:
+        if path.suffix.lower() == ".toml":
+            raise
+        start = f"uneven init {shlex.quote(str(path))}"
+        raise ValueError(f"{path} must be a sources.toml; for a file of rows, run: {start} (got: {error})") from None
 
 
 def parse_content(content: bytes, name: str) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def expect_kind(connection: sqlite3.Connection, charges: Sequence[Charge]) -> No
     if len(kinds | ({known} if known else set())) > 1:
         raise ValueError(
             f"rows of a ledger must all be known by {known or 'ids'}, as its first were; got rows to be known by "
-            f"{'content' if (known or 'ids') == 'ids' else 'ids'} (row_id, or id in a sources.toml, gives ids)"
+            f"{'content' if (known or 'ids') == 'ids' else 'ids'} (row_id, --id, or id in a sources.toml, gives ids)"
         )
     if known is None and kinds:
         connection.execute("UPDATE fact SET value = ? WHERE name = 'known by'", (kinds.pop(),))

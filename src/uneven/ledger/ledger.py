@@ -78,7 +78,7 @@ class Ledger:
         if given is not None and self.budget is not None and given > self.budget:
             raise ValueError(
                 f"budget must be at most {self.budget:g}, which the ledger {str(self.path)!r} was made with, got "
-                f"{given:g}: the budget of a ledger is not raised"
+                f"{given:g}: a ledger's budget can only be lowered"
             )
         self.stored_budget, self.budget = self.budget, self.budget if given is None else given
 
@@ -177,7 +177,7 @@ class Ledger:
         >>> ledger.lower_budget(2.0)
         >>> ledger.lower_budget(3.0)
         Traceback (most recent call last):
-        ValueError: budget must be at most 2, the ledger's, got 3: the budget of a ledger is not raised
+        ValueError: budget must be at most 2, the ledger's, got 3: a ledger's budget can only be lowered
         """
         checks.moderate("budget", budget)
         with self._opened() as connection, connection:
@@ -186,7 +186,7 @@ class Ledger:
             if stored is not None and budget > stored:
                 raise ValueError(
                     f"budget must be at most {stored:g}, the ledger's, got {budget:g}: "
-                    "the budget of a ledger is not raised"
+                    "a ledger's budget can only be lowered"
                 )
             if (most := database.find_largest_spent(connection)) > budget:
                 raise ValueError(

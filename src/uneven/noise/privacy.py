@@ -118,10 +118,7 @@ class LocalPrivacy(Noise):
     @property
     def promise(self) -> str:
         """From whom a row is protected."""
-        return (
-            "Local privacy protects a row from everyone, also from the machine that runs its steps, unless that is the "
-            "machine that reads the rows."
-        )
+        return "Local privacy protects a row from everyone except the machine that reads it."
 
     def observed_among(self, classes: int) -> LocalPrivacy:
         """The same with the activity that is planned for so many classes; a stated one stays."""

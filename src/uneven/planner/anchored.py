@@ -12,7 +12,7 @@ from uneven.planner.segments import Segment, split_into_batches
 from uneven.planner.source import Source
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
-from uneven.words import FEW, format_count, name_few
+from uneven.words import FEW, name_few
 
 Interval = tuple[float, float, float]
 WORDS = ("worth it", "little", "no")
@@ -45,14 +45,17 @@ class Verdict:
     word: str
     others: int = 0
 
-    def describe(self, name: str) -> str:
-        """One sentence.
+    def describe(self, name: str, others: int | None = None) -> str:
+        """One sentence; `others` is how many of the others are used.
 
         >>> Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it").describe("clinic")
         "'clinic': worth it. Expected excess objective 0.002 with it, 0.011 without; accuracy 95.0% (93.0% to 97.0%)...
         """
-        joint = f" and {format_count(self.others, 'other')} that bring no more" if self.others else ""
-        return f"{name!r}{joint}: {self._tell('them' if self.others else 'it')}"
+        count = self.others if others is None else others
+        if not count:
+            return f"{name!r}: {self._tell('it')}"
+        rest = "one smaller source" if count == 1 else f"{count:,} smaller sources"
+        return f"{name!r} and {rest} together: {self._tell('them')}"
 
     def _tell(self, what: str) -> str:
         value, low, high = (f"{100 * share:.1f}%" for share in self.accuracy)
@@ -81,17 +84,24 @@ class Verdict:
 
 
 def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """One sentence for each; of many, one for all of them together.
+    """One sentence for each, together with the smaller ones that are used too; of many, one for all that are used.
 
     >>> one = Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it", others=19)
     >>> [told] = describe_verdicts({f"clinic {k}": one for k in range(20)})
     >>> told[:76]
     '20 private sources together: worth it. Expected excess objective 0.002 with '
     """
-    if len(verdicts) <= FEW:
-        return [verdict.describe(name) for name, verdict in verdicts.items()]
-    together = max(verdicts.values(), key=lambda verdict: verdict.others)
-    return [f"{len(verdicts)} private sources together: {together._tell('them')}"]
+    used = {name: one for name, one in verdicts.items() if one.word != "no"}
+    if len(verdicts) > FEW and len(used) != 1:
+        together = max((used or verdicts).values(), key=lambda verdict: verdict.others)
+        return [f"{len(used or verdicts)} private sources together: {together._tell('them')}"]
+    shown = used if len(verdicts) > FEW else verdicts
+    return [one.describe(name, _count_smaller(one, used if name in used else verdicts)) for name, one in shown.items()]
+
+
+def _count_smaller(verdict: Verdict, among: Mapping[str, Verdict]) -> int:
+    """How many others of these were judged together with it."""
+    return sum(other.others <= verdict.others for other in among.values()) - 1
 
 
 def _tell_left_out(names: Sequence[str]) -> list[str]:

@@ -88,7 +88,7 @@ def find_caveats(
                 "limits the step sizes of all sources, and it has too few rows to make up for that."
             )
     if draft.bound >= problem.ball**2:
-        yield f"The bound promises nothing: the optimum is within {problem.ball**2:.4g} of 0 (squared) to begin with."
+        yield f"The bound promises nothing: ‖w*‖² is at most {problem.ball**2:.4g} anyway: zero weights do as well."
 
 
 def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -> Iterator[str]:
@@ -96,10 +96,14 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
     planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
     if moments == "variance" and planned:
         each = [(s.name, s.noise.observed_among(problem.classes).protection) for s in planned]
-        named = ", ".join(f"{name!r} {getattr(noise, 'activity', 1.0):g}" for name, noise in each)
+        shares = {name: f"{getattr(noise, 'activity', 1.0):g}" for name, noise in each}
+        same = len(set(shares.values())) == 1 and len(shares) > 1
+        named = (
+            f"{shares[each[0][0]]} for all" if same else ", ".join(f"{name!r} {one}" for name, one in shares.items())
+        )
         yield (
-            "The bound assumes that gradients are on average at most this part of their largest norm long, at each "
-            f"step (the activity): {named}; with an activity of 1 it would assume nothing."
+            "The bound assumes that at each step the average gradient is at most this share of the limit: "
+            f"{named}; activity = 1 removes this assumption."
         )
 
 

@@ -38,7 +38,7 @@ CUT = 1.25
 FLATTER = 0.8
 """Mean curvature of the loss, in units of its largest."""
 
-KEEPS = "rows that take no step learn how long the weights are, which no theorem here covers."
+KEEPS = "rows that take no step set the length of the weights, which no theorem here covers."
 """Why a plan that keeps rows has no bound."""
 
 

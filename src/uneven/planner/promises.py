@@ -13,7 +13,9 @@ from uneven.planner.sizes import choose_sizes, draft_with, measure
 from uneven.planner.source import Source
 from uneven.planner.strategies import Strategy
 from uneven.problem import Problem
-from uneven.words import FEW
+
+SINGLE = 2
+"""Sources up to which each has a sentence of its own."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,16 @@ def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise])
 
 
 def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise], predicted: bool) -> list[str]:
-    """One sentence for each promise that was made, and one for each source where the other makes a difference."""
+    """One sentence for each promise that was made, and one on sources where the other makes a difference."""
     lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))
     what = "predicted excess" if predicted else "bound"
-    for name, other in list(others.items())[:FEW]:
+    told = {name: one for name, one in others.items() if f"{one.then:.2g}" != f"{one.now:.2g}"}
+    if len(told) > SINGLE:
+        name, one = min(told.items(), key=lambda pair: pair[1].then)
+        helped = f"most for {name!r}: {what} {one.then:.2g}, now {one.now:.2g}"
+        return [*lines, f"At the same ε, {one.kind.replace('-', ' ')} would change the result, {helped}."]
+    for name, other in told.items():
         named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
-        if then != now:
-            rows = f"{other.batch_size:,} rows per step"
-            lines.append(f"With {named} for {name!r} instead, at the same ε and {rows}: {what} {then}, now {now}.")
+        rows = f"{other.batch_size:,} rows per step"
+        lines.append(f"With {named} for {name!r} instead, at the same ε and {rows}: {what} {then}, now {now}.")
     return lines

@@ -11,11 +11,16 @@ import numpy as np
 from uneven.noise import Composed, FlippedLabels, Noise
 from uneven.planner.segments import split_into_batches
 from uneven.planner.source import Source
+from uneven.words import format_count
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
 FACTOR = 2.0
+SINGLE = 2
+"""Levels up to which each has a sentence of its own."""
+
+NAMES = {"epsilon": "ε", "rate": "the rate", "variance": "the variance"}
 MOST_SOURCES = 12
 """Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
 
@@ -153,23 +158,51 @@ def _regret(plan: Plan, sources: Sequence[Source]) -> float:
 
 
 def describe_changes(plan: Plan) -> list[str]:
-    """A sentence for each level of each source: what stays, and what would change."""
-    lines, changes = [], choose_shown_changes(plan)
-    for name, level in dict.fromkeys((one.source, one.level) for one in changes):
-        mine = [one for one in changes if (one.source, one.level) == (name, level)]
-        ends = " or ".join(_shown(one.actual) for one in mine)
-        turned = [one for one in mine if one.order != plan.order]
-        order = f"the order would be {', '.join(turned[-1].order)}" if turned else "the order stays"
-        worths = _span([one.exchange[name] for one in mine])
-        worth = "its rows stay worth the most" if worths == "1" else f"a row of it is worth {worths}"
-        known = [one.excess for one in mine if one.excess is not None]
-        excess = f", the excess is {_span(known)}" if known else ""
-        cost = f"{100 * max(0.0, *(one.regret - 1 for one in mine)):.0f}%"
-        lines.append(
-            f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}; "
-            f"weighing rows as stated adds at most {cost} of variance."
-        )
-    return lines
+    """A sentence for each level of each source: what stays, and what would change; of many, one for all."""
+    changes = choose_shown_changes(plan)
+    groups = [
+        [one for one in changes if (one.source, one.level) == pair]
+        for pair in dict.fromkeys((one.source, one.level) for one in changes)
+    ]
+    if len(groups) > SINGLE:
+        return [_describe_largest(plan, changes)]
+    return [_describe_level(plan, mine) for mine in groups]
+
+
+def _describe_level(plan: Plan, mine: Sequence[Change]) -> str:
+    """What would change at either end of one level."""
+    name, level = mine[0].source, mine[0].level
+    ends = " or ".join(_shown(one.actual) for one in mine)
+    turned = [one for one in mine if one.order != plan.order]
+    order = f"the order would be {', '.join(turned[-1].order)}" if turned else "the order stays"
+    worths = _span([one.exchange[name] for one in mine])
+    worth = "its rows remain the most valuable" if worths == "1" else f"a row of it is worth {worths}"
+    known = [one.excess for one in mine if one.excess is not None]
+    excess = f", the excess is {_span(known)}" if known else ""
+    return (
+        f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}. "
+        f"If {NAMES[level]} is really that, the result is at most {_cost(mine)} noisier."
+    )
+
+
+def _describe_largest(plan: Plan, changes: Sequence[Change]) -> str:
+    """One sentence for all levels: how many orders would change, and where the result suffers most."""
+    worst = max(changes, key=lambda one: one.regret)
+    turned = {one.source for one in changes if one.order != plan.order}
+    order = f"the order may change ({format_count(len(turned), 'source')})" if turned else "the order stays"
+    return (
+        f"If one level of noise were half or twice as stated: {order}, and the result is at most {_cost(changes)} "
+        f"noisier, for {worst.source!r} at {worst.level} {_shown(worst.actual)}. The report has a table."
+    )
+
+
+def _cost(changes: Sequence[Change]) -> str:
+    """Largest part of variance that is lost by weighing rows as stated.
+
+    >>> _cost([Change("a", "epsilon", 1.0, 2.0, ["a"], {"a": 1.0}, None, 1.0 - 1e-12)])
+    '0%'
+    """
+    return f"{100 * max(0.0, *(one.regret - 1 for one in changes)):.0f}%"
 
 
 def _span(values: Sequence[float]) -> str:
@@ -195,8 +228,7 @@ def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
         order = "same" if one.order == plan.order else ", ".join(one.order)
         excess = "" if one.excess is None else f"{one.excess:.2g}"
         levels = _shown(one.stated), _shown(one.actual)
-        worth, cost = f"{one.exchange[one.source]:.2g}", f"{100 * (one.regret - 1):.0f}%"
-        rows.append((one.source, one.level, *levels, order, worth, excess, cost))
+        rows.append((one.source, one.level, *levels, order, f"{one.exchange[one.source]:.2g}", excess, _cost([one])))
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
@@ -13,13 +13,17 @@ from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
-from uneven.words import FEW, format_number, format_table, shorten, wrap
+from uneven.words import FEW, format_count, format_number, format_table, name_few, wrap
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
-FRESH = "w* is the optimum for the distribution that all rows come from: the promise is for fresh rows, each used once."
-COMPARE = "Compare by 'evaluated': the inequality behind the theorem, step by step."
+FRESH = "The bound assumes that each row is used once; w* is the best possible model."
+ALL = "Every strategy (* this plan)."
+COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
+
+ORDER_WIDTH = 32
+"""Letters up to which a strategy's order is told in full."""
 
 
 def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
@@ -41,9 +45,9 @@ def describe_steps(plan: Plan) -> str:
     """How many steps, and of how many rows: "1,200 steps of 50 rows"; "no steps" where no source takes any."""
     if not plan.steps:
         return "no steps"
-    sizes = sorted(set(plan.batch_sizes.values())) or [plan.problem.batch_size]
-    rows = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    return f"{plan.steps:,} step{'s' * (plan.steps > 1)} of {rows} rows"
+    sizes = sorted({min(one.batch_size, one.rows) for one in plan.segments}) or [plan.problem.batch_size]
+    span = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
+    return f"{format_count(plan.steps, 'step')} of {span}{format_count(sizes[-1])}"
 
 
 def describe_problem(problem: Problem) -> str:
@@ -66,7 +70,7 @@ def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:
         position = str(order.index(name) + 1) if name in order else "no"
         use = "mixed" if plan.shuffled else position
         span = steps.get(name, "none")
-        rows.append((use, shorten(name, 24), f"{source.rows:,}", source.noise.describe(), span, f"{worth[name]:.3g}"))
+        rows.append((use, name, f"{source.rows:,}", source.noise.describe(), span, f"{worth[name]:.3g}"))
     return rows
 
 
@@ -87,26 +91,38 @@ def describe_use(plan: Plan) -> list[str]:
         )
     stepped = [name for segment in plan.segments for name in segment.sources if name not in plan.converged]
     if plan.converged:
-        lines += [f"Then use {', then '.join(map(repr, stepped))}: each row once."] if stepped else []
+        lines += [f"Then use {_list_in_order(stepped)}: each row once."] if stepped else []
     elif plan.shuffled:
         lines.append(f"Shuffle all rows together and use each {often[1]}.")
     elif len(plan.order) > 1:
-        lines.append(f"Use {', then '.join(map(repr, plan.order))}: {often[0]}, each row {often[1]}.")
+        lines.append(f"Use {_list_in_order(plan.order)}: {often[0]}, each row {often[1]}.")
     else:
         lines.append(f"Use {plan.order[0]!r} alone: {often[0]}, each row {often[1]}.")
-    if unused := [source.name for source in plan.sources if source.name not in plan.order]:
-        lines.append(f"Leave out {', '.join(map(repr, unused))}.")
+    unused = [source.name for source in plan.sources if source.name not in plan.order]
+    if unused and plan.anchored is None:  # its caveats say so, and why
+        lines.append(f"Leave out {name_few(unused)}.")
     if rates := plan.rates:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
         lines.append(
-            f"Keep one row in {plan.kept} of each source: those learn how long the weights are, "
-            f"because noise is large. About {plan.expected_scale:.0%} of the length is expected to be right, and less "
-            "where features tell little of the label."
+            f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large. "
+            f"About {plan.expected_scale:.0%} of the length is expected to be right, less where features say little "
+            "about the label."
         )
     lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
+
+
+def _list_in_order(names: Sequence[str]) -> str:
+    """Names in order of use; of many, where to find it.
+
+    >>> _list_in_order(["a", "b"]), _list_in_order([str(k) for k in range(20)])
+    ("'a', then 'b'", '20 sources in the order of the table')
+    """
+    if len(names) > FEW:
+        return f"{len(names)} sources in the order of the table"
+    return ", then ".join(map(repr, names))
 
 
 def describe_sizes(plan: Plan) -> list[str]:
@@ -136,9 +152,9 @@ def describe_exchange(worth: Mapping[str, float]) -> list[str]:
     best = max(worth, key=lambda name: worth[name])
     others = [name for name in worth if name != best]
     if len(others) > FEW:
-        least, most = (f"{1 / end(worth[name] for name in others):.3g}" for end in (max, min))
+        least, most = (format_number(1 / end(worth[name] for name in others), 3) for end in (max, min))
         return [f"One row of {best!r} is worth {least} to {most} rows of the {len(others)} other sources."]
-    return [f"One row of {best!r} is worth {1 / worth[name]:.3g} rows of {name!r}." for name in others]
+    return [f"One row of {best!r} is worth {format_number(1 / worth[name], 3)} rows of {name!r}." for name in others]
 
 
 def describe_guarantee(plan: Plan) -> list[str]:
@@ -186,7 +202,15 @@ def _describe_excess(problem: Problem, bound: float) -> str:
 
 
 def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
-    caption = " ".join(filter(None, [f"Every strategy (* this plan). {COMPARE}", describe_clip(plan)]))
+    if len(plan.sources) > FEW:
+        known = {name: one for name, other in others.items() if (one := other.evaluated_bound()) is not None}
+        best = min(known, key=lambda name: known[name])
+        told = (
+            f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
+        )
+        return wrap([f"{told} The report has a table."])
+    which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
+    caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan)]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))
 
 
@@ -196,12 +220,24 @@ def describe_clip(plan: Plan) -> str:
     return "" if clip is None else f"All are with gradients clipped to {clip:g}, as this plan has it."
 
 
+def _shorten_order(names: Sequence[str]) -> str:
+    """Names in order of use; of many, the first and the last.
+
+    >>> _shorten_order(["a", "b"]), _shorten_order([f"clinic {k}" for k in range(10)])
+    ('a, b', 'clinic 0, ..., clinic 9')
+    """
+    told = ", ".join(names)
+    return told if len(told) <= ORDER_WIDTH or len(names) < 3 else f"{names[0]}, ..., {names[-1]}"
+
+
 def tabulate_strategies(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[str, ...]]:
-    """A header and a row for each strategy: its order and its bounds."""
+    """A header and a row for each strategy that has a bound: its order and its bounds."""
     rows: list[tuple[str, ...]] = [("strategy", "order", "bound", "evaluated")]
     for name, other in others.items():
         evaluated = other.evaluated_bound()
-        order = "all together" if other.shuffled else shorten(", ".join(other.order), 48)
+        if other.anchored is not None:
+            continue  # its figure is an estimate: no bound to compare
+        order = "all together" if other.shuffled else _shorten_order(other.order)
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else format_number(evaluated)
         rows.append((mark, order, format_number(other.bound), cell))

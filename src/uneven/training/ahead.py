@@ -36,8 +36,8 @@ LABELS = (
 )
 
 TOLD = (
-    "planned as if rows that tell their own noise were exact, since they have no file here; 'uneven fit' reads what "
-    "they tell, and reports the plan that it ran"
+    "planned as if rows with noise levels of their own were exact, since they have no file here; 'uneven fit' reads "
+    "the levels, and reports the plan that it ran"
 )
 
 BALANCED = (
@@ -48,6 +48,11 @@ BALANCED = (
 UNRELEASED = (
     "Class weights are balanced by the classes of the rows without privacy; 'uneven fit' counts private labels too, as "
     "released."
+)
+
+UNSTATED = (
+    "Classes are not stated: 'uneven fit' refuses labels of private rows other than 0 and 1, -1 and 1, or booleans; "
+    'classes = ["no", "yes"] states them'
 )
 
 CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
@@ -77,12 +82,22 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             _refuse_spending(file, decided.plan.sources, decided.plan.order, decided.times)
             return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = _describe_sources(file)
+        _refuse_unanchored(file)
         problem, note = expect_problem(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
         planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
         _refuse_spending(file, planned.sources, planned.order, file.settings.pass_count)
         return planned, _add_caveat(file, note)
+
+
+def _refuse_unanchored(file: SourcesFile) -> None:
+    """Refuse the strategy "anchored" where there is nothing to begin with."""
+    if file.settings.needs_anchor and not _list_public(file):
+        raise ValueError(
+            "strategy must be another where every source is private, since 'anchored' begins with rows without "
+            "privacy; got 'anchored'"
+        )
 
 
 def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collection[str], times: int) -> None:
@@ -93,14 +108,16 @@ def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collect
     """
     names, early = {entry.name for entry in file.sources}, _has_private_labels(file)
     charged = [one for one in sources if early or one.name in used]
-    owners = [one.name if one.name in names else one.name.rpartition(", ")[0] for one in charged]
+    owners = [one.name if one.name in names else one.name.rpartition(" (")[0] for one in charged]
     costs = [find_cost(one.noise, times) for one in charged]
     refuse_costs(zip(owners, costs, strict=True), file.settings.budget)
 
 
 def _add_caveat(file: SourcesFile, note: str) -> str:
     """The note of a plan made without reading rows, beside or in place of what it was planned for."""
-    said = list(filter(None, (_find_caveat(file), BALANCED if file.settings.class_weight == "balanced" else "")))
+    balanced = BALANCED if file.settings.class_weight == "balanced" else ""
+    said = list(filter(None, (_find_caveat(file), balanced)))
+    note = f"{note}. {UNSTATED}" if _is_opened(file) and file.settings.classes is None and _has_private(file) else note
     if not said or note.startswith(UNKNOWN):
         said.append(note)
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
@@ -218,6 +235,10 @@ def _note_run(file: SourcesFile, sources: list[Source], problem: Problem) -> tup
 
 def _list_public(file: SourcesFile) -> list[str]:
     return [entry.name for entry in file.sources if not entry.private]
+
+
+def _has_private(file: SourcesFile) -> bool:
+    return any(entry.private for entry in file.sources)
 
 
 def _has_private_labels(file: SourcesFile) -> bool:

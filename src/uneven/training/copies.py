@@ -28,11 +28,14 @@ def warn_copies(scan: Scan, groups: Grouped) -> bool:
     keys = _find_keys(scan, rows)
     count = 0 if keys is None else _count_equal(keys)
     if count:
-        many = owner_only(f"{count:,} of {len(rows):,}", "some")
+        exact = (
+            "1 private row is an exact copy of another"
+            if count == 1
+            else f"{count:,} private rows are exact copies of others"
+        )
         warnings.warn(
-            f"{many} private rows agree with another in everything: each is "
-            "charged as a row of its own, and if they are copies of one person's row, that has spent as many times ε; "
-            "drop copies, or give ids",
+            f"{owner_only(exact, 'some private rows are exact copies of others')}. If they are one person's, that "
+            "person spends ε once per copy: drop copies, or give ids",
             CopiesWarning,
             stacklevel=5,
         )

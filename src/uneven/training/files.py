@@ -178,7 +178,7 @@ class FileFit:
         if not self.trained.activity:
             return []
         each = ", ".join(f"{name!r} {one}" for name, one in self.trained.activity.items())
-        return [f"Activity (mean norm of a gradient over its bound), told by silent rows at no cost in ε: {each}."]
+        return [f"Average gradient size, as a share of the limit (costs no ε): {each}."]
 
 
 def train_files(

@@ -233,6 +233,16 @@ def _round_to_grid(rate: Array) -> Array:
     return np.asarray(given[0] + step * np.rint((rate - given[0]) / step))
 
 
+def _name_level(source: str, what: str, level: float) -> str:
+    """Rows of one level, for a reader.
+
+    >>> _name_level("clinic", "epsilon", 0.5), _name_level("", "flip_rate", 0.1)
+    ('clinic (ε = 0.5)', 'flip rate = 0.1')
+    """
+    said = f"{'ε' if what == 'epsilon' else what.replace('_', ' ')} = {level:.6g}"
+    return f"{source} ({said})" if source else said
+
+
 def _by_level(n: int, levels: Array, make: Callable[[float], Noise], what: str, noise: Any, source: Any) -> Grouped:
     """One source per level, or per name and level; rows without a level are of the source they name."""
     sources = np.zeros(n, dtype=np.int64)
@@ -244,12 +254,14 @@ def _by_level(n: int, levels: Array, make: Callable[[float], Noise], what: str, 
     bare = [names[int(k)] for k, level in pairs if level < 0]
     declared = _noises_of(bare, noise) if bare else {}
     noises: dict[str, Noise] = {}
-    charged_to = []
+    charged_to, taken = [], set(names)
     for i, (k, level) in enumerate(pairs):
         name = names[int(k)]
         if level < 0:
             noises[name] = declared[name]
         else:
-            noises[f"{name + ', ' if name else ''}{what}={level:.6g}#{i}"] = make(float(level))
+            label = _name_level(name, what, float(level))
+            label = f"{label} #{i}" if label in taken or label in noises else label
+            noises[label] = make(float(level))
         charged_to.append(name or ONE)
     return _grouped(noises, index.ravel().astype(np.int64), None, charged_to)

@@ -154,10 +154,10 @@ def name_machine(names: Iterable[str]) -> str:
     """Sentence that names this machine as the trusted one.
 
     >>> name_machine(["a", "b"])
-    "This machine read the rows of 'a', 'b': it is trusted with them, as site privacy has it."
+    "This machine read the rows of 'a', 'b': under site privacy it is trusted with them."
     """
     rows = ", ".join(map(repr, names))
-    return f"This machine read the rows of {rows}: it is trusted with them, as site privacy has it."
+    return f"This machine read the rows of {rows}: under site privacy it is trusted with them."
 
 
 def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:

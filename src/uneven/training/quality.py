@@ -276,4 +276,4 @@ def _words(own: Scores, other: Scores, gain: Array) -> str:
     if own.log_loss is None or other.log_loss is None:
         return f"{text}."
     better = _mean(loss, loss_square, int(n)).high < 0.0
-    return f"{text}; its probabilities {'are better' if better else 'are no better either'} (log-loss)."
+    return f"{text}; its log-loss is {'better' if better else 'not clearly better either'}."

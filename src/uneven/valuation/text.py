@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner import describe_exchange, describe_problem, name_moments
 from uneven.valuation.worths import Worth
-from uneven.words import format_count, format_number, format_table, shorten, wrap
+from uneven.words import format_count, format_number, format_table, wrap
 
 if TYPE_CHECKING:
     from uneven.valuation.valuing import Valuation
@@ -30,7 +30,7 @@ def format_money(value: float) -> str:
 
 def _headline(found: Valuation) -> str:
     what = "What data is worth" if found.budget is None else f"What to buy with {format_money(found.budget)}"
-    return f"{what}: {describe_problem(found.problem)}"
+    return wrap([f"{what}: {describe_problem(found.problem)}"])
 
 
 def _tabulate_sources(found: Valuation) -> str:
@@ -41,7 +41,7 @@ def _tabulate_sources(found: Valuation) -> str:
         owned = worth.price is None
         rows.append(
             (
-                shorten(worth.name, 24),
+                worth.name,
                 worth.noise.describe(),
                 f"{worth.rows:,}" if not owned else f"{worth.rows:,} owned",
                 "" if worth.price is None else format_money(worth.price),
@@ -61,8 +61,8 @@ def _describe_purchases(found: Valuation) -> list[str]:
     for purchase in found.purchases:
         equal = purchase.price / by_name[purchase.source].exchange
         lines.append(
-            f"Buy {format_count(purchase.rows)} of {purchase.source!r} for {format_money(purchase.cost)}: what one row "
-            f"of {cleanest.name!r} is worth costs {format_money(equal)} there."
+            f"Buy {format_count(purchase.rows)} of {purchase.source!r} for {format_money(purchase.cost)}: there, "
+            f"{format_money(equal)} buys as much as one row of {cleanest.name!r}."
         )
     bought = {purchase.source for purchase in found.purchases}
     unbought = [worth for worth in found.worths if worth.price is not None and worth.name not in bought]
@@ -76,9 +76,9 @@ def _explain_unbought(found: Valuation, worth: Worth, cleanest: Worth) -> str:
     assert worth.price is not None
     if worth.name in found.declined:
         harm = "is not expected to lower the excess" if found.anchored else "would raise the bound"
-        return f"Buy none of {worth.name!r}: what this money buys of it {harm}."
+        return f"Buy none of {worth.name!r}: buying it with this money {harm}."
     equal = worth.price / worth.exchange
-    costs = f"what one row of {cleanest.name!r} is worth costs {format_money(equal)} there"
+    costs = f"there, {format_money(equal)} buys as much as one row of {cleanest.name!r}"
     enough = worth.money or 0.0
     if worth.price > enough * (1.0 + 1e-9):
         return (
@@ -112,7 +112,7 @@ def _tabulate_next(found: Valuation) -> str:
         price = "" if worth.price is None else format_money(found.more * worth.price)
         share = f"{100 * worth.next_precision:+.3g}%" if worth.next_precision < float("inf") else "all of it"
         rows.append(
-            (shorten(worth.name, 24), price, format_number(worth.next_bound), f"{100 * worth.next_change:+.2f}%", share)
+            (worth.name, price, format_number(worth.next_bound), f"{100 * worth.next_change + 0.0:+.2f}%", share)
         )
     return f"The next {format_count(found.more)} of each source, on top of all that:\n" + format_table(
         rows, right=(1, 2, 3, 4)
