@@ -204,6 +204,22 @@ def test_arbitrary_is_the_mean_over_shuffles():
     assert abs(np.mean(bounds) - plan.evaluated_bound()) < 4 * error
 
 
+@every_strategy
+def test_the_answer_is_the_iterate_that_the_bound_is_of(strategy):
+    plan = uneven.plan(THREE, 25, strategy=strategy, moments="upper")
+    assert (plan.average == "steps") == (plan.guarantee.iterate == "average")
+
+
+@pytest.mark.parametrize("rows", [100, 101, 150])
+def test_the_first_step_of_anytime_is_as_noisy_as_the_last_batch(rows):
+    """A short last batch is the noisiest: the bound must hold for it too."""
+    noise = uneven.LocalPrivacy(1, "l2-laplace")
+    plan = uneven.plan([uneven.Source("a", rows, noise)], 25, batch_size=100, strategy="anytime")
+    moments = plan.step_moments()
+    expected = theory.anytime_bound(float(np.sum(1 / moments)), float(1 / moments.max()), plan.problem.ball)
+    assert plan.excess_bound == pytest.approx(expected)
+
+
 def test_averaged_promises_an_objective_and_a_distance():
     plan = uneven.plan([CLINIC, SURVEY], 25, strategy="averaged")
     precision = float(np.sum(1 / plan.step_moments()))

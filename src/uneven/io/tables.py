@@ -45,6 +45,9 @@ class Reader(Protocol):
     def empty(self) -> bool:
         """Whether there are no rows."""
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, by its type alone."""
+
     def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Features, and columns as they are written, not yet checked; a missing value is NaN or None."""
 
@@ -95,6 +98,16 @@ class Table:
     def first_index(self) -> int | None:
         """What a libsvm file counts its columns from, 0 or 1; None for other formats."""
         return getattr(self.reader, "first_index", None)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether its rows are sparse."""
+        return is_sparse(getattr(self.reader, "X", None))
+
+    def has_text_labels(self, label: str | int | None) -> bool:
+        """Whether the label's column is of text, by its type alone; no value is looked at."""
+        name = self._label(label)
+        return name is not None and self.reader.is_text(name)
 
     def select(
         self, label: str | int | None = None, features: Sequence[str] | None = None

@@ -53,6 +53,11 @@ class Grouped:
         return tuple(self.noises)
 
     @property
+    def row_counts(self) -> dict[str, int]:
+        """Number of rows of each source."""
+        return dict(zip(self.names, self.counts.tolist(), strict=True))
+
+    @property
     def by_row(self) -> bool:
         """Whether some rows told their noise themselves."""
         return self.charged_to != self.names

@@ -162,7 +162,7 @@ def train(
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
-    refuse_impossible(declared.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
+    refuse_impossible(declared.noises, settings, scan.classes, scan.sparse, validation is not None)
     warn_copies(scan, declared)
     simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
