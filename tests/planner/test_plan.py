@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import theory
+from uneven.losses import LOSSES
 from uneven.planner import STRATEGIES, change_rates
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
@@ -39,7 +40,7 @@ def described(descriptions):
 @given(
     descriptions=descriptions,
     strategy=st.sampled_from(list(STRATEGIES)),
-    loss=st.sampled_from(["logistic", "hinge", "linear"]),
+    loss=st.sampled_from(list(LOSSES)),
     batch_size=st.integers(1, 300),
     radius=st.sampled_from(["tight", "paper"]),
     clip=st.sampled_from([None, 0.2, 0.5, 3.0]),
@@ -245,7 +246,7 @@ def test_tight_radius_with_a_clip(clip):
     assert uneven.Problem(25, 3.0, 50, clip=clip, radius="paper").signal == pytest.approx((norm + 1) ** 2)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "linear"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 3.0])
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_the_optimum_lies_in_the_tight_ball(loss, alpha, clip):
