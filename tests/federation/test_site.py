@@ -274,8 +274,8 @@ def put_back(folder, name, copy):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ledger.db", "ledger.db must be there beside .*: what rows have spent would be forgotten"),
-        ("releases.db", "releases.db must be there beside .*: what was released would be forgotten"),
+        ("ledger.db", "ledger.db must exist next to .*: what rows have spent would be lost"),
+        ("releases.db", "releases.db must exist next to .*: what was released would be lost"),
     ],
 )
 def test_a_site_does_not_start_without_one_of_its_two_records(tmp_path, network, name, message):

@@ -205,7 +205,7 @@ def test_rows_that_all_tell_their_own_noise_are_planned_or_refused_as_they_are_f
 def test_a_sketch_is_not_refused_where_the_file_of_private_rows_is_not_there(tmp_path):
     path = tmp_path / "sources.toml"
     path.write_text('n_features = 9\nrow_norm = 1.0\nsketch = 2\n[[source]]\nname = "b"\nrows = 500\nepsilon = "own"\n')
-    assert plan_ahead(read_sources(path))[1].startswith("planned as if rows that tell their own noise were exact")
+    assert plan_ahead(read_sources(path))[1].startswith("planned as if rows that have their own noise were exact")
 
 
 @pytest.mark.parametrize("head", ["", "row_norm = 1.0\n"])

@@ -366,7 +366,7 @@ def test_a_large_sample_is_thinned_evenly():
 
 @pytest.mark.parametrize("key", ["epsilon", "flip_rate"])
 def test_a_source_without_the_column_may_come_first(tmp_path, key):
-    """Rows that tell their own noise after rows that do not."""
+    """Rows that have their own noise after rows that do not."""
     X, y, _, _, _ = draw_case(3)
     half = len(y) // 2
     level = 0.2 if key == "flip_rate" else 2.0

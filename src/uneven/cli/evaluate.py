@@ -122,7 +122,8 @@ def _ask_sites(
         typer.echo(f"  {site!r}: {_interval(one, confidence)}")
     for site, reason in found.left_out.items():
         typer.echo(f"Left out: {site!r}: {reason}.")
-    typer.echo(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
+    spent = f"ε = {epsilon:g} for each row kept aside, charged at the sites"
+    typer.echo(f"Privacy spent: {spent}. One bit is released per row.")
 
 
 def _read(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from uneven import checks
 from uneven.columns import Encoder
@@ -20,7 +19,7 @@ from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.io.files import resolve
 from uneven.io.row_columns import refuse_gaps
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.redaction import owner_only
 
 
@@ -232,8 +231,8 @@ class Table:
     ) -> tuple[Any, Any]:
         """All rows: X and y of `stream`, joined."""
         parts = list(self.stream(label, features, encoder))
-        X = _joined([part for part, _ in parts])
-        return X, None if parts[0][1] is None else np.concatenate([y for _, y in parts])
+        X = join_rows([part for part, _ in parts])
+        return X, None if parts[0][1] is None else join_rows([y for _, y in parts])
 
     def _label(self, label: str | int | None) -> str | None:
         own = self.reader.own_label
@@ -358,9 +357,3 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
         refusals.refuse_gap(path, features[column], first + row)
     which = owner_only(f", got {value} in row {first + row}")
     raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)

@@ -26,10 +26,9 @@ from uneven.training.planning import (
     with_known_rates,
 )
 from uneven.training.refusals import find_cost, find_unknown, refuse_costs, refuse_start
-from uneven.training.rows import Piece
+from uneven.training.rows import Piece, RowsOf
 
 if TYPE_CHECKING:
-    from uneven.training.files import FileRows
     from uneven.training.grouping import Grouped
     from uneven.training.job import Job
 
@@ -46,8 +45,8 @@ LABELS = (
 )
 
 TOLD = (
-    "planned as if rows that tell their own noise were exact, since they have no file here; 'uneven fit' reads what "
-    "they tell, and reports the plan that it ran"
+    "planned as if rows that have their own noise were exact, since they have no file here; 'uneven fit' reads it, "
+    "and reports the plan that it ran"
 )
 
 BALANCED = (
@@ -275,7 +274,7 @@ def _is_opened(file: SourcesFile) -> bool:
 
 
 def _describe_sources(file: SourcesFile) -> list[Source]:
-    """The sources as planned with, and those whose rows tell their own noise as one for each level of it."""
+    """The sources as planned with, and those whose rows have their own noise as one for each level of it."""
     sources = file.described()
     if all(entry.noise is not None for entry in file.sources) or not _is_opened(file):
         return sources
@@ -354,15 +353,10 @@ def _public_job(
 
 
 @dataclass(frozen=True)
-class _Selected:
+class _Selected(RowsOf):
     """Rows of some sources, one source after the other, from files that may have rows of others too."""
 
-    rows: FileRows
     names: tuple[str, ...]
-
-    @property
-    def n_features(self) -> int:
-        return self.rows.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         for name in self.names if only is None else (only,):

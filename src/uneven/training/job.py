@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Selected, Stream, scale_rows
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import as_numbers
 from uneven.training.planning import scale_problem
-from uneven.training.rows import Rows, join_rows
+from uneven.training.rows import Rows
 from uneven.training.scaling import Scale, find_too_long, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, Scan
 

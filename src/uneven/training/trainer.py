@@ -152,7 +152,7 @@ def train(
     Trained
     """
     account = Account() if account is None else account
-    described = getattr(rows, "described", None)
+    described = rows.described
     hasher = make_hasher(account, noise, feature_names, described is not None, every=compare is not None)
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
