@@ -18,6 +18,13 @@ def is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
+def join_rows(parts: Sequence[Any]) -> Any:
+    """Matrices or arrays one below the other; one alone is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.csr_array(sparse.vstack(parts)) if any(map(is_sparse, parts)) else np.concatenate(parts)
+
+
 def make_feature_matrix(batch: Any, names: Sequence[str]) -> NDArray[Any]:
     """Columns of a record batch side by side as float rows; a missing value becomes a NaN, for others to refuse."""
     if not names:

@@ -11,7 +11,7 @@ import numpy as np
 from uneven import checks
 from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
-from uneven.planner import STRATEGIES
+from uneven.planner import ANCHORED, STRATEGIES
 from uneven.problem import DEFAULT_ALPHA, RADII, choose_batching
 from uneven.schedules import AVERAGES
 
@@ -20,8 +20,8 @@ LONG_ROWS = ("shrink", "refuse")
 MULTI_CLASS = ("softmax", "one-vs-rest")
 """How more than two classes are learned: as one problem, or each against the rest."""
 
-LEFT_OPEN, ANCHORED = "auto", "anchored"
-PUBLIC_FIRST = (LEFT_OPEN, ANCHORED)
+LEFT_OPEN = "auto"
+PUBLIC_FIRST = (LEFT_OPEN, ANCHORED.name)
 """Strategies that learn sources without privacy first, to convergence where they can."""
 
 Check = Callable[[str, Any], object]
@@ -211,7 +211,7 @@ class Settings:
     @property
     def needs_anchor(self) -> bool:
         """Whether rows that cannot be learned from an anchor are to be refused, rather than learned by steps."""
-        return self.strategy == ANCHORED
+        return self.strategy == ANCHORED.name
 
     @property
     def left_open(self) -> bool:

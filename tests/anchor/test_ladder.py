@@ -81,6 +81,15 @@ def test_sources_that_do_harm_are_left_out(anchor):
     assert not rank_sources([harmful], [brings(5e3), brings(4e3)]).used.any()
 
 
+def test_without_private_rows_the_coordinates_are_those_of_rows_as_they_are(anchor):
+    """All are alike there: rounding must not choose."""
+    plain = find_plain_coordinates(anchor)
+    others = [replace(plain, covariance=factor * plain.covariance) for factor in (1.0 - 1e-9, 1.0 + 1e-9)]
+    ladder = rank_sources([plain, *others], [brings(1e4)])
+    assert ladder.frames[-1] is plain
+    assert ladder.computed[-1] == pytest.approx(expected_excess(plain, 0.0))
+
+
 def test_a_thousand_sources_are_asked_once_for_each_of_the_coordinates(anchor):
     asked = []
 

@@ -212,11 +212,9 @@ def test_hinge_against_liblinear(monkeypatch, columns):
 
 def test_a_start_without_curvature_is_left(monkeypatch):
     """All margins are 0, where this loss is said to be straight, and nothing holds the free weight."""
-    monkeypatch.setitem(LOSSES, "smoothed-hinge", SMOOTHED)
+    monkeypatch.setitem(LOSSES, SMOOTHED.name, SMOOTHED)
     X, y = draw(300, 4)
-    found = solve(
-        replace(problem(4, 0.01), loss="smoothed-hinge"), [PublicRows.from_arrays(X, y)], [0.0, 1.0, 1.0, 1.0]
-    )
+    found = solve(replace(problem(4, 0.01), loss=SMOOTHED.name), [PublicRows.from_arrays(X, y)], [0.0, 1.0, 1.0, 1.0])
     gradient = (SMOOTHED.slope(y * (X @ found.weights)) * y) @ X / 300 + 0.01 * found.weights * [0, 1, 1, 1]
     assert found.converged
     assert np.linalg.norm(gradient) < 1e-3

@@ -192,7 +192,10 @@ BAD = {
     "no square": (lambda *_: FlippedLabels(((0.5, 0.5), (0.5, 0.5), (1, 0))), "square matrix .*, got shape"),
     "words": (lambda *_: FlippedLabels((("a", "b"), ("c", "d"))), "rate must be a number, two, or a square matrix"),
     "ragged": (lambda *_: FlippedLabels(((0.5, 0.5), 0.1)), "rate must be a number, two, or a square matrix"),
-    "singular": (lambda *_: FlippedLabels(((1 / 3,) * 3,) * 3), "a matrix with an inverse, or labels tell nothing"),
+    "singular": (
+        lambda *_: FlippedLabels(((1 / 3,) * 3,) * 3),
+        "a matrix with an inverse, or labels carry no information",
+    ),
     "another size": (lambda *_: FlippedLabels(CONFUSION).targets(3), "a matrix for 3 classes, got a matrix for 4"),
     "two rates": (lambda *_: FlippedLabels((0.1, 0.2)).targets(3), "a matrix for 3 classes, got two rates"),
 }

@@ -314,7 +314,7 @@ def test_what_is_refused_is_not_charged(options):
 def test_a_declared_privacy_is_never_dropped():
     X, y = blobs(400)
     for own in ({"flip_rate": np.zeros(400)}, {"epsilon": np.full(400, 100.0)}):
-        with pytest.raises(ValueError, match="noise must be None where rows tell their own"):
+        with pytest.raises(ValueError, match="noise must be None where rows have their own"):
             UnevenClassifier(LocalPrivacy(0.1)).fit(X, y, **own)
     with pytest.raises(ValueError, match="noise must have names that differ as text"):
         UnevenClassifier({1: LocalPrivacy(0.1), "1": Exact()}).fit(X, y, source=np.ones(400, int))

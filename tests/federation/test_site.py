@@ -11,7 +11,7 @@ from sites import EPSILON, ROWS, D, Network, make_rows, policy_text, request, sp
 import uneven
 from uneven.engine import State, Task, initial_state, tasks_of
 from uneven.federation.messages import STATE_KEYS, TASK_KEYS, state_to_dict
-from uneven.federation.policy import read_policy
+from uneven.federation.policy import MOST_BATCH, Refused, read_policy, refuse_problem
 from uneven.federation.segments import Batches
 from uneven.federation.site import Site
 
@@ -274,8 +274,8 @@ def put_back(folder, name, copy):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ledger.db", "ledger.db must be there beside .*: what rows have spent would be forgotten"),
-        ("releases.db", "releases.db must be there beside .*: what was released would be forgotten"),
+        ("ledger.db", "ledger.db must exist next to .*: what rows have spent would be lost"),
+        ("releases.db", "releases.db must exist next to .*: what was released would be lost"),
     ],
 )
 def test_a_site_does_not_start_without_one_of_its_two_records(tmp_path, network, name, message):
@@ -551,3 +551,13 @@ def test_one_process_at_a_time(tmp_path, network):
     network()
     with pytest.raises(ValueError, match="must be used by one site at a time"):
         Site(read_policy(tmp_path / "east" / "site.toml"))
+
+
+@pytest.mark.parametrize(("more", "refused"), [(0, False), (1, True)])
+def test_a_batch_is_refused_from_the_largest_size_on(more, refused):
+    problem = uneven.Problem(D, 0.1, MOST_BATCH + more)
+    if refused:
+        with pytest.raises(Refused, match=r"batch_size must be at most 1,000,000,000, got 1000000001$"):
+            refuse_problem(problem, D)
+    else:
+        refuse_problem(problem, D)

@@ -15,6 +15,7 @@ import uneven
 from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
 from uneven.io.sources_file import TOP_KEYS
 from uneven.io.sources_text import MEANING, format_value
+from uneven.losses import LOSSES
 from uneven.settings import Settings
 from uneven.training import plan_ahead
 
@@ -201,7 +202,7 @@ def test_data_elsewhere_is_written_in_full(folder, tmp_path_factory):
     ),
     st.floats(1e-9, 1e6),
     st.none() | st.floats(1e-6, 1e6),
-    st.sampled_from(["logistic", "hinge", "linear"]),
+    st.sampled_from(list(LOSSES)),
 )
 def test_any_sources_come_back(tmp_path, sources, alpha, clip, loss):
     path = tmp_path / "sources.toml"

@@ -177,3 +177,13 @@ def test_releasing_leaves_its_input_alone(noise):
     rng = np.random.default_rng(0)
     noise.release(rows, 1.0, rng), noise.release_sum(rows, 1.0, rng)
     np.testing.assert_array_equal(rows, np.full((4, 3), 0.1))
+
+
+@every_noise
+def test_corrected_gradients_are_fully_active_only_where_the_losses_own_are(noise):
+    """((1-l)·share + h)/(1 + h - l) for flip rates l and h: each row's corrected slope over the largest that it has."""
+    labels = noise.observed
+    assert labels.corrected_activity(1.0) == pytest.approx(1.0)
+    high, low = labels.known_rate + abs(labels.skew), labels.known_rate - abs(labels.skew)
+    found = [labels.corrected_activity(share) for share in (0.0, 0.5)]
+    assert found == pytest.approx([high / (1 + high - low), (0.5 * (1 - low) + high) / (1 + high - low)])

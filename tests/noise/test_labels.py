@@ -59,7 +59,10 @@ def test_each_label_is_flipped_at_its_own_rate():
     ("rate", "words"),
     [
         ((0.1,), "rate must be a number or two, of positive and of negative labels; got"),
-        ((0.6, 0.4), r"rate must have two numbers with a sum below 1, or labels tell nothing; got \(0.6, 0.4\)"),
+        (
+            (0.6, 0.4),
+            r"rate must have two numbers with a sum below 1, or labels carry no information; got \(0.6, 0.4\)",
+        ),
         ((-0.1, 0.4), "rate of positive labels must be .* got -0.1"),
         ((0.1, "b"), "rate of negative labels must be .* got 'b'"),
     ],
@@ -109,7 +112,9 @@ def test_symmetric_flips_tell_something_up_to_all_classes_alike():
         with pytest.raises(ValueError, match=f"rate must be below {classes - 1}/{classes} for {classes} classes, or"):
             FlippedLabels((classes - 1) / classes).confusion_of(classes)
     for use in (lambda: noise.second_moment(Problem(3, 0.1, 5)), lambda: noise.corrupt([1.0], np.random.default_rng())):
-        with pytest.raises(ValueError, match=r"rate must be below 1/2 for 2 classes, or labels tell nothing; got 0\.6"):
+        with pytest.raises(
+            ValueError, match=r"rate must be below 1/2 for 2 classes, or labels carry no information; got 0\.6"
+        ):
             use()
 
 

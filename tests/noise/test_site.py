@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from uneven import LocalPrivacy, Problem, SitePrivacy
+from uneven.losses import LOSSES
 from uneven.noise import grid, swap_promise
 from uneven.noise.privacy import REACH
 from uneven.theory import laplace_energy
@@ -48,7 +49,7 @@ def log_density(z, total, epsilon):
     return -epsilon / (2 * CLIP) * np.linalg.norm(z - total, axis=-1)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "linear"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_ratio_is_at_most_e_to_the_epsilon_for_any_replaced_row(loss):
     """Random batches, weights and replaced rows, clipped by the noise's own code: at every point, exactly."""
     rng, worst = np.random.default_rng(1), 0.0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import theory
+from uneven.losses import LOSSES
 from uneven.planner import STRATEGIES, Verdict, change_rates, describe_verdicts, tabulate_strategies
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
@@ -40,7 +41,7 @@ def described(descriptions):
 @given(
     descriptions=descriptions,
     strategy=st.sampled_from(list(STRATEGIES)),
-    loss=st.sampled_from(["logistic", "hinge", "linear"]),
+    loss=st.sampled_from(list(LOSSES)),
     batch_size=st.integers(1, 300),
     radius=st.sampled_from(["tight", "paper"]),
     clip=st.sampled_from([None, 0.2, 0.5, 3.0]),
@@ -205,6 +206,22 @@ def test_arbitrary_is_the_mean_over_shuffles():
     assert abs(np.mean(bounds) - plan.evaluated_bound()) < 4 * error
 
 
+@every_strategy
+def test_the_answer_is_the_iterate_that_the_bound_is_of(strategy):
+    plan = uneven.plan(THREE, 25, strategy=strategy, moments="upper")
+    assert (plan.average == "steps") == (plan.guarantee.iterate == "average")
+
+
+@pytest.mark.parametrize("rows", [100, 101, 150])
+def test_the_first_step_of_anytime_is_as_noisy_as_the_last_batch(rows):
+    """A short last batch is the noisiest: the bound must hold for it too."""
+    noise = uneven.LocalPrivacy(1, "l2-laplace")
+    plan = uneven.plan([uneven.Source("a", rows, noise)], 25, batch_size=100, strategy="anytime")
+    moments = plan.step_moments()
+    expected = theory.anytime_bound(float(np.sum(1 / moments)), float(1 / moments.max()), plan.problem.ball)
+    assert plan.excess_bound == pytest.approx(expected)
+
+
 def test_averaged_promises_an_objective_and_a_distance():
     plan = uneven.plan([CLINIC, SURVEY], 25, strategy="averaged")
     precision = float(np.sum(1 / plan.step_moments()))
@@ -230,7 +247,7 @@ def test_tight_radius_with_a_clip(clip):
     assert uneven.Problem(25, 3.0, 50, clip=clip, radius="paper").signal == pytest.approx((norm + 1) ** 2)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "linear"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 3.0])
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_the_optimum_lies_in_the_tight_ball(loss, alpha, clip):

@@ -106,3 +106,12 @@ def test_rows_of_more_classes_without_residuals_are_still_unsure():
     centred = np.kron(np.eye(classes) - 1 / classes, np.eye(d))
     expected = centred @ inverse @ (2.0 * H / n**2) @ inverse @ centred
     np.testing.assert_allclose(rows.sandwich(scores, ridge, ridge, 1.0), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_anchor_penalises_its_intercept_next_to_nothing(classes):
+    """A hundredth of the weights' own factor for each class; and all alike without an intercept."""
+    outputs = classes if classes > 2 else 1
+    problem = Problem(3 * outputs, 1e-3, 1, classes=classes)
+    assert anchoring.weigh_penalty(problem, intercept=True).tolist() == [1.0, 1.0, 0.01] * outputs
+    assert anchoring.weigh_penalty(problem, intercept=False).tolist() == [1.0] * (3 * outputs)

@@ -85,3 +85,20 @@ def test_a_budget_below_what_a_row_tells_is_refused_by_the_name_of_its_source():
     clf = uneven.UnevenClassifier(budget=1.0, row_norm=1.0, classes=[0, 1], random_state=0)
     with pytest.raises(ValueError, match=r"budget must be at least 2, what a row of 'q' would spend, got 1\.0$"):
         clf.fit(X, y, source=["q"] * 4, epsilon=[1.0, 2.0, 1.0, 2.0])
+
+
+def test_a_budget_counts_what_a_ledger_knows_and_what_it_does_not():
+    """0.5 in a fit without a ledger, 0.8 in the ledger and 0.5 now are more than 1.5; no two of them are."""
+    for known, refused in ((0.8, True), (0.4, False)):
+        ledger, account = Ledger(), Account()
+        account.start(None)
+        account.charge(make_bill(used=("clinic",), ids=None, budget=1.5))
+        ledger.charge("clinic", IDS[:1], known)
+        account.start(ledger)
+        if refused:
+            with pytest.raises(BudgetExceeded):
+                account.charge(make_bill(used=("clinic",), budget=1.5))
+            assert ledger.spent("clinic") == {0: known}
+        else:
+            account.charge(make_bill(used=("clinic",), budget=1.5))
+            assert account.spent == {"clinic": pytest.approx(1.4)}

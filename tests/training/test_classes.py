@@ -257,7 +257,7 @@ def test_partial_fit_goes_on():
     anchored.partial_fit(X[1000:], y[1000:], source=np.repeat("b", 2_000), row_id=np.arange(1000, 3000))
     assert not np.array_equal(before, anchored.coef_)
     open_ = UnevenClassifier().partial_fit(X, y)
-    with pytest.raises(ValueError, match="multi_class must stay 'softmax' for partial_fit to go on"):
+    with pytest.raises(ValueError, match="multi_class must stay 'softmax' for partial_fit to continue"):
         open_.set_params(multi_class="one-vs-rest").partial_fit(X, y)
 
 

@@ -242,5 +242,5 @@ def test_a_looked_at_sample_errs_more_than_all_public_rows(monkeypatch):
     prepared = SimpleNamespace(anchor=anchor, converged=("open",))
     monkeypatch.setattr(components.anchoring, "prepare", lambda *_: prepared)
     monkeypatch.setattr(components.anchoring, "expect", lambda *_: (0.25, 0.1, None, None))
-    job = SimpleNamespace(groups=SimpleNamespace(names=("open", "closed"), counts=np.array([4, 900])))
+    job = SimpleNamespace(groups=SimpleNamespace(row_counts={"open": 4, "closed": 900}))
     np.testing.assert_allclose(components.expect_losses(job, None), [1.0 - 0.5 + 0.1, 2.0 - 0.5 + 0.1])

@@ -164,7 +164,7 @@ def test_moments_estimated_on_the_way_go_on():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"alpha": 1.0}, "alpha must stay 'auto' for partial_fit to go on, got 1.0; fit starts anew"),
+        ({"alpha": 1.0}, "alpha must stay 'auto' for partial_fit to continue, got 1.0; fit starts anew"),
         ({"batch_size": 5}, "batch_size must stay 'auto'"),
         ({"loss": "hinge"}, "loss must stay 'logistic'"),
         ({"noise": LocalPrivacy(1.0)}, "noise must stay None"),
@@ -203,17 +203,17 @@ def test_a_noise_changed_in_place_is_refused():
     source = np.resize(["a", "b"], 400)
     clf = UnevenClassifier(noise, random_state=0).fit(X, y, source=source)
     noise["b"] = FlippedLabels(0.4)
-    with pytest.raises(ValueError, match=r"noise must stay .* for partial_fit to go on"):
+    with pytest.raises(ValueError, match=r"noise must stay .* for partial_fit to continue"):
         clf.partial_fit(X, y, source=source)
 
 
 def test_what_cannot_go_on_says_why():
     clf, first, second = halves(400, strategy="averaged")
     clf.fit(*first)
-    with pytest.raises(ValueError, match="cannot go on from a fit with strategy 'averaged'"):
+    with pytest.raises(ValueError, match="cannot continue from a fit with strategy 'averaged'"):
         clf.set_params(strategy="precision").partial_fit(*second)
     clf.fit(*first, flip_rate=np.full(200, 0.1))
-    with pytest.raises(ValueError, match="cannot go on from a fit to rows that told their own noise"):
+    with pytest.raises(ValueError, match="cannot continue from a fit to rows with noise of their own"):
         clf.partial_fit(*second)
     clf.fit(*first).partial_fit(*second)
 

@@ -165,7 +165,7 @@ class Anchor:
 def know_nothing(
     X: Array, alpha: float, factors: Array, class_weights: tuple[float, ...], loss: Loss, diagonal: bool = False
 ) -> Anchor:
-    """Anchor of rows whose labels tell nothing: they start at 0, and only the rows themselves are used, for H.
+    """Anchor of rows whose labels carry no information: they start at 0, and only the rows themselves are used, for H.
 
     w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0), so
     ½E(w*ᵀHw*) = f(0) with V₀ = s²I gives s² = 2f(0)/tr H. Labels are drawn anew, each as likely.

@@ -123,7 +123,8 @@ def _ask_sites(
         terminal.say(f"  {site!r}: {_interval(one, confidence)}")
     for site, reason in found.left_out.items():
         terminal.say(f"Left out: {site!r}: {reason}.")
-    terminal.say(f"Privacy spent: ε = {epsilon:g} for each row kept aside, charged at the sites. One bit of each.")
+    spent = f"ε = {epsilon:g} for each row kept aside, charged at the sites"
+    terminal.say(f"Privacy spent: {spent}. One bit is released per row.")
 
 
 def _read(

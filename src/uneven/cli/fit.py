@@ -133,7 +133,7 @@ def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget
 
 def _warn(trained: FileFit) -> None:
     groups = trained.trained.groups
-    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    rows = groups.row_counts
     some = "some" if trained.model.settings.redact else ""
     for name, count in trained.trained.too_long.items():
         terminal.note(
@@ -227,7 +227,7 @@ def _how(trained: FileFit) -> list[str]:
 
     plan, passes = trained.plan, trained.model.settings.pass_count
     groups = trained.trained.groups
-    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    rows = groups.row_counts
     stepped = [name for name in plan.order if name not in plan.converged]
     lines = []
     if plan.converged:
@@ -293,7 +293,7 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
 def _why(measure: Measure, trained: FileFit) -> str:
     """How many of the rows learned from were measured on, and why those."""
     groups = trained.trained.groups
-    rows = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    rows = groups.row_counts
     total = sum(rows[name] for name in trained.plan.order)
     if measure.rows == total:
         return f"all {total:,} of them"

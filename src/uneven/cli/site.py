@@ -86,7 +86,7 @@ def _describe_site(kit: Path, file: Path) -> None:
         if noise.kind in policy.noises:
             terminal.say(noise.promise)
     if policy.private and policy.id is None:
-        terminal.note("rows are known by their content; with --id, a refusal would tell nothing of their values")
+        terminal.note("rows are known by their content; with --id, a refusal would reveal nothing about their values")
     if long := sum(site.scan.long.values()):
         terminal.note(f"{long:,} rows are longer than row_norm = {policy.row_norm:g} and will be shrunk to it")
     terminal.say(f"Next: uneven site run {shlex.quote(str(kit))}")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine.rows import Arrays, Chunk, check_arrays, find_limit, make_chunk
-from uneven.engine.streams import Block, Rows, Stream, make_ahead, read_memory_map, stack_rows, stream_blocks
-from uneven.matrices import is_sparse
+from uneven.engine.streams import Block, Rows, Stream, make_ahead, read_memory_map, stream_blocks
+from uneven.matrices import is_sparse, join_rows
 from uneven.problem import Problem
 
 CHUNK_BYTES = 1 << 22
@@ -127,7 +127,7 @@ def _shuffled(blocks: Iterator[Block], size: int, batch_size: int, rng: np.rando
         start = 0
         if left is not None:
             start = min(batch_size - len(left[1]), len(order))
-            left = [stack_rows(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
+            left = [join_rows(pair) for pair in zip(left, _cut(shuffled, 0, start), strict=True)]
             if len(left[1]) < batch_size:
                 continue
             yield left

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from uneven import checks
 from uneven.engine.rows import Arrays, check_arrays, convert_numbers, refuse_labels
-from uneven.matrices import BLOCK_ROWS, is_sparse, make_feature_matrix
+from uneven.matrices import BLOCK_ROWS, join_rows, make_feature_matrix
 
 Item = TypeVar("Item")
 
@@ -202,11 +201,4 @@ def make_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def _joined(parts: Sequence[Arrays]) -> tuple[Any, NDArray[np.float64]]:
-    if len(parts) == 1:
-        return parts[0].X, parts[0].y
-    return stack_rows([part.X for part in parts]), stack_rows([part.y for part in parts])
-
-
-def stack_rows(parts: Sequence[Any]) -> Any:
-    """Rows, dense or sparse, one part below the other."""
-    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
+    return join_rows([part.X for part in parts]), join_rows([part.y for part in parts])

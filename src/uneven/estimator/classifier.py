@@ -278,7 +278,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         """
         before = getattr(self, "_progress", None)
         if isinstance(before, str):
-            raise ValueError(f"partial_fit cannot go on from {before}")
+            raise ValueError(f"partial_fit cannot continue from {before}")
         settings = self._settings()
         refuse_settings(settings)
         refuse_missing("classes", classes)

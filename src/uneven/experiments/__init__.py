@@ -8,14 +8,12 @@ targets   the same for what is asked for beyond the paper
 figures   panels as pictures
 outputs   claims, tables and figures as files
 suite     `reproduce`: all of the paper; `beyond`: all panels beyond it
-demo      every strategy on the sample that comes with the package
-public_rows   what a few rows without privacy change, in the demo
+demo      every strategy on the sample that comes with the package, and what a few rows without privacy change there
 """
 
 from uneven.experiments.claims import Claim
-from uneven.experiments.demo import Compared, Demo, Entry, run_demo, write_files
+from uneven.experiments.demo import Compared, Demo, Entry, PublicRows, describe_public_rows, run_demo, write_files
 from uneven.experiments.outputs import ACCURACY, describe_baselines, tabulate
-from uneven.experiments.public_rows import PublicRows, describe_public_rows
 from uneven.experiments.results import Results, estimate_mean, format_mean
 from uneven.experiments.suite import Outcome, reproduce, run_beyond
 

@@ -160,7 +160,7 @@ def open_ledger(policy: Policy) -> Ledger:
     """The site's ledger; a new one is refused where answers were given under another."""
     ledger, releases = policy.path(policy.ledger), policy.path(policy.releases)
     if releases.exists() and not ledger.exists():
-        raise ValueError(f"{ledger} must be there beside {releases}, got none: what rows have spent would be forgotten")
+        raise ValueError(f"{ledger} must exist next to {releases}, got none: what rows have spent would be lost")
     return Ledger(ledger, budget=policy.budget)
 
 
@@ -168,7 +168,7 @@ def open_releases(policy: Policy, ledger: Ledger, tally: Any) -> Releases:
     """The record of answers, refused where it or the ledger is not the one, or not as new as the other."""
     path, kept = policy.path(policy.releases), f"{policy.name} keeps {policy.releases}"
     if ledger.claimed(kept) and not path.exists():
-        raise ValueError(f"{path} must be there beside {ledger.path}, got none: what was released would be forgotten")
+        raise ValueError(f"{path} must exist next to {ledger.path}, got none: what was released would be lost")
     releases = Releases(path, tally)
     try:
         if not releases.bind(ledger.key):

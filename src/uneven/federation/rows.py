@@ -20,7 +20,7 @@ from uneven.training import ArrayRows, Hasher, Piece, Rows, SameRows, Scan, scan
 
 
 @dataclass(frozen=True)
-class SiteRows:
+class SiteRows(Rows):
     """Rows of a site's file."""
 
     table: Table

@@ -4,7 +4,7 @@ tables         a file of rows, described, and its rows piece by piece or all at 
 delimited      CSV and TSV
 arrow          Parquet, Arrow and Feather
 arrays         NumPy and libsvm
-row_columns    columns in which rows tell their own ε, flip rate or id
+row_columns    columns in which rows have their own ε, flip rate or id
 sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
 source_entry   one source of it
 agreement      what the files of several sources must agree on

@@ -48,6 +48,11 @@ class MatrixFile:
         """Whether there are no rows."""
         return self.count() == 0
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, by its type alone."""
+        values = self.y if column == self.own_label else self.X
+        return values.dtype.kind not in NUMBERS
+
     def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Features of neighbouring rows, and columns as they are written."""
         place = {name: j for j, name in enumerate(self.columns)}
@@ -85,6 +90,10 @@ class RecordsFile:
     def empty(self) -> bool:
         """Whether there are no rows."""
         return self.count() == 0
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, by its type alone."""
+        return self.records.dtype[column].kind not in NUMBERS
 
     def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Features of neighbouring rows, and columns as they are written."""

@@ -59,6 +59,11 @@ class ArrowFile(ABC):
             if batch.num_rows:
                 yield {name: _decoded(batch.column(name)) for name in names}
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, by its type alone."""
+        batch = next(iter(self._guarded(self.batches([column], [column]))), None)
+        return batch is not None and _is_text(batch.schema.field(column).type)
+
     def first_column(self) -> Iterator[Any]:
         """Batches of one column, to count rows by."""
         return self.batches(self.columns[:1])
@@ -83,12 +88,17 @@ def _decoded(column: Any) -> Any:
     return column.dictionary_decode() if types.is_dictionary(column.type) else column
 
 
-def _values(batch: Any, name: str) -> Any:
-    """Values of a column; words one by one, because Arrow would import pandas for them."""
+def _is_text(kind: Any) -> bool:
+    """Whether a type of Arrow is that of words, or of places in a dictionary, of words."""
     from pyarrow import types
 
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind))
+
+
+def _values(batch: Any, name: str) -> Any:
+    """Values of a column; words one by one, because Arrow would import pandas for them."""
     column = batch.column(name)
-    if types.is_string(column.type) or types.is_large_string(column.type) or types.is_dictionary(column.type):
+    if _is_text(column.type):
         return np.array(column.to_pylist(), dtype=object)
     return column.to_numpy(zero_copy_only=False)
 

@@ -50,6 +50,12 @@ class CsvFile(ArrowFile):
 
         return replace(self, types={**self.types, **dict.fromkeys(names, pyarrow.string())})
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, as its first block has it."""
+        import pyarrow
+
+        return bool(pyarrow.types.is_string(self.types[column]))
+
     def batches(self, names: Sequence[str], as_written: Sequence[str] = ()) -> Iterator[Any]:
         """Batches of the columns asked for, each of one type from beginning to end."""
         types = {name: _feature_type(self.types[name]) for name in names}

@@ -1,4 +1,4 @@
-"""Columns in which rows tell their own ε, flip rate or id, as numbers."""
+"""Columns in which rows have their own ε, flip rate or id, as numbers."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class SourceEntry:
 
     @property
     def private(self) -> bool:
-        """Whether its rows are private: by their noise, or because they tell their own ε."""
+        """Whether its rows are private: by their noise, or because they have their own ε."""
         return "epsilon" in self.columns if self.noise is None else self.noise.private
 
     @cached_property
@@ -126,7 +126,7 @@ def _refuse_noise(columns: Mapping[str, str], noise: Noise | None) -> None:
     if len(own) > 1:
         raise ValueError("epsilon must be left out where there is flip_rate, got columns for both")
     if own and noise is not None:
-        raise ValueError(f"noise must be left out where rows tell their own {own[0]}, got both")
+        raise ValueError(f"noise must be left out where rows have their own {own[0]}, got both")
     if not own and noise is None:
         raise ValueError(
             'noise must be given, such as { kind = "exact" } or { kind = "local-privacy", epsilon = 1.0 }; got none'

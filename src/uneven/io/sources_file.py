@@ -85,6 +85,12 @@ class SourcesFile:
         """What makes features of the described columns; None where there are none, and columns are features."""
         return None if self.columns is None else Encoder(self.columns)
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The files of rows, opened."""
+        own = (entry.table for entry in self.sources)
+        return tuple(table for table in (self.shared, *own) if table is not None)
+
     def described(self) -> list[Source]:
         """The sources as planned with: rows that are not stated are counted, which may take a reading of the files."""
         if self.shared is None or all(entry.stated_rows is not None for entry in self.sources):

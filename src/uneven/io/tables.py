@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from uneven import checks
 from uneven.columns import Encoder
@@ -20,7 +19,7 @@ from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.io.files import resolve
 from uneven.io.row_columns import refuse_gaps
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.redaction import owner_only
 
 
@@ -44,6 +43,9 @@ class Reader(Protocol):
 
     def empty(self) -> bool:
         """Whether there are no rows."""
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column is of text, by its type alone."""
 
     def pieces(self, as_written: Sequence[str], features: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Features, and columns as they are written, not yet checked; a missing value is NaN or None."""
@@ -95,6 +97,16 @@ class Table:
     def first_index(self) -> int | None:
         """What a libsvm file counts its columns from, 0 or 1; None for other formats."""
         return getattr(self.reader, "first_index", None)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether its rows are sparse."""
+        return is_sparse(getattr(self.reader, "X", None))
+
+    def has_text_labels(self, label: str | int | None) -> bool:
+        """Whether the label's column is of text, by its type alone; no value is looked at."""
+        name = self._label(label)
+        return name is not None and self.reader.is_text(name)
 
     def select(
         self, label: str | int | None = None, features: Sequence[str] | None = None
@@ -219,8 +231,8 @@ class Table:
     ) -> tuple[Any, Any]:
         """All rows: X and y of `stream`, joined."""
         parts = list(self.stream(label, features, encoder))
-        X = _joined([part for part, _ in parts])
-        return X, None if parts[0][1] is None else np.concatenate([y for _, y in parts])
+        X = join_rows([part for part, _ in parts])
+        return X, None if parts[0][1] is None else join_rows([y for _, y in parts])
 
     def _label(self, label: str | int | None) -> str | None:
         own = self.reader.own_label
@@ -345,9 +357,3 @@ def _refuse_values(path: Path, X: Any, features: Sequence[str], first: int) -> N
         refusals.refuse_gap(path, features[column], first + row)
     which = owner_only(f", got {value} in row {first + row}")
     raise ValueError(f"{path}: column {features[column]!r} must hold finite numbers{which}")
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)

@@ -92,7 +92,7 @@ class FlippedLabels(Noise):
         highest = self.rate if self.interval is None else self.interval[1]
         if isinstance(highest, float) and highest * classes >= classes - 1:
             most = f"{classes - 1}/{classes} for {classes} classes"
-            raise ValueError(f"rate must be below {most}, or labels tell nothing; got {highest:g}")
+            raise ValueError(f"rate must be below {most}, or labels carry no information; got {highest:g}")
 
     def against_rest(self, classes: int) -> FlippedLabels:
         """The same flips where one class is told from the others: its labels flip at σ, theirs at σ/(K-1).
@@ -237,7 +237,7 @@ def _checked_confusion(rows: Any) -> tuple[Any, ...]:
     if len(matrix) == 2:
         return _checked_pair((float(matrix[1, 0]), float(matrix[0, 1])))
     if np.linalg.cond(matrix) > SINGULAR:
-        raise ValueError("rate must be a matrix with an inverse, or labels tell nothing; got a singular one")
+        raise ValueError("rate must be a matrix with an inverse, or labels carry no information; got a singular one")
     return tuple(map(tuple, matrix.tolist()))
 
 
@@ -246,5 +246,6 @@ def _checked_pair(rates: Sequence[Any]) -> tuple[float, float]:
         raise ValueError(f"rate must be a number or two, of positive and of negative labels; got {checks.shown(rates)}")
     a, b = (checks.within(f"rate of {kind} labels", rate, 0.0, 1.0) for kind, rate in zip(KINDS, rates, strict=True))
     if a + b >= 1.0:
-        raise ValueError(f"rate must have two numbers with a sum below 1, or labels tell nothing; got ({a:g}, {b:g})")
+        got = f"({a:g}, {b:g})"
+        raise ValueError(f"rate must have two numbers with a sum below 1, or labels carry no information; got {got}")
     return a, b

@@ -42,7 +42,7 @@ from uneven.planner.rates import change_rates, find_rate_intervals, rate_interva
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import Change, tabulate_changes
 from uneven.planner.source import Source, check_sources
-from uneven.planner.strategies import STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
+from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
     COMPARE,
     FRESH,
@@ -61,6 +61,7 @@ from uneven.planner.text import (
 )
 
 __all__ = [
+    "ANCHORED",
     "COMPARE",
     "CURVATURES",
     "CUT",

@@ -25,7 +25,7 @@ MOST_SOURCES = 12
 """Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
 
 MOST_FLIPPED = 0.98
-"""Part of the flips from which labels tell nothing, up to which rates are doubled: of two rates, that is a sum of 1."""
+"""Part of the flips from which labels carry no information, up to which rates are doubled; of two rates, a sum of 1."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def list_spending(trained: FileFit) -> list[Spending]:
     spent = trained.trained.spending
     return [
         Spending(name, count, noises.get(name, groups.noises[name]), *spent.get(name, (0.0, 0.0)))
-        for name, count in zip(groups.names, groups.counts.tolist(), strict=True)
+        for name, count in groups.row_counts.items()
     ]
 
 

@@ -43,7 +43,7 @@ from uneven.fronts import open_lazily
 if TYPE_CHECKING:
     from uneven.training.adding import Addition, Camp, PrivateSource, choose_rivals, join, mix
     from uneven.training.ahead import Valued, plan_ahead, value_ahead
-    from uneven.training.anchoring import fit_public, refuse_anchor, resume_state, weigh_penalty
+    from uneven.training.anchoring import fit_public, resume_state, weigh_penalty
     from uneven.training.calibration import Direction, find_scale, make_direction
     from uneven.training.charging import Account, Hasher
     from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     )
     from uneven.training.preparation import prepare, prepare_alone
     from uneven.training.quality import Bin, Interval, Scores, compare
+    from uneven.training.refusals import refuse_anchor
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
     from uneven.training.scaling import Scale, read_scale, shorten_rows

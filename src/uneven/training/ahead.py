@@ -14,12 +14,21 @@ from uneven.io import SourceEntry, SourcesFile, located, read_levels
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
-from uneven.training.planning import UNKNOWN, expect_problem, find_void, keep_rows, plan_steps
-from uneven.training.refusals import find_cost, find_unknown, refuse_costs
-from uneven.training.rows import Piece
+from uneven.training.labels import PUBLIC as STATED
+from uneven.training.line_search import list_comparable
+from uneven.training.planning import (
+    UNKNOWN,
+    expect_problem,
+    find_void,
+    keep_rows,
+    plan_steps,
+    refuse_file,
+    with_known_rates,
+)
+from uneven.training.refusals import find_cost, find_unknown, refuse_costs, refuse_start
+from uneven.training.rows import Piece, RowsOf
 
 if TYPE_CHECKING:
-    from uneven.training.files import FileRows
     from uneven.training.grouping import Grouped
     from uneven.training.job import Job
 
@@ -43,6 +52,16 @@ TOLD = (
 BALANCED = (
     "planned with equal class weights, since no labels were read; 'uneven fit' balances the classes of rows without "
     "privacy and of private labels as released, and reports the plan that it ran"
+)
+
+ESTIMATED = (
+    "planned as if labels whose flip rate is to be estimated were true; 'uneven fit' estimates it, and reports the "
+    "plan that it ran"
+)
+
+COMPARED = (
+    "planned for the first of a line search's runs; 'uneven fit' compares them on rows without privacy, which "
+    "--validation must give it"
 )
 
 UNRELEASED = (
@@ -74,6 +93,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         What it was planned for.
     """
     with located(str(file.path)), redacted(file.settings.redact):
+        _refuse_text_labels(file)
         if _can_read_public(file):
             job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
@@ -85,7 +105,7 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
         _refuse_unanchored(file)
         problem, note = expect_problem(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
-        seen = [replace(one, noise=one.noise.observed_among(classes)) for one in sources]
+        seen = [replace(one, noise=one.noise.observed_among(classes)) for one in with_known_rates(sources)]
         planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
         _refuse_spending(file, planned.sources, planned.order, file.settings.pass_count)
         return planned, _add_caveat(file, note)
@@ -115,9 +135,16 @@ def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collect
 
 def _add_caveat(file: SourcesFile, note: str) -> str:
     """The note of a plan made without reading rows, beside or in place of what it was planned for."""
-    balanced = BALANCED if file.settings.class_weight == "balanced" else ""
-    said = list(filter(None, (_find_caveat(file), balanced)))
-    note = f"{note}. {UNSTATED}" if _is_opened(file) and file.settings.classes is None and _has_private(file) else note
+    settings, noises = file.settings, {one.name: one.noise for one in file.sources if one.noise is not None}
+    compared = settings.line_search and not list_comparable(noises)
+    found = (
+        _find_caveat(file),
+        BALANCED if settings.class_weight == "balanced" else "",
+        ESTIMATED if find_unknown(noises) else "",
+        COMPARED if compared and all(one.private for one in file.sources) else "",
+    )
+    said = list(filter(None, found))
+    note = f"{note}. {UNSTATED}" if _is_opened(file) and settings.classes is None and _has_private(file) else note
     if not said or note.startswith(UNKNOWN):
         said.append(note)
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
@@ -166,18 +193,20 @@ def value_ahead(file: SourcesFile) -> Valued:
     -------
     Valued
     """
+    _refuse_text_labels(file)
     sources, mine = _describe_sources(file), [one.name for one in file.sources if one.price is None and not one.prices]
     offered = [one.name for one in file.sources if one.prices is not None]
     owned = [one.name for one in sources if one.price is None and one.name not in offered]
     readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
     if not (readable and _can_read_public(replace(file, sources=readable))):
         problem, note = expect_problem(file, sources)
+        sources = with_known_rates(sources)
         used = plan_steps(sources, problem, file.settings).order
         _refuse_spending(file, sources, used, file.settings.pass_count)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
-    from uneven.training.anchoring import fit_public, refuse_start, settle  # now only: they need a compiler
+    from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge
     from uneven.training.running import decide_anchored
 
@@ -190,7 +219,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
-    if not by_steps and refuse_start(settings, job.groups, len(targets), job.scan.sparse) is None:
+    if not by_steps and refuse_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
         if job.groups.any_private and not used:
             job, prepared = settle(job, targets[0])
@@ -233,6 +262,15 @@ def _note_run(file: SourcesFile, sources: list[Source], problem: Problem) -> tup
     return (f"Figures are those of one pass over all rows, and no theorem covers the fit: {why}",) if why else ()
 
 
+def _refuse_text_labels(file: SourcesFile) -> None:
+    """Refuse labels of text that nobody stated where rows are private, as a fit does; no label is looked at."""
+    if file.settings.classes is not None:
+        return
+    tables = (entry.table or file.shared for entry in file.sources if entry.private)
+    if any(table.has_text_labels(file.label) for table in tables if table is not None):
+        raise ValueError(STATED)
+
+
 def _list_public(file: SourcesFile) -> list[str]:
     return [entry.name for entry in file.sources if not entry.private]
 
@@ -256,7 +294,7 @@ def _is_opened(file: SourcesFile) -> bool:
 
 
 def _describe_sources(file: SourcesFile) -> list[Source]:
-    """The sources as planned with, and those whose rows tell their own noise as one for each level of it."""
+    """The sources as planned with, and those whose rows have their own noise as one for each level of it."""
     sources = file.described()
     if all(entry.noise is not None for entry in file.sources) or not _is_opened(file):
         return sources
@@ -319,6 +357,7 @@ def _public_job(
     scan = scan_rows(rows, settings.row_bound, read_classes(settings.classes), unread=unread)
     if len(read) == len(file.sources):
         groups = group_scanned(scan, noises or None, settings)
+        refuse_file(file, groups.noises, scan.classes)
         return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
     known = {one.name: one.rows for one in file.described()} if counts is None else counts
     if any(entry.noise is None for entry in file.sources):
@@ -329,19 +368,15 @@ def _public_job(
         found = [scan.counts.get(name, 0) if name in read else known[name] for name in order]
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
         groups = Grouped(noises, np.array(found), index, tuple(order))
+    refuse_file(file, groups.noises, scan.classes)
     return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
 
 
 @dataclass(frozen=True)
-class _Selected:
+class _Selected(RowsOf):
     """Rows of some sources, one source after the other, from files that may have rows of others too."""
 
-    rows: FileRows
     names: tuple[str, ...]
-
-    @property
-    def n_features(self) -> int:
-        return self.rows.n_features
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         for name in self.names if only is None else (only,):

@@ -39,14 +39,11 @@ from uneven.anchor import (
     weigh_public_row,
 )
 from uneven.engine import State
-from uneven.losses import get_loss
 from uneven.noise import Exact, FlippedLabels, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
-from uneven.settings import Settings
 from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariance, join, mix
 from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows, scale_alpha, solve_public
-from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 
 Array = NDArray[np.float64]
@@ -98,26 +95,6 @@ class Anchoring:
     sizes: Mapping[str, int]
 
 
-def refuse_anchor(settings: Settings, groups: Grouped, problems: int, sparse: bool) -> str | None:
-    """In words why these rows cannot be anchored; None if they can."""
-    private = [noise.private for noise in groups.noises.values()]
-    if not any(private) or all(private):
-        return "it needs sources with privacy and sources without"
-    return refuse_start(settings, groups, problems, sparse)
-
-
-def refuse_start(settings: Settings, groups: Grouped, problems: int, sparse: bool) -> str | None:
-    """In words why nothing can be expected of these rows without privacy; None if it can."""
-    loss = get_loss(settings.loss)
-    if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
-        return "it needs a smooth loss such as 'logistic', one problem for all classes and dense rows"
-    if not loss.probabilistic and any(one.known_rate for one in groups.noises.values() if not one.private):
-        return "it needs the logistic loss, or another with probabilities, where labels are flipped"
-    if settings.steps_asked is not None:
-        return f"{settings.steps_asked} asks for other steps"
-    return None
-
-
 def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
     """Learn the anchor, unless it is given, and judge the private sources, before anything is charged."""
     groups, problem = job.groups, job.problem
@@ -125,7 +102,7 @@ def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -
     anchor = fit_public(job, converged, target) if anchor is None else anchor
     possible = list_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
-    counts = dict(zip(groups.names, groups.counts.tolist(), strict=True))
+    counts = groups.row_counts
     sizes = {name: choose_batch_size(problem, possible[0], groups.noises[name], counts[name]) for name in private}
     verdicts = judge_sources(anchor, _list_information(job, sizes, private), possible)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
@@ -159,7 +136,7 @@ def _list_information(
     job: Job, sizes: Mapping[str, int], names: Iterable[str], rows: int | None = None
 ) -> dict[str, Information]:
     """Clock that all rows of each of these private sources bring, or so many, at its batch size."""
-    counts, problem = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True)), job.problem
+    counts, problem = job.groups.row_counts, job.problem
     noises, problems = job.groups.noises, {size: replace(problem, batch_size=size) for size in set(sizes.values())}
     return {
         name: measure_information(noises[name], counts[name] if rows is None else rows, problems[sizes[name]])
@@ -219,7 +196,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     public one it shrinks the start's covariance. It is in rows of the most valuable source.
     """
     names, problem, noises = job.groups.names, job.problem, job.groups.noises
-    counts = dict(zip(names, job.groups.counts.tolist(), strict=True))
+    counts = job.groups.row_counts
     together = _add_up(_list_information(job, prepared.sizes, prepared.order).values())
     coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
     clock = together(coordinates.activity)
@@ -248,7 +225,7 @@ def _add_up(clocks: Iterable[Information]) -> Information:
 
 def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[str, OtherPromise], ...]:
     """For each private source in use: the other promise at the same ε, and the expected excess with it."""
-    counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
+    counts = job.groups.row_counts
     possible, problem, found = prepared.possible, replace(job.problem, own_batches=True), []
     own = _list_information(job, prepared.sizes, prepared.order)
     everything = _add_up(own.values())
@@ -283,15 +260,15 @@ class Added:
 
 def add_private(job: Job, anchoring: Anchoring, target: Any) -> Added:
     """Use the private sources one after the other, each row once."""
-    counts, found = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True)), {}
+    counts, found = job.groups.row_counts, {}
     public = sum(counts[name] for name in anchoring.converged)
     camps = [Camp(summarize(anchoring.anchor, anchoring.possible), public)]
     state = State(np.zeros(job.problem.n_features))
+    rows = job.data(target, anchoring.order, in_memory=False)
     for name in anchoring.order:
-        data = job.data(target, [name], in_memory=False)[name]
         problem = replace(job.problem, batch_size=anchoring.sizes[name])
         source, rivals = PrivateSource(name, job.groups.noises[name], problem, counts[name]), choose_rivals(camps)
-        added = source.add([camps[place].summary for place in rivals], state, data, job.settings.random_state)
+        added = source.add([camps[place].summary for place in rivals], state, rows[name], job.settings.random_state)
         camps = join(camps, [*rivals, len(camps)][added.place], Camp(added.summary, counts[name]))
         found[name], state = added.disagreement, added.state
     summary = mix(camps)

@@ -78,7 +78,7 @@ def describe_scale(scale: float, rows: int) -> str:
         return f"{kept} found that the weights are better than predicting nothing: they stay as they are."
     if scale == FLOOR:
         return (
-            f"{kept} found no clear sign that the weights tell the classes apart: they are {FLOOR:g} times as long, "
+            f"{kept} found no clear sign that the weights separate the classes: they are {FLOOR:g} times as long, "
             "which is to predict nothing."
         )
     return f"{kept} found that the weights should be {scale:.2f} times as long, because of noise."

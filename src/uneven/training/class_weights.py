@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ def find_weights(job: Job) -> tuple[float, ...]:
     if not names:
         raise ValueError(EVERYONE_PRIVATE)
     counts = np.zeros(len(classes))
-    for name in names:
-        counts += _count_classes(job, name) @ np.linalg.inv(job.groups.noises[name].confusion_of(len(classes)))
+    for name, found in zip(names, _count_classes(job, names), strict=True):
+        counts += found @ np.linalg.inv(job.groups.noises[name].confusion_of(len(classes)))
     rows = counts.sum()
     shares = np.clip(counts / rows, 1.0 / (rows + 1.0), rows / (rows + 1.0))
     return tuple((1.0 / len(classes) / shares).tolist())
@@ -48,7 +48,7 @@ def describe_shares(job: Job, noises: Mapping[str, Noise]) -> tuple[str, ...]:
     classes, notes = job.scan.classes, []
     stated = {name: one for name, one in noises.items() if isinstance(one, FlippedLabels) and not one.unknown}
     for name, noise in stated.items():
-        counts = _count_classes(job, name)
+        counts = _count_classes(job, [name])[0]
         shares, least = counts / max(counts.sum(), 1.0), noise.confusion_of(len(classes)).min(axis=0)
         notes += [
             f"Source {name!r}: {share:.3g}% of its labels are {one!r}, fewer than the {low:.3g}% that errors alone "
@@ -59,12 +59,13 @@ def describe_shares(job: Job, noises: Mapping[str, Noise]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _count_classes(job: Job, name: str) -> NDArray[np.float64]:
-    """Rows of a source in each class, as observed."""
+def _count_classes(job: Job, names: Sequence[str]) -> NDArray[np.float64]:
+    """Rows of each source in each class, as observed: shape (sources, classes)."""
     classes = job.scan.classes
     if job.scan.held is not None:
-        pieces = [as_numbers(job.scan.held[1][job.groups.rows_of(job.groups.names.index(name))], classes)]
+        mine = [job.groups.rows_of(job.groups.names.index(name)) for name in names]
+        pieces = [[as_numbers(job.scan.held[1][rows], classes)] for rows in mine]
     else:
-        pieces = [y for _, y in job.readings(classes, [name])[name]()]
-    counts = [np.bincount(y.astype(np.int64), minlength=len(classes)) for y in pieces]
-    return np.asarray(sum(counts), dtype=np.float64)
+        pieces = [[y for _, y in read()] for read in job.readings(classes, names).values()]
+    counts = [sum(np.bincount(y.astype(np.int64), minlength=len(classes)) for y in one) for one in pieces]
+    return np.array(counts, dtype=np.float64).reshape(len(names), len(classes))

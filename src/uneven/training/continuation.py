@@ -105,7 +105,7 @@ class Progress:
         for name, (was, now) in pairs.items():
             if was != now:
                 raise ValueError(
-                    f"{name} must stay {checks.shown(was)} for partial_fit to go on, got {checks.shown(now)}; "
+                    f"{name} must stay {checks.shown(was)} for partial_fit to continue, got {checks.shown(now)}; "
                     "fit starts anew"
                 )
 
@@ -136,7 +136,7 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
             "or fit with strategy='precision', which takes steps alone"
         )
     if trained.groups.by_row:
-        return "a fit to rows that told their own noise: it takes sources; clone the model"
+        return "a fit to rows with noise of their own: partial_fit needs named sources; clone the model"
     problem, rates = trained.plan.problem, dict(model.flip_rates)
     noises = _usable_noises(_declared_noises(noise, trained.groups), rates, problem)
     tasks = tasks_of(trained.plan, settings.average, settings.estimate)  # none if every private source was left out

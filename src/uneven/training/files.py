@@ -26,7 +26,7 @@ from uneven.training.known_rows import Known
 from uneven.training.labels import as_numbers, list_targets
 from uneven.training.model import Model
 from uneven.training.quality import Comparison, compare, fit_public_rivals
-from uneven.training.rows import Piece
+from uneven.training.rows import Piece, Rows
 from uneven.training.scaling import Scale, shorten_rows
 from uneven.training.scan import HELD_BYTES, XY, scan_rows
 from uneven.training.trainer import Bar, Trained, show_nothing, train
@@ -45,14 +45,14 @@ def find_cells(file: SourcesFile, said: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 @dataclass(frozen=True)
-class FileRows:
+class FileRows(Rows):
     """Rows of the files that a ``sources.toml`` names, source after source."""
 
     file: SourcesFile
 
     @property
     def tells_noise(self) -> bool:
-        """Whether rows of some source tell their own noise."""
+        """Whether rows of some source have their own noise."""
         return any({"epsilon", "flip_rate"} & entry.columns.keys() for entry in self.file.sources)
 
     @property
@@ -291,7 +291,7 @@ def _test_sample(file: SourcesFile, test: Table | None, classes: NDArray[Any]) -
 
 
 @dataclass(frozen=True)
-class _TableRows:
+class _TableRows(Rows):
     """Rows of one table that belong to no source."""
 
     table: Table

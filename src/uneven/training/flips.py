@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from uneven.anchor import PublicRows, solve
+from uneven.matrices import join_rows
 from uneven.noise import FlippedLabels, Noise
 from uneven.problem import Problem
 from uneven.training.refusals import find_unknown
-from uneven.training.rows import join_rows
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -96,8 +96,8 @@ def estimate_noises(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, A
     }
     for name in (name for name, one in found.items() if one.known_rate > LARGEST - 1e-9):
         warnings.warn(
-            f"flip rate of {name!r} was estimated at its limit, {LARGEST}: its labels tell next to nothing, or are "
-            "more often wrong than right",
+            f"flip rate of {name!r} was estimated at its limit, {LARGEST}: its labels carry almost no information, or "
+            "are more often wrong than right",
             UserWarning,
             stacklevel=5,
         )

@@ -39,7 +39,7 @@ class Grouped:
     index : array of shape (rows,) or None
         Number of each row's source; None if the rows of each source follow one another, in order.
     charged_to : tuple of str
-        Under which name the ledger knows each source's rows: rows that told their own noise keep their place.
+        Under which name the ledger knows each source's rows: rows that had their own noise keep their place.
     """
 
     noises: Mapping[str, Noise]
@@ -51,6 +51,11 @@ class Grouped:
     def names(self) -> tuple[str, ...]:
         """Names of the sources, in the order of their numbers."""
         return tuple(self.noises)
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """Number of rows of each source."""
+        return dict(zip(self.names, self.counts.tolist(), strict=True))
 
     @property
     def by_row(self) -> bool:
@@ -104,7 +109,7 @@ def group_rows(
         return _one_source(n, noise) if source is None else _by_name(n, noise, source)
     what, values = ("epsilon", epsilon) if flip_rate is None else ("flip_rate", flip_rate)
     if noise is not None and source is None:
-        raise ValueError(f"noise must be None where rows tell their own {what}, got {checks.shown(noise)}")
+        raise ValueError(f"noise must be None where rows have their own {what}, got {checks.shown(noise)}")
     levels = _checked_levels(what, values, n, gaps=source is not None)
     if what == "epsilon":
         return _by_level(n, _round_down(levels), lambda e: LocalPrivacy(e, mechanism), what, noise, source)

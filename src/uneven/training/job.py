@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,19 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Selected, Stream, scale_rows
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import as_numbers
 from uneven.training.planning import scale_problem
-from uneven.training.rows import Rows, join_rows
+from uneven.training.rows import Rows
 from uneven.training.scaling import Scale, find_too_long, shorten_rows
-from uneven.training.scan import XY, Scan
+from uneven.training.scan import HELD_BYTES, XY, Scan
 
 Array = NDArray[np.float64]
 Tick = Callable[[int], None]
 Data = dict[str, Any]
+
+GATHERED_BYTES = HELD_BYTES
+"""Values of rows that are gathered in one reading, where the rows of several sources are mixed in the files."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Job:
     tick: Tick = lambda _: None
     units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
     """Rows in memory as scaled, by source: held from one station to the next."""
+    gathered: dict[str, list[XY]] = field(default_factory=dict, repr=False, compare=False)
+    """Rows as read of sources that are mixed in the files, of as many as fit (`GATHERED_BYTES`): held for later."""
     kept: int = 0
     """One row in so many of each source takes no step (`Plan.kept`); 0 for none."""
     sketched: str = ""
@@ -96,7 +101,7 @@ class Job:
         """Of each source's kept rows: what `describe` makes of them as scaled, and labels as numbers for the target."""
         if self.scan.held is None:
             return {
-                name: Stream(_SourceStream(self, name, target, stepped=False, describe=describe), fresh=True)
+                name: Stream(_SourceStream(self, name, target, tuple(names), False, describe), fresh=True)
                 for name in names
             }
         (X, y), numbers = self.scan.held, {name: self._numbers(name, stepped=False) for name in names}
@@ -122,7 +127,7 @@ class Job:
         if self.scan.held is not None:
             ready = in_memory or not _is_plain(self.scan.held[0])
             return {name: self._held_data(name, target, ready or name in self.units) for name in names}
-        streams = {name: _SourceStream(self, name, target) for name in names}
+        streams = {name: _SourceStream(self, name, target, tuple(names)) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
         return {name: Stream(stream, fresh=True) for name, stream in streams.items()}
@@ -132,7 +137,39 @@ class Job:
         if self.scan.held is not None:
             held = {name: [pair] for name, pair in self.data(target, names, in_memory=True).items()}
             return {name: lambda pairs=pairs: pairs for name, pairs in held.items()}  # type: ignore[misc]
-        return {name: lambda name=name: _SourceStream(self, name, target) for name in names}  # type: ignore[misc]
+        order = tuple(names)
+        return {name: lambda name=name: _SourceStream(self, name, target, order) for name in order}  # type: ignore[misc]
+
+    def read_mixed(self, name: str, order: Sequence[str]) -> Iterable[XY]:
+        """Rows and labels of a source that is mixed with others in the files, known by their place among all rows.
+
+        Sources that follow it in `order`, and then others, are gathered in the same reading: as many as fit together.
+        """
+        if name in self.gathered:
+            return list(self.gathered[name])
+        coming = list(dict.fromkeys([*order[order.index(name) :], *self.groups.names]))
+        counts = self.groups.row_counts
+        sizes = np.cumsum([8 * self.scan.n_features * counts[one] for one in coming])
+        together = coming[: int(np.searchsorted(sizes, GATHERED_BYTES, side="right"))]
+        if not together:
+            return ((X, y) for _, X, y in self._pick([name]))
+        self.gathered.clear()
+        found: dict[str, list[XY]] = {one: [] for one in together}
+        for one, X, y in self._pick(together):
+            found[one].append((X, y))
+        self.gathered.update(found)
+        return list(found[name])
+
+    def _pick(self, names: Sequence[str]) -> Iterator[tuple[str, Any, NDArray[Any]]]:
+        """Rows of these sources in one reading of all rows, piece by piece, each with the name of its source."""
+        assert self.groups.index is not None
+        places, first = [(name, self.groups.names.index(name)) for name in names], 0
+        for piece in self.rows.pieces(checked=False):
+            index = self.groups.index[first : first + len(piece.y)]
+            first += len(piece.y)
+            for name, place in places:
+                if len(mine := np.flatnonzero(index == place)):
+                    yield name, piece.X[mine], piece.y[mine]
 
     def sample(self, names: Collection[str]) -> XY | None:
         """Some rows of these sources; all of them where they are in memory and rows name their own sources."""
@@ -175,6 +212,7 @@ class _SourceStream:
     job: Job
     name: str
     target: Any
+    order: Sequence[str]
     stepped: bool = True
     describe: Callable[[Any], Any] = lambda X: X
 
@@ -190,15 +228,13 @@ class _SourceStream:
 
     def _read(self) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Rows and labels of this source, as they come."""
-        job, first = self.job, 0
-        place = job.groups.names.index(self.name)
-        # Rows that tell their own noise are known by their place among all rows: then all are read.
-        for piece in job.rows.pieces(checked=False, only=self.name if job.groups.index is None else None):
-            count = len(piece.y)
-            job.tick(count)
-            if job.groups.index is not None:
-                mine = np.flatnonzero(job.groups.index[first : first + count] == place)
-                first += count
-                yield piece.X[mine], piece.y[mine]
-            elif piece.source in (self.name, None):
+        job = self.job
+        if job.groups.index is not None:
+            for X, y in job.read_mixed(self.name, self.order):
+                job.tick(len(y))
+                yield X, y
+            return
+        for piece in job.rows.pieces(checked=False, only=self.name):
+            job.tick(len(piece.y))
+            if piece.source in (self.name, None):
                 yield piece.X, piece.y

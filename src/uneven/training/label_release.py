@@ -14,11 +14,11 @@ from uneven.noise import LabelPrivacy
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.labels import uses_softmax
-from uneven.training.rows import Piece, Rows
+from uneven.training.rows import Piece, Rows, RowsOf
 
 
 @dataclass(frozen=True)
-class ReleasedRows:
+class ReleasedRows(RowsOf):
     """Rows whose private labels are as released: the same ones are flipped at every reading, so it is one release.
 
     Attributes
@@ -31,20 +31,9 @@ class ReleasedRows:
         For each source of `LabelPrivacy`, a function whose generators all give the same numbers.
     """
 
-    rows: Rows
     groups: Grouped
     classes: NDArray[Any]
     draws: Mapping[str, Callable[[], np.random.Generator]]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.rows.n_features
-
-    @property
-    def tells_noise(self) -> bool:
-        """Whether rows of some source tell their own noise."""
-        return bool(getattr(self.rows, "tells_noise", False))
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Pieces as they come, with labels as released."""

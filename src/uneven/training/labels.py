@@ -123,10 +123,9 @@ class ClassFinder:
 
     def classes(self, unread: bool = False) -> NDArray[Any]:
         """Classes in order; at least two. `unread` says that there are private rows that were not read."""
-        if unread and len(self._found[0]) == 1:
-            return _conventional(self._found[0])
-        if self._private:
+        if self._private and not unread:
             self._refuse_single()
+        if self._private or unread:
             return _conventional(self._found[0])
         return find_classes(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from uneven.noise import Noise
 from uneven.planner import Plan, change_rates, find_rate_intervals, get_strategy, make_plan, void_bound
 from uneven.schedules import Rate
+from uneven.settings import Settings
 
 
 def list_candidates(plan: Plan, count: int) -> list[Plan]:
@@ -67,18 +68,24 @@ def find_best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any
     return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, rate)))
 
 
-def refuse_unfit(plan: Plan, count: int, passes: int, budget: float | None, comparable: Sequence[str]) -> None:
-    """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend."""
-    if not get_strategy(plan.strategy).searches_rate or len(plan.order) != 2:
+def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, problems: int, validation: bool) -> None:
+    """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend.
+
+    `problems` are those that the classes are learned as; `validation` says whether there are rows to compare runs on.
+    """
+    count, budget = settings.line_search, settings.budget
+    if problems > 1:
+        raise ValueError(f"line_search needs two classes, got {problems}")
+    if not get_strategy(settings.stepping).searches_rate or len(noises) != 2:
         raise ValueError(
-            f"line_search needs strategy='two-rates' and two sources, got {plan.strategy!r} and {len(plan.order)}"
+            f"line_search needs strategy='two-rates' and two sources, got {settings.stepping!r} and {len(noises)}"
         )
-    private = {source.name: source.noise.epsilon_per_row for source in plan.sources if source.noise.epsilon_per_row}
-    if not comparable:
+    if not validation and not list_comparable(noises):
         raise ValueError(
             "line_search needs rows without privacy to compare runs on: pass validation=(X, y), or have such a source"
         )
-    times, dearest = count * passes, max(private.values(), default=0.0)
+    private = [noise.epsilon_per_row for noise in noises.values() if noise.epsilon_per_row]
+    times, dearest = count * settings.pass_count, max(private, default=0.0)
     if private and (budget is None or times * dearest > budget * (1 + 1e-9)):
         raise ValueError(
             f"line_search={count} would release every private row {times} times, for ε = {times * dearest:g} per row; "

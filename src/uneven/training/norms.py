@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from uneven.engine import measure_squared_norms
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.planning import describe_sources, with_sketch
 from uneven.training.refusals import refuse_sketch
-from uneven.training.rows import join_rows
 from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, find_too_long, read_scale
 from uneven.training.scan import Scan
 

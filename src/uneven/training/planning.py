@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from uneven.io import SourcesFile
 from uneven.losses import get_loss
-from uneven.noise import LocalPrivacy, Noise
+from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expect_classes, read_weights
-from uneven.training.refusals import refuse_impossible
+from uneven.training.refusals import find_unknown, refuse_impossible
 from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
 from uneven.training.strength import choose_private_alpha
@@ -169,7 +172,8 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     noises, classes = [entry.noise for entry in file.sources], expect_classes(settings, private)
-    refuse_impossible(_list_noises(file, sources), settings, classes)
+    refuse_file(file, _list_noises(file, sources), classes)
+    sources = with_known_rates(sources)
     weights = read_weights(settings, classes)
     if isinstance(settings.row_norm, str) and not (private and has_data):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
@@ -188,10 +192,24 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 
 
+def refuse_file(file: SourcesFile, noises: Mapping[str, Noise], classes: NDArray[Any]) -> None:
+    """Refuse what no fit of the file can do; rows to compare the runs of a line search on may come with the fit."""
+    sparse = any(table.sparse for table in file.tables)
+    refuse_impossible(noises, file.settings, classes, sparse, validation=True)
+
+
+def with_known_rates(sources: Iterable[Source]) -> list[Source]:
+    """The sources with true labels in place of those whose flip rate only a fit finds out."""
+    listed = list(sources)
+    missing = find_unknown({one.name: one.noise for one in listed})
+    return [replace(one, noise=Exact()) if one.name in missing else one for one in listed]
+
+
 def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source]) -> Problem:
     """The problem with the alpha that is chosen where all rows are private."""
     seen = [replace(source, noise=source.noise.observed_among(problem.classes)) for source in sources]
-    return replace(problem, alpha=problem.alpha * choose_private_alpha(settings, seen, problem) / settings.stated_alpha)
+    share = choose_private_alpha(settings, seen, problem) / settings.stated_alpha  # 1, or halved some times: exact
+    return replace(problem, alpha=problem.alpha * share)
 
 
 def _list_noises(file: SourcesFile, sources: Sequence[Source]) -> dict[str, Noise]:

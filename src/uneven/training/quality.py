@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from uneven.losses import get_loss
+from uneven.matrices import join_rows
 from uneven.noise import Exact
 from uneven.settings import Settings
 from uneven.softmax import compute_probabilities
 from uneven.training.model import Model, choose_classes
-from uneven.training.rows import ArrayRows, Piece, join_rows
+from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import Trained, train
 
 Array = NDArray[np.float64]

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from uneven.io import located
 from uneven.losses import get_loss
 from uneven.noise import FlippedLabels, Noise
+from uneven.planner import get_strategy
 from uneven.settings import Settings
-from uneven.training.labels import read_weights, uses_softmax
+from uneven.training import line_search
+from uneven.training.labels import list_targets, read_weights, uses_softmax
 
 EVERYONE_PRIVATE = (
     "class_weight must be None or a dict of public weights where every source is private: 'balanced' would count "
@@ -20,9 +22,13 @@ EVERYONE_PRIVATE = (
 
 
 def refuse_impossible(
-    noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any], sparse: bool = False
+    noises: Mapping[str, Noise],
+    settings: Settings,
+    classes: NDArray[Any],
+    sparse: bool = False,
+    validation: bool = False,
 ) -> None:
-    """Refuse what no fit of all these sources can do, before anything is charged.
+    """Refuse what no fit of all these sources can do, before anything is charged; a plan refuses it in the same words.
 
     Parameters
     ----------
@@ -32,14 +38,68 @@ def refuse_impossible(
     classes : array
         Those that the labels have.
     sparse : bool
-        Whether rows are sparse, and not sketched.
+        Whether rows are sparse.
+    validation : bool
+        Whether there are, or may be, rows to compare the runs of a line search on beside those of the sources.
     """
     private = [noise for noise in noises.values() if noise.private]
-    refuse_sketch(settings, any(noise.protects_features for noise in private))
+    protected = any(noise.protects_features for noise in private)
+    refuse_sketch(settings, protected)
+    sparse = sparse and not (protected and settings.sketch is not None)  # a sketch is dense
     if settings.line_search and not all(noise.protects_features for noise in private):
         raise ValueError(f"line_search must be 0 where labels are private, got {settings.line_search}")
     refuse_unanchored(noises, settings.loss)
     refuse_unfit(noises, settings, classes, sparse)
+    problems = len(list_targets(classes, settings))
+    seen = {name: noise.observed_among(len(classes)) for name, noise in noises.items()}
+    if settings.line_search:
+        line_search.refuse_unfit(seen, settings, problems, validation)
+    if settings.needs_anchor and (why := refuse_anchor(settings, seen, problems, sparse)) is not None:
+        raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    _refuse_averages(settings, shuffled=get_strategy(settings.stepping).shuffles and len(noises) > 1)
+    if sparse:
+        _refuse_sparse_steps(seen, settings, problems == 1 and len(classes) > 2)
+
+
+def refuse_anchor(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+    """In words why rows of these sources, as observed, cannot be anchored; None if they can."""
+    private = [noise.private for noise in noises.values()]
+    if not any(private) or all(private):
+        return "it needs sources with privacy and sources without"
+    return refuse_start(settings, noises, problems, sparse)
+
+
+def refuse_start(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+    """In words why nothing can be expected of these rows without privacy; None if it can."""
+    loss = get_loss(settings.loss)
+    if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
+        return "it needs a smooth loss such as 'logistic', one problem for all classes and dense rows"
+    if not loss.probabilistic and any(one.known_rate for one in noises.values() if not one.private):
+        return "it needs the logistic loss, or another with probabilities, where labels are flipped"
+    if settings.steps_asked is not None:
+        return f"{settings.steps_asked} asks for other steps"
+    return None
+
+
+def _refuse_averages(settings: Settings, shuffled: bool) -> None:
+    """Refuse estimated moments and late averages where the clock's end is unknown, or sources are shuffled together."""
+    if settings.estimate and shuffled:
+        raise ValueError("moments must not be 'estimated' where sources are shuffled together; got 'estimated'")
+    if settings.average == "late" and (settings.estimate or shuffled):
+        raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+
+
+def _refuse_sparse_steps(noises: Mapping[str, Noise], settings: Settings, joint: bool) -> None:
+    """Refuse sparse rows where steps would fill or shuffle them; `joint` says that one problem has several classes."""
+    if settings.left_open and settings.steps_asked is None:
+        return
+    if get_strategy(settings.stepping).shuffles and len(noises) > 1:
+        raise ValueError(f"rows must be dense to be shuffled together, as strategy {settings.strategy!r} does")
+    if joint:
+        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
+    for name, noise in noises.items():
+        if noise.protection.fixed_energy:
+            raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
 
 
 def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any], sparse: bool = False) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from uneven.matrices import is_sparse
 from uneven.noise import Noise
@@ -59,6 +58,16 @@ class Rows(Protocol):
     def n_features(self) -> int:
         """Number of columns of X."""
 
+    @property
+    def described(self) -> tuple[str, ...] | None:
+        """Columns whose cells the rows are known by; None where they are known by their features."""
+        return None
+
+    @property
+    def tells_noise(self) -> bool:
+        """Whether rows of some source have their own noise, though the first pieces may not say so."""
+        return False
+
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Rows piece by piece, all of them or at least those of the source `only`.
 
@@ -67,7 +76,29 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class ArrayRows:
+class RowsOf(Rows):
+    """Rows that are made of others, and say of themselves what those do."""
+
+    rows: Rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.rows.n_features
+
+    @property
+    def described(self) -> tuple[str, ...] | None:
+        """Columns whose cells the rows are known by; None where they are known by their features."""
+        return self.rows.described
+
+    @property
+    def tells_noise(self) -> bool:
+        """Whether rows of some source have their own noise, though the first pieces may not say so."""
+        return self.rows.tells_noise
+
+
+@dataclass(frozen=True)
+class ArrayRows(Rows):
     """Rows in memory, as one piece that was checked by whoever made it."""
 
     piece: Piece
@@ -92,24 +123,13 @@ Digests = Mapping[tuple[str, str | None], Sequence[bytes]]
 
 
 @dataclass(frozen=True)
-class SameRows:
+class SameRows(RowsOf):
     """Rows that are read again: each piece is compared with the first reading, by which rows are charged, before use.
 
     Files may change in between. Rows that nobody was charged for must not be released.
     """
 
-    rows: Rows
     digests: Digests
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.rows.n_features
-
-    @property
-    def tells_noise(self) -> bool:
-        """Whether rows of some source tell their own noise."""
-        return bool(getattr(self.rows, "tells_noise", False))
 
     def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
         """Pieces as in the first reading; refused from the first one on that differs."""
@@ -163,18 +183,9 @@ def find_private(piece: Piece, noise: Any) -> NDArray[np.bool_]:
 
 
 def _told(epsilon: Any, n: int) -> NDArray[np.bool_]:
-    """Which rows tell their own ε."""
+    """Which rows have their own ε."""
     try:
         own = ~np.isnan(np.asarray(epsilon, dtype=np.float64))
     except (TypeError, ValueError):
         return np.full(n, True)
     return own if own.shape == (n,) else np.full(n, True)
-
-
-def join_rows(parts: Sequence[Any]) -> Any:
-    """Matrices or arrays one below the other; one alone is not copied."""
-    if len(parts) == 1:
-        return parts[0]
-    if any(map(is_sparse, parts)):
-        return sparse.csr_array(sparse.vstack(parts))
-    return np.concatenate(parts)

@@ -20,6 +20,7 @@ from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
+from uneven.training.refusals import refuse_anchor
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -78,7 +79,7 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     streamed = 0 if job.scan.held is not None else job.problem.n_features
     if settings.public_first:
         sparse = job.scan.sparse and not job.scale.sketch
-        why = anchoring.refuse_anchor(settings, groups, len(targets), sparse)
+        why = refuse_anchor(settings, groups.noises, len(targets), sparse)
         if why is None:
             with use_one_thread():
                 return decide_anchored(job, targets[0])
@@ -122,10 +123,7 @@ def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) 
     settings = job.settings
     if not settings.line_search:
         return [plan]
-    if problems > 1:
-        raise ValueError(f"line_search needs two classes, got {problems}")
-    compared = line_search.list_comparable(job.groups.noises) if validation is None else ["validation"]
-    line_search.refuse_unfit(plan, settings.line_search, settings.pass_count, settings.budget, compared)
+    line_search.refuse_unfit(job.groups.noises, settings, problems, validation is not None)
     return line_search.list_candidates(plan, settings.line_search)
 
 

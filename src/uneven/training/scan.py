@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import measure_squared_norms
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, join_rows
 from uneven.training.labels import ClassFinder, refuse_unknown
-from uneven.training.rows import ArrayRows, Digests, Piece, Rows, copy_piece, digest_piece, join_rows
+from uneven.training.rows import ArrayRows, Digests, Piece, Rows, copy_piece, digest_piece
 from uneven.training.scaling import find_too_long
 
 HELD_BYTES = 1 << 25
@@ -134,7 +134,7 @@ def scan_rows(
         name = piece.source if isinstance(piece.source, str) else None
         for column in said.values():
             column.see(piece)
-        kept = getattr(rows, "tells_noise", False) or any(column.found for column in said.values())
+        kept = rows.tells_noise or any(column.found for column in said.values())
         norms.see(name, measure_squared_norms(piece.X), kept)
         sample.see(name, piece, open_sources is None or name in open_sources)
         any_sparse = any_sparse or is_sparse(piece.X)

@@ -154,7 +154,7 @@ def train(
     Trained
     """
     account = Account() if account is None else account
-    described = getattr(rows, "described", None)
+    described = rows.described
     hasher = make_hasher(account, noise, feature_names, described is not None, every=compare is not None)
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
@@ -164,7 +164,7 @@ def train(
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
     followed = follow(scan.classes)
-    refuse_impossible(declared.noises, settings, scan.classes, scan.sparse and settings.sketch is None)
+    refuse_impossible(declared.noises, settings, scan.classes, scan.sparse, validation is not None)
     copied = warn_copies(scan, declared)
     simulated, columns = warn_simulated(settings, declared), list_columns(feature_names, scan.n_features, described)
     bill = Bill(declared, scan.row_id, scan.content, 1, (), settings.budget, simulated, columns)
