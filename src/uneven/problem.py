@@ -111,7 +111,7 @@ class Problem:
         object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
         object.__setattr__(self, "class_weights", _checked_weights(self.class_weights, self.classes))
         for unit in ("loss_unit", "alpha_unit"):
-            object.__setattr__(self, unit, checks.positive(unit, getattr(self, unit)))
+            object.__setattr__(self, unit, checks.positive(unit, getattr(self, unit), 1e-36, 1e36))
         if self.outputs > 1 and not get_loss(self.loss).multinomial:
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         if self.n_features % self.outputs:

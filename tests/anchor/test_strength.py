@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
+from uneven import UnevenClassifier
 from uneven.anchor import strength
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
@@ -221,3 +222,23 @@ def test_folds_of_many_columns_are_learned_no_better_than_it_takes():
         patch.setattr("uneven.anchor.strength.ROUGHLY", 1e-4)
         chosen.append(choose_alpha(wide, rows).alpha)
     assert chosen[0] == chosen[1] == chosen[2]
+
+
+@pytest.mark.parametrize("size", [1e3, 5e4])
+def test_columns_on_a_far_smaller_scale_are_learned_too(size):
+    """Three columns that decide beside one of mean `size` that does not: weaker alphas are tried, as far as it takes."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(3_000, 3)), size * (1.0 + 0.3 * rng.normal(size=3_000))])
+    y = np.where(X[:, 0] + X[:, 1] + 0.5 * rng.logistic(size=3_000) > 0, 1, 0)
+    clf = UnevenClassifier().fit(X[:1_000], y[:1_000])
+    alone = LogisticRegression(max_iter=5_000).fit(X[:1_000, :3], y[:1_000])
+    assert clf.score(X[1_000:], y[1_000:]) > alone.score(X[1_000:, :3], y[1_000:]) - 0.01
+
+
+def test_rows_of_any_scale_are_learned_or_refused_with_what_to_do():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] > 0, 1, 0)
+    assert UnevenClassifier().fit(1e6 * X, y).score(1e6 * X, y) > 0.97
+    with pytest.raises(ValueError, match="scale the columns"):
+        UnevenClassifier().fit(1e-8 * X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,8 +30,9 @@ MOST_ROWS = 5_000
 
 NARROW_ROWS = 2000
 STEP = 10**0.5
-LENGTH = 13
-"""Values tried: six decades."""
+LENGTH, COVERED, LONGEST = 13, 1e4, 33
+"""Values tried: six decades. They cover columns whose variances are down to this part of the mean squared norm; where
+those of many are smaller still, as beside a year or an income, as many more decades are tried, up to so many values."""
 
 TIE = 0.5
 """Standard errors within which a stronger alpha counts as no worse than the best."""
@@ -100,7 +102,7 @@ def choose_alpha(
     if len(seen) < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
-        alphas, losses = _path(*_narrowed(problem, sample, penalty), seed)
+        alphas, losses = _path(*_narrowed(problem, sample, penalty), seed, _count_values(sample))
     carried = alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), losses[:, :-1].mean(axis=1).tolist(), strict=True)
     return Strength(float(carried[_best(losses)]), tuple(path), used)
@@ -131,7 +133,26 @@ def _narrowed(
     return replace(problem, n_features=len(kept)), rows, kept
 
 
-def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int) -> tuple[Array, Array]:
+def _count_values(sample: Sequence[PublicRows]) -> int:
+    """How many values of alpha are tried: more where a quarter of the columns are on a far smaller scale."""
+    totals = [np.stack([_sum_columns(X, power) for power in (1, 2)]) for source in sample for X, _ in source.pieces()]
+    means, squares = np.sum(totals, axis=0) / sum(source.count for source in sample)
+    varied = (squares - means**2)[squares - means**2 > 1e-9 * squares]
+    if not len(varied):
+        return LENGTH
+    ratio = float(squares.sum() / np.quantile(varied, 0.25))
+    return min(LONGEST, LENGTH + max(0, math.ceil(2.0 * math.log10(ratio / COVERED))))
+
+
+def _sum_columns(X: Any, power: int) -> Array:
+    """Sum of each column, or of its squares."""
+    values = X.power(power) if is_sparse(X) else np.asarray(X, dtype=np.float64) ** power
+    return np.asarray(values.sum(axis=0), dtype=np.float64).ravel()
+
+
+def _path(
+    problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int, length: int = LENGTH
+) -> tuple[Array, Array]:
     """Values of alpha, strongest first, and held-out losses, shape (values, rows + 1).
 
     The last is half that of a row on the wrong side, which is counted however well the others are classified
@@ -141,7 +162,8 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
     folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
     W = before = np.zeros((problem.n_features, len(folds)))
     alphas, losses = [], []
-    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(LENGTH):
+    sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
+    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(length):
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:
@@ -153,7 +175,7 @@ def _path(problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: in
         held = [_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]
         wrong = np.concatenate([second for _, second in held]).mean()
         losses.append(np.append(np.concatenate([first for first, _ in held]), WRONG_ROWS * wrong))
-        if _given_up(np.array(losses)):
+        if len(alphas) >= sooner and _given_up(np.array(losses)):
             break
     return np.array(alphas), np.array(losses)
 

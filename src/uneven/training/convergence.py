@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
+from uneven.checks import LEAST, MOST
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
@@ -19,6 +20,7 @@ from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 from uneven.training.planning import describe_sources
+from uneven.training.scaling import ADVICE, BEYOND
 from uneven.training.strength import choose_private_alpha
 
 Array = NDArray[np.float64]
@@ -100,6 +102,8 @@ def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None =
     """The job with the alpha that was chosen on rows of `names`, for those of the sources in use; None means all."""
     assert job.chosen is not None
     alpha = job.chosen * find_carried_share(job.groups, job.problem, names, used)
+    if not LEAST <= alpha <= MOST:
+        raise ValueError(f"X has rows for which alpha = {alpha:.3g} would be chosen, {BEYOND}; {ADVICE}")
     private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
     return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if private else alpha, used=used)
 
