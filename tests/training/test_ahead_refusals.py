@@ -92,6 +92,12 @@ def test_a_plan_says_that_a_line_search_of_private_rows_needs_others_to_compare_
     assert find_fit_refusal(file, validation=open_table(tmp_path / "aside.csv")) == ""
 
 
+def test_a_line_search_beside_rows_whose_flip_rate_is_estimated_is_planned_and_fitted(tmp_path):
+    noises = [uneven.FlippedLabels("estimate"), EXACT]
+    file = write(tmp_path, noises, {"row_norm": 1.0, "classes": [0, 1], **SEARCH})
+    assert find_refusal(plan_ahead, file) == find_fit_refusal(file) == ""
+
+
 @pytest.mark.parametrize("noises", [[LOCAL], [LOCAL, EXACT], [LABELS, EXACT], [LABELS, LOCAL]])
 @pytest.mark.parametrize("classes", [None, ["no", "yes"]])
 def test_text_labels_must_be_stated_where_rows_are_private(tmp_path, noises, classes):

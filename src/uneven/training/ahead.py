@@ -15,7 +15,6 @@ from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
-from uneven.training.line_search import list_comparable
 from uneven.training.planning import (
     UNKNOWN,
     expect_problem,
@@ -136,12 +135,11 @@ def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collect
 def _add_caveat(file: SourcesFile, note: str) -> str:
     """The note of a plan made without reading rows, beside or in place of what it was planned for."""
     settings, noises = file.settings, {one.name: one.noise for one in file.sources if one.noise is not None}
-    compared = settings.line_search and not list_comparable(noises)
     found = (
         _find_caveat(file),
         BALANCED if settings.class_weight == "balanced" else "",
         ESTIMATED if find_unknown(noises) else "",
-        COMPARED if compared and all(one.private for one in file.sources) else "",
+        COMPARED if settings.line_search and all(one.private for one in file.sources) else "",
     )
     said = list(filter(None, found))
     note = f"{note}. {UNSTATED}" if _is_opened(file) and settings.classes is None and _has_private(file) else note
