@@ -226,7 +226,7 @@ def test_folds_of_many_columns_are_learned_no_better_than_it_takes():
 
 @pytest.mark.parametrize("size", [1e3, 5e4])
 def test_columns_on_a_far_smaller_scale_are_learned_too(size):
-    """Three columns that decide beside one of mean `size` that does not: weaker alphas are tried, as far as it takes."""
+    """Three columns that decide beside one of mean `size` that does not: alphas are tried until those count."""
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=(3_000, 3)), size * (1.0 + 0.3 * rng.normal(size=3_000))])
     y = np.where(X[:, 0] + X[:, 1] + 0.5 * rng.logistic(size=3_000) > 0, 1, 0)

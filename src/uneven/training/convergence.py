@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
-from uneven.checks import LEAST, MOST
 from uneven.engine import State
 from uneven.losses import get_loss
 from uneven.noise import Noise
@@ -102,7 +101,7 @@ def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None =
     """The job with the alpha that was chosen on rows of `names`, for those of the sources in use; None means all."""
     assert job.chosen is not None
     alpha = job.chosen * find_carried_share(job.groups, job.problem, names, used)
-    if not LEAST <= alpha <= MOST:
+    if not 1e-12 <= alpha <= 1e12:  # what `Settings` takes
         raise ValueError(f"X has rows for which alpha = {alpha:.3g} would be chosen, {BEYOND}; {ADVICE}")
     private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
     return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if private else alpha, used=used)
