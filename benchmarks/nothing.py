@@ -3,7 +3,8 @@
 ``python benchmarks/nothing.py [runs] [signal ...]`` prints f(w) - f(0) with its standard error: of the steps alone
 (`strategy="precision"`), and of what a fit does by default. Rows are drawn anew for each signal: ``plain`` and ``weak``
 have features alike in all directions, ``skewed`` has features of falling variance with a mean, ``none`` has labels that
-the features do not tell. A star marks what is above 0 by more than two standard errors.
+the features do not tell. A star marks what is above 0 by more than two standard errors; the last line of each signal
+counts the stars, and has the largest value that has one.
 """
 
 import sys
@@ -19,7 +20,8 @@ from uneven.problem import PRIVATE_CLIP, USUAL_BATCH, Problem
 from uneven.settings import Settings
 from uneven.training import keep_rows
 
-ROWS, FEATURES, EPSILONS = (1_000, 10_000, 50_000, 100_000), (5, 25, 100), (0.05, 0.1, 0.3, 1.0)
+ROWS, FEATURES = (1_000, 10_000, 50_000, 100_000), (5, 25, 100)
+EPSILONS = (0.05, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0)
 SIGNALS = {"plain": 6.0, "weak": 2.0, "skewed": 6.0, "none": 0.0}
 SEED, MEASURED = 0, 10_000
 
@@ -52,22 +54,29 @@ def measure(X, y, epsilon, runs):
 
 
 def show(values):
-    """Mean and standard error, with a star where it is above 0."""
+    """Mean and standard error, with a star where it is above 0; and the mean if it is, else 0."""
     mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
-    return f"{mean:+.4f} ± {error:.4f}{' *' if round(mean, 4) > 2 * error else '  '}"
+    above = round(mean, 4) > 2 * error
+    return f"{mean:+.4f} ± {error:.4f}{' *' if above else '  '}", mean if above else 0.0
 
 
 def main(runs, signals):
     """Print the table."""
     print("signal       n   d     ε  kept  expected  by default           steps alone")
     for signal in signals:
+        above = []
         for d in FEATURES:
             for n in ROWS:
                 X, y = draw(signal, n, d)
                 for epsilon in EPSILONS:
                     plan, ours, steps = measure(X, y, epsilon, runs)
                     facts = f"{signal:6} {n:7,} {d:3} {epsilon:5g} {plan.kept:5} {plan.expected_scale:9.3f}"
-                    print(f"{facts}  {show(ours)}  {show(steps)}", flush=True)
+                    (shown, mine), (alone, theirs) = show(ours), show(steps)
+                    above.append((mine, theirs))
+                    print(f"{facts}  {shown}  {alone}", flush=True)
+        stars, most = np.count_nonzero(above, axis=0), np.max(above, axis=0)
+        told = (f"{count} of {len(above)}, at most {one:+.4f}" for count, one in zip(stars, most, strict=True))
+        print(f"{signal:6} above nothing: {'; steps alone '.join(told)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_settings_beyond_the_papers():
     kept = {
         case.x: case.plan.kept > 0 for case in panels.build_harder("mnist", counts, 25).cases if case.method == "uneven"
     }
-    assert [panels.HARDER_EPSILONS[int(x)] for x, keeps in kept.items() if keeps] == list(panels.HARDER_EPSILONS[2:])
+    assert [panels.HARDER_EPSILONS[int(x)] for x, keeps in kept.items() if keeps] == list(panels.HARDER_EPSILONS)
     most = max(panels.build_sources("mnist", counts, 25).cases, key=lambda case: len(case.plan.sources))
     assert [source.noise.epsilon for source in most.plan.sources] == [10, 3, 1, 0.3]
     for build, width, settings in ((panels.build_beyond, 25, 1), (panels.build_wide, 784, len(panels.WIDE_EPSILONS))):

@@ -31,7 +31,7 @@ def test_the_panel_runs_and_is_judged(tmp_path):
     lead = accuracy["uneven"] - accuracy[ONE_VS_REST]
     np.testing.assert_allclose(judge_one_vs_rest(results).numbers["difference"], lead)
     kept = [case.plan.kept > 0 for case in panel.cases if case.method == "uneven"]
-    assert kept == [True, True, False]
+    assert kept == [True, True, True]
     shorter = judge_nothing(results).numbers
     assert shorter["excess"][0] < min(shorter["nothing"], shorter["steps alone"][0])
     assert (judge_log_loss(results).numbers["difference"] != 0.0).tolist() == kept

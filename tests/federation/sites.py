@@ -1,6 +1,7 @@
 """Three sites with rows of their own, as folders with a policy file, and the sources.toml that describes them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from uneven.engine import initial_state, tasks_of
 from uneven.federation.messages import state_to_dict, task_to_dict
 from uneven.federation.policy import read_policy
 from uneven.federation.site import Site
+from uneven.io import read_sources
+from uneven.training.files import train_files
 
 FEATURES = ["a", "b", "c", "d"]
 EPSILON = {"east": 2.0, "north": 4.0, "west": 1.0}
@@ -59,6 +62,14 @@ def sources_text(rows, data, public=(), batch_size=20, **more):
         noise = '{ kind = "exact" }' if name in public else private
         lines += ["[[source]]", f'name = "{name}"', where, f"noise = {noise}"]
     return "\n".join(lines) + "\n"
+
+
+def train_locally(root, seed=7):
+    """A fit on one machine to compare with; by steps alone where all rows are private, as runs across sites are."""
+    file = read_sources(root / "local.toml")
+    if file.settings.left_open and all(entry.private for entry in file.sources):
+        file = replace(file, settings=replace(file.settings, strategy="precision"))
+    return train_files(file, seed=seed)
 
 
 class Network:

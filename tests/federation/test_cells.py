@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sites import FEATURES, ROWS, make_folders, make_rows, write_rows
+from sites import FEATURES, ROWS, make_folders, make_rows, train_locally, write_rows
 
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
 
@@ -26,7 +26,6 @@ from uneven.federation.server import federate
 from uneven.io import read_sources
 from uneven.ledger import Ledger
 from uneven.training import model_file
-from uneven.training.files import train_files
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # warnings of NVFlare
 
@@ -112,7 +111,7 @@ def call(federation):
 
 
 def test_three_processes_equal_the_local_run(federation, call):
-    local = train_files(read_sources(federation.root / "local.toml"), seed=7)
+    local = train_locally(federation.root)
     relay, oracle = (
         federate(federation.file, Ask(call, 60.0), federation.root / mode, mode=mode) for mode in ("relay", "oracle")
     )
@@ -130,7 +129,7 @@ def test_the_command_evaluates_across_sites(federation, call, monkeypatch, capsy
 
     Within four standard errors of the model's true accuracy on these rows, √(1/(4n))/(1 - 2σ).
     """
-    local = train_files(read_sources(federation.root / "local.toml"), seed=7).model
+    local = train_locally(federation.root).model
     model_file.save_model(local, federation.root / "model.json")
     monkeypatch.setattr("uneven.federation.open_server", lambda _: nullcontext(call))
     words = ["evaluate", "model.json", "--kit", "server", "--epsilon", "0.9", "--json"]
@@ -251,7 +250,7 @@ def test_the_command_line_rehearses(tmp_path):
     facts = json.loads(done.stdout)
     assert facts["used"] == ["west", "east", "north"]
     assert re.findall(r"uneven: (\w+): done", done.stderr) == facts["used"]
-    local = train_files(read_sources(tmp_path / "local.toml"), seed=7)
+    local = train_locally(tmp_path)
     model = json.loads((tmp_path / "model.json").read_text())
     assert model["coef"] == local.model.coef.tolist()
     assert model["feature_names"] == FEATURES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text
+from sites import EPSILON, FEATURES, ROWS, Network, make_rows, policy_text, train_locally
 
 import uneven
 from uneven.cli.federate import _teller, _words
@@ -15,7 +15,6 @@ from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import federate
 from uneven.io import read_sources
-from uneven.training.files import train_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
 
@@ -28,7 +27,7 @@ SETTINGS = [
 
 
 def both(tmp_path, network, mode):
-    local = train_files(read_sources(tmp_path / "local.toml"), seed=7)
+    local = train_locally(tmp_path)
     return local, federate(read_sources(tmp_path / "sources.toml"), Ask(network.call, 1.0), tmp_path / "job", mode=mode)
 
 
@@ -283,7 +282,7 @@ def test_what_sites_cannot_do_is_refused(tmp_path, network, top, message):
 def test_a_server_that_stopped_goes_on_where_it_was(tmp_path, network):
     """The second life of the server asks for the third segment only, and comes to the same weights."""
     sites, file = network(seed=7), read_sources(tmp_path / "sources.toml")
-    local = train_files(read_sources(tmp_path / "local.toml"), seed=7)
+    local = train_locally(tmp_path)
 
     def dies(site, text):
         if site == "north" and '"task"' in text:

@@ -8,8 +8,19 @@ import json
 import numpy as np
 import pytest
 
-from uneven import AdditiveNoise, Exact, FlippedLabels, LabelPrivacy, LocalPrivacy, Problem, SitePrivacy
-from uneven.noise import noise_from_dict
+from uneven import (
+    AdditiveNoise,
+    Exact,
+    FlippedLabels,
+    LabelPrivacy,
+    LocalPrivacy,
+    Problem,
+    SitePrivacy,
+    Source,
+    UnevenClassifier,
+    plan,
+)
+from uneven.noise import Composed, noise_from_dict
 from uneven.problem import RADII
 
 NOISES = [
@@ -187,3 +198,76 @@ def test_corrected_gradients_are_fully_active_only_where_the_losses_own_are(nois
     high, low = labels.known_rate + abs(labels.skew), labels.known_rate - abs(labels.skew)
     found = [labels.corrected_activity(share) for share in (0.0, 0.5)]
     assert found == pytest.approx([high / (1 + high - low), (0.5 * (1 - low) + high) / (1 + high - low)])
+
+
+T3 = ((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.0, 0.2, 0.8))
+T4 = ((0.7, 0.1, 0.1, 0.1), (0.0, 0.8, 0.2, 0.0), (0.1, 0.0, 0.9, 0.0), (0.25, 0.05, 0.1, 0.6))
+SECOND = [None, LabelPrivacy(epsilon=1.5), LocalPrivacy(epsilon=2.0), SitePrivacy(epsilon=2.0), AdditiveNoise(3.0)]
+OF_CLASSES = [
+    (classes, FlippedLabels(rate) if then is None else then & FlippedLabels(rate))
+    for then in SECOND
+    for classes, rate in ((3, 0.2), (3, T3), (4, 0.3), (4, T4))
+]
+of_classes = pytest.mark.parametrize(("classes", "noise"), OF_CLASSES, ids=str)
+
+
+def confuse(noise, classes):
+    """P(class j observed | class i), from what the noises say of themselves, one after the other."""
+    labels = getattr(noise, "labels", noise)
+    rate = labels.rate
+    seen = np.array(rate) if isinstance(rate, tuple) else np.full((classes, classes), rate / (classes - 1))
+    if not isinstance(rate, tuple):
+        np.fill_diagonal(seen, 1.0 - rate)
+    if isinstance(noise.protection, LabelPrivacy):
+        odds = np.where(np.eye(classes) > 0, np.exp(noise.protection.epsilon), 1.0)
+        seen = seen @ (odds / odds.sum(axis=1))
+    return seen
+
+
+@of_classes
+def test_of_more_classes_gradients_are_unbiased_exactly_and_inside_their_bound(classes, noise):
+    """Summed over what may be observed, not drawn: so a tolerance of float arithmetic."""
+    rng, seen = np.random.default_rng(0), confuse(noise, classes)
+    problem = Problem(n_features=3 * classes, alpha=0.02, batch_size=4, clip=0.5, classes=classes)
+    X, w = rng.normal(size=(1, 3)) / 4.0, 3.0 * rng.normal(size=3 * classes)
+    found = [noise.row_gradients(problem, w, X, np.array([j])) for j in range(classes)]
+    for i in range(classes):
+        truth = Exact().row_gradients(problem, w, X, np.array([i]))
+        np.testing.assert_allclose(sum(p * g for p, g in zip(seen[i], found, strict=True)), truth, atol=1e-12)
+    np.testing.assert_allclose(noise.confusion_of(classes), seen, atol=1e-12)
+    np.testing.assert_allclose(noise.targets(classes), np.linalg.inv(seen), atol=1e-9)
+    assert noise.amplification(classes) == pytest.approx(np.abs(np.linalg.inv(seen)).sum(axis=1).max())
+    assert max(np.linalg.norm(g) for g in found) <= noise.bound(problem) * (1 + 1e-12)
+    assert max(np.linalg.norm(g) for g in found) ** 2 <= noise.row_energy(problem) * (1 + 1e-12)
+
+
+@of_classes
+def test_more_flips_never_make_rows_worth_more(classes, noise):
+    clean = noise.protection if isinstance(noise, Composed) else Exact()
+    sources = [Source("flipped", 1_000, noise), Source("clean", 1_000, clean), Source("exact", 1_000)]
+    worth = plan(sources, n_features=3, classes=classes, clip=0.5).exchange
+    assert worth["flipped"] < worth["clean"]
+
+
+@pytest.mark.parametrize("noise", [noise for _, noise in OF_CLASSES], ids=str)
+def test_a_matrix_is_for_as_many_classes_as_it_has_rows(noise):
+    rate = getattr(noise, "labels", noise).rate
+    for classes in {2, 3, 4} - ({len(rate)} if isinstance(rate, tuple) else {2, 3, 4}):
+        with pytest.raises(
+            ValueError, match=f"rate must be one number or a matrix for {classes} classes, got a matrix"
+        ):
+            plan([Source("a", 1_000, noise)], n_features=3, classes=classes)
+
+
+@of_classes
+def test_a_model_of_more_classes_is_read_back(classes, noise, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(400, 3))
+    y = (X @ rng.normal(size=(3, classes))).argmax(axis=1)
+    clf = UnevenClassifier(noise, classes=list(range(classes)), row_norm=1.0, random_state=0).fit(X, y)
+    assert clf.plan_.summary()
+    assert clf.plan_.sensitivity()
+    clf.save(tmp_path / "model.json")
+    again = UnevenClassifier.load(tmp_path / "model.json")
+    assert again.noise == noise
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))

@@ -122,7 +122,7 @@ def test_each_promise_names_the_other_and_neither_takes_its_name():
     local, site = LocalPrivacy(3.0), SitePrivacy(3.0)
     assert swap_promise(local) == site
     assert swap_promise(site) == local
-    assert "from everyone, also" in local.promise
+    assert "from everyone except the machine that reads it" in local.promise
     assert "site" not in local.promise.lower() + local.describe()
     assert "from everyone outside its site" in site.promise
     assert "local" not in site.promise.lower() + site.describe()

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from uneven import Exact, FlippedLabels, LabelPrivacy, Ledger, LocalPrivacy, UnevenClassifier
+from uneven.anchor.objective import Objective
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import measure_optimism, solve
 from uneven.engine import repeat_generator
 from uneven.io import read_sources
+from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training import continuation, trainer
 from uneven.training.charging import Account
@@ -194,3 +199,119 @@ def test_later_labels_without_a_seed_are_flipped_by_no_fixed_one(monkeypatch):
     for _ in range(2):
         UnevenClassifier({"a": LabelPrivacy(EPSILON)}).partial_fit(X, y, row_id=np.arange(len(y)))
     assert (seen[0] != seen[1]).any()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_private_labels_without_signal_are_not_worse_than_predicting_nothing(classes, epsilon):
+    """Log-loss on new rows, over eight draws; classes are still predicted, and a strong signal is left as it is."""
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(4_000, 20)), rng.integers(0, classes, 4_000)
+        model = UnevenClassifier(LabelPrivacy(epsilon), classes=list(range(classes)), random_state=seed)
+        model.fit(X[:3_000], y[:3_000])
+        found.append(log_loss(y[3_000:], model.predict_proba(X[3_000:])) - np.log(classes))
+        assert len(set(model.predict(X[3_000:]).tolist())) > 1
+    assert np.mean(found) < 2 * np.std(found) / np.sqrt(8) + 1e-4
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 20))
+    y = (X[:, 0] + rng.logistic(size=4_000) > 0).astype(int)
+    model = UnevenClassifier(LabelPrivacy(2.0), random_state=0).fit(X, y)
+    assert not any("shortened" in note for note in model.notes_)
+
+
+def test_what_is_expected_of_new_rows_is_what_they_lose():
+    """`measure_optimism`, against the loss on many new rows less that on the rows learned from, over 200 draws."""
+    noise, gaps, expected = FlippedLabels(0.3), [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X, truth = rng.normal(size=(6_000, 10)) / 3, rng.choice([-1.0, 1.0], 6_000)
+        y = noise.corrupt(truth, rng)
+        problem = Problem(10, 0.01, 1)
+        f, new = (
+            Objective.of(problem, [PublicRows.from_arrays(X[part], y[part], noise)], None)
+            for part in (slice(500), slice(500, None))
+        )
+        w = solve(problem, [PublicRows.from_arrays(X[:500], y[:500], noise)]).weights
+        (seen, _), errors = f.along(w, np.array([1.0, 0.0]))
+        gaps.append(new.along(w, np.array([1.0]))[0][0] - seen)
+        expected.append(measure_optimism(f, w, float(errors[0])))
+    error = np.std(gaps) / np.sqrt(200)
+    assert np.mean(expected) == pytest.approx(np.mean(gaps), abs=4 * error + 0.1 * np.mean(gaps))
+    assert np.mean(gaps) > 8 * error
+
+
+def draw_settings(rng):
+    """Settings of a fit with private labels, many of which no fit can follow; and the labels' classes and weights."""
+    classes = int(rng.integers(2, 5))
+    noises = [LabelPrivacy(float(rng.choice([0.3, 1.0, 4.0]))), LabelPrivacy(2.0) & FlippedLabels(0.2)]
+    if classes == 3:
+        noises.append(LabelPrivacy(2.0) & FlippedLabels(((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.0, 0.2, 0.8))))
+    stated = {k: float(rng.choice([0.01, 0.5, 1.0, 3.0, 50.0])) for k in range(classes)}
+    settings = {
+        "class_weight": [None, "balanced", stated][rng.integers(3)],
+        "loss": str(rng.choice(["logistic", "hinge"], p=[0.9, 0.1])),
+        "strategy": str(rng.choice(["auto", "precision", "anchored", "two-rates"], p=[0.6, 0.2, 0.1, 0.1])),
+        "alpha": ["auto", 0.01][rng.integers(2)],
+        "row_norm": ["auto", 3.0, 0.01][rng.integers(3)],
+        "long_rows": str(rng.choice(["shrink", "refuse"], p=[0.8, 0.2])),
+        "multi_class": str(rng.choice(["softmax", "one-vs-rest"], p=[0.95, 0.05])),
+        "sketch": [None, None, None, "auto"][rng.integers(4)],
+        "threshold": None if classes > 2 or rng.random() < 0.8 else 0.3,
+        "line_search": int(rng.choice([0, 2], p=[0.95, 0.05])),
+        "budget": None if rng.random() < 0.9 else 0.5,
+    }
+    return classes, noises[rng.integers(len(noises))], settings
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(150))
+def test_a_refused_fit_charges_nothing(seed):
+    """Over random settings, alone and beside rows without privacy: what is refused is refused before the charge."""
+    rng = np.random.default_rng(seed)
+    classes, noise, settings = draw_settings(rng)
+    X, ledger = rng.normal(size=(150, 3)), Ledger()
+    y = np.minimum(rng.integers(0, classes, 150), rng.integers(0, classes, 150))  # the last class is rare
+    beside = seed % 2 == 0
+    noises = {"a": noise, "b": Exact()} if beside else {"a": noise}
+    source = np.where(np.arange(150) < 50 * beside, "b", "a")
+    try:
+        model = UnevenClassifier(noises, classes=list(range(classes)), ledger=ledger, **settings)
+        model.fit(X, y, source=source, row_id=np.arange(150))
+    except ValueError:
+        assert not ledger.sources()
+    else:
+        assert ledger.max_spent("a") == noise.epsilon_per_row
+
+
+def test_weights_that_are_too_uneven_for_the_flips_are_refused_or_made_more_even():
+    """Of a row observed as some class the weight is c₊(1-b) - c₋a or c₋(1-a) - c₊b, times 1/(1-a-b): at least 0."""
+    X, y = rows(3_000)
+    y = y * (np.arange(len(y)) % 10 == 0)
+    for noise in (LabelPrivacy(1.0), LabelPrivacy(1.0).observed):
+        ledger = Ledger()
+        stated = UnevenClassifier(noise, class_weight={1: 10.0}, ledger=ledger)
+        with pytest.raises(ValueError, match=r"between 0\.3679 and 2\.718 where 27% and 27%"):
+            stated.fit(X, y)
+        assert not ledger.sources()
+        model = UnevenClassifier(noise, class_weight="balanced", random_state=0).fit(X, y)
+        (note,) = [note for note in model.notes_ if "made more even" in note]
+        negative, positive = (float(word.split()[1].rstrip(":")) for word in note.split("even, ")[1].split(", ")[:2])
+        assert positive / negative == pytest.approx(np.e, rel=1e-3)  # (1-σ)/σ, the largest that is allowed
+        plain = UnevenClassifier(noise, random_state=0).fit(X, y)
+        assert model.predict_proba(X)[:, 1].mean() > 1.5 * plain.predict_proba(X)[:, 1].mean()
+    even = UnevenClassifier(LabelPrivacy(4.0), class_weight="balanced", random_state=0).fit(*rows())
+    assert not any("more even" in note for note in even.notes_)
+
+
+def test_files_of_private_labels_alone_need_no_row_norm(tmp_path):
+    """Their features are public: both doors take the scale from them."""
+    X, y = rows()
+    text = "\n".join(["a,b,c,d,y", *(",".join([*map(repr, x.tolist()), str(k)]) for x, k in zip(X, y, strict=True))])
+    (tmp_path / "rows.csv").write_text(text + "\n")
+    source = '[[source]]\nname = "s"\ndata = "rows.csv"\nnoise = { kind = "label-privacy", epsilon = 3.0 }\n'
+    (tmp_path / "sources.toml").write_text('label = "y"\n' + source)
+    model = train_files(read_sources(tmp_path / "sources.toml"), seed=SEED).model
+    arrays = UnevenClassifier({"s": LabelPrivacy(3.0)}, random_state=SEED).fit(X, y, source=np.full(len(y), "s"))
+    np.testing.assert_array_equal(model.coef, arrays.coef_)

@@ -23,7 +23,7 @@ from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import change_basis, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
-from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, weigh_source
+from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import (
@@ -100,6 +100,7 @@ __all__ = [
     "measure_shift",
     "rank_sources",
     "react",
+    "refuse_uneven",
     "run_newton",
     "search_strength",
     "solve",

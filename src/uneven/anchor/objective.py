@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NoReturn
@@ -91,7 +91,7 @@ class Objective:
             )
         if flips or not loss.bounded:
             factors = np.maximum(factors, 1.0)
-        _refuse_uneven(rows, problem)
+        refuse_uneven([one.noise for one in rows], problem.class_weights)
         weighted = tuple((source, weigh_source(source.noise, problem)) for source in rows)
         weights = problem.class_weights
         parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
@@ -220,18 +220,19 @@ class _Sums:
     total: float = 0.0
 
 
-def _refuse_uneven(rows: Sequence[PublicRows], problem: Problem) -> None:
+def refuse_uneven(noises: Iterable[Noise], class_weights: Sequence[float]) -> None:
     """Refuse class weights so uneven that, with labels flipped, some rows' surrogate is not convex."""
-    if problem.outputs > 1:
-        least = min(float(one.noise.weighted_targets(problem.class_weights).sum(axis=1).min()) for one in rows)
+    if len(class_weights) > 2:
+        counted = (float(noise.weighted_targets(class_weights).sum(axis=1).min()) for noise in noises)
+        least = min(counted, default=0.0)
         if least < -ROUNDING:
             raise ValueError(
                 "class_weight must be more even where labels are flipped, or no answer is safe: rows observed as one "
                 f"of the classes must count at least 0, got {least:.2g}"
             )
         return
-    for a, b in ((one.flip_rate + one.flip_skew, one.flip_rate - one.flip_skew) for one in rows):
-        ratio = problem.class_weights[1] / problem.class_weights[0]
+    for a, b in ((noise.known_rate + noise.skew, noise.known_rate - noise.skew) for noise in noises):
+        ratio = class_weights[1] / class_weights[0]
         if not a <= ratio * (1.0 - b) or not ratio * b <= 1.0 - a:
             most = f"{(1.0 - a) / b:.4g}" if b else "any number"
             raise ValueError(

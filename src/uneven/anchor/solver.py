@@ -50,7 +50,7 @@ CLEAR = 2.0
 """Standard errors of the mean loss by which an answer must beat predicting nothing, where labels are flipped."""
 
 LENGTHS = 2.0 ** -np.arange(0.0, 48.0, 0.5)
-"""Multiples of the answer that are tried where it does not."""
+"""Multiples of the answer that are tried where it does not: not 0, so that classes are still predicted."""
 
 WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of a kink, one after the other; with slopes of 1, f is off by half the last."""
@@ -157,17 +157,34 @@ def choose_length(f: Objective, w: Array) -> float:
 
     The surrogate of flipped labels is unbiased, but its minimum may be far from the loss's, or not exist: its mean can
     fall below 0, which no loss does, as where fewer labels are positive than the stated rate alone would make. An
-    answer stands if its mean loss is at least 0 and clearly below that of predicting nothing. Otherwise it is
-    shortened to the least upper bound of its loss, max(mean, 0) plus `CLEAR` standard errors.
+    answer stands if its mean loss is at least 0 and clearly below that of predicting nothing, on these rows and on new
+    ones. Otherwise it is shortened to the least upper bound of its loss: max(mean, 0) plus `CLEAR` standard errors, or
+    plus one and what it is expected to lose more on new rows (`measure_optimism`).
     """
     if not f.flipped or f.loss.infimum < 0.0:
         return 1.0
     means, errors = f.along(w, np.array([1.0, 0.0]))
-    if means[0] >= 0.0 and means[0] + CLEAR * errors[0] <= means[1]:
+    optimism = measure_optimism(f, w, float(errors[0]))
+    if means[0] >= 0.0 and means[0] + max(CLEAR * errors[0], optimism + errors[0]) <= means[1]:
         return 1.0
-    lengths = np.append(LENGTHS, 0.0)
-    means, errors = f.along(w, lengths)
-    return float(lengths[np.argmin(np.maximum(means, 0.0) + CLEAR * errors)])
+    means, errors = f.along(w, LENGTHS)
+    unsure = np.maximum(CLEAR * errors, LENGTHS * optimism + errors)
+    return float(LENGTHS[np.argmin(np.maximum(means, 0.0) + unsure)])
+
+
+def measure_optimism(f: Objective, w: Array, error: float) -> float:
+    """How much more the answer w is expected to lose on new rows than on those it was learned from; 0 of many columns.
+
+    That is tr H⁻¹G, G the covariance of the mean gradient (Takeuchi 1976). Flips make G nearly a multiple of the loss's
+    own Hessian J, by which `error`, the standard error of what w gains, tells: G = J·error²/wᵀJw.
+    """
+    if len(w) > DENSE_COLUMNS:
+        return 0.0
+    hessian = f.at(w, "full").hessian
+    assert hessian is not None
+    own = hessian - np.diag(f.ridge)
+    along = float(w @ own @ w)
+    return float(np.trace(np.linalg.lstsq(hessian, own)[0])) * error**2 / along if along > 0.0 else 0.0
 
 
 def _shortened(length: float) -> str | None:

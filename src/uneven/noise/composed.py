@@ -55,8 +55,17 @@ class Composed(Noise):
 
     @cached_property
     def flips(self) -> FlippedLabels:
-        """Flips as the learner meets them: with label privacy, those of both."""
-        return self.labels.flipped_again(self.then.rate) if isinstance(self.then, LabelPrivacy) else self.labels
+        """Flips as the learner meets them: with label privacy those of both, of two classes or those of the matrix."""
+        return self._flips_among(2 if self.labels.confusion is None else len(self.labels.confusion))
+
+    def _flips_among(self, classes: int) -> FlippedLabels:
+        """The same of so many classes."""
+        if not isinstance(self.then, LabelPrivacy):
+            return self.labels
+        if classes == 2:
+            return self.labels.flipped_again(self.then.rate)
+        both = self.labels.confusion_of(classes) @ self.then.observed_among(classes).confusion_of(classes)
+        return FlippedLabels(tuple(map(tuple, both.tolist())))
 
     @property
     def _released(self) -> Noise:
@@ -89,12 +98,9 @@ class Composed(Noise):
 
     def observed_among(self, classes: int) -> Noise:
         """The same for so many classes: of private labels, the confusion of both."""
-        if not isinstance(self.then, LabelPrivacy):
-            return replace(self, then=self.then.observed_among(classes))
-        if classes == 2:
-            return self.flips
-        both = self.labels.confusion_of(classes) @ self.then.observed_among(classes).confusion_of(classes)
-        return FlippedLabels(tuple(map(tuple, both.tolist())))
+        if isinstance(self.then, LabelPrivacy):
+            return self._flips_among(classes)
+        return replace(self, then=self.then.observed_among(classes))
 
     def against_rest(self, classes: int) -> Noise:
         """The same with the flips between one class and the others."""
@@ -102,15 +108,15 @@ class Composed(Noise):
 
     def amplification(self, classes: int = 2) -> float:
         """A."""
-        return self.flips.amplification(classes)
+        return self._flips_among(classes).amplification(classes)
 
     def confusion_of(self, classes: int) -> Array:
         """That of the flips."""
-        return self.flips.confusion_of(classes)
+        return self._flips_among(classes).confusion_of(classes)
 
     def targets(self, classes: int) -> Array | None:
         """Those of the flips."""
-        return self.flips.targets(classes)
+        return self._flips_among(classes).targets(classes)
 
     @property
     def epsilon_per_row(self) -> float | None:
@@ -164,7 +170,7 @@ class Composed(Noise):
 
     def row_gradients(self, problem: Problem, w: Array, X: Array, y: Array) -> Array:
         """Gradient of each row's surrogate, of norm at most A·C. Shape (m, d)."""
-        return self.flips.row_gradients(problem, w, X, y)
+        return self._flips_among(problem.classes).row_gradients(problem, w, X, y)
 
     def release(self, gradients: Array, bound: float, rng: np.random.Generator) -> Array:
         """As the second noise."""
@@ -193,7 +199,8 @@ class Composed(Noise):
 
     def coefficients(self, problem: Problem) -> Coefficients | None:
         """Those of both: what grows with the bound is A or A² times as large."""
-        found, flips, factor = self._released.compiled(problem), self.flips, self.amplification(problem.classes)
+        found, flips = self._released.compiled(problem), self._flips_among(problem.classes)
+        factor = flips.amplification(problem.classes)
         if found is None:
             return None
         scaled = {name: factor * getattr(found, name) for name in ("grid", "batch_grid")}

@@ -150,6 +150,7 @@ class FlippedLabels(Noise):
         >>> FlippedLabels((0.1, 0.2)).flipped_again(0.5 - 0.25)
         FlippedLabels(rate=(0.3, 0.35))
         """
+        self.refuse_classes(2)
         a, b = (
             round(r + rate - 2.0 * r * rate, 15) for r in (self.known_rate + self.skew, self.known_rate - self.skew)
         )

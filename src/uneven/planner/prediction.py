@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from uneven.noise import Noise
+from uneven.noise import Moment, Noise
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source
 from uneven.problem import Problem
@@ -19,14 +19,18 @@ alike. Rows that are not of one length, or margins far from 0, curve less."""
 WEAK = 1.0 / 3.0
 """‖w*‖² of an objective with a weak signal, in units of a typical one's: as is the excess of predicting nothing."""
 
+FAINT = 1.0 / 100.0
+"""The same of a signal so faint that noise counts as negligible where even this one ends better than nothing."""
+
 TRUSTED = 0.5
-"""Rows are kept where weights of a weak signal are expected to need less than this part of their length: along a
+"""Rows are kept where weights of a faint signal are expected to need less than this part of their length: along a
 quadratic they are then worse than predicting nothing."""
 
-FEWEST_KEPT = 10
-"""At most one row in so many is kept."""
+FEWEST_KEPT, RARELY_KEPT = 10, 25
+"""At most one row in so many is kept; and where even weights of a weak signal are expected to be better than nothing,
+so that rows are kept in case of doubt only."""
 
-PRECISE = 0.1
+PRECISE = 0.05
 """No more rows are kept than it takes to know the length with this standard error, in units of the length."""
 
 SPREAD = 0.4
@@ -37,6 +41,12 @@ CUT = 1.25
 
 FLATTER = 0.8
 """Mean curvature of the loss, in units of its largest."""
+
+STEPS = 100
+"""Steps that the kept rows of a source take at least, if there are so many."""
+
+CALM = 4.0
+"""Noise that is added once to a sum of kept rows' slopes has at most one in so many parts of their own variance."""
 
 KEEPS = "rows that take no step set the length of the weights, which no theorem here covers."
 """Why a plan that keeps rows has no bound."""
@@ -144,33 +154,49 @@ def expect_scale(problem: Problem, segments: Sequence[Segment]) -> float:
 def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
     """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
 
-    They should where weights of a weak signal are expected to be worse than predicting nothing. They learn the length s
-    by Theorem D: what they know of it is 1/variance = h²T, with h the curvature and T = Σ1/γ² over the kept rows, whose
-    gradients have one dimension.
+    They should where weights of a faint signal are expected to be worse than predicting nothing. They learn the length
+    s by Theorem D: what they know of it is 1/variance = h²T, with h the curvature and T = Σ1/γ² over the kept rows,
+    whose gradients have one dimension. As many are kept as the weights of a weak signal need: longer ones need fewer,
+    and for shorter ones little is at stake.
     """
     if not segments or not has_prediction(segments):
         return 0
     typical = predict_typical(problem, segments, CURVATURES[1])
-    weak = replace(typical, start=WEAK * typical.start)
-    if weak.best_scale >= TRUSTED:
+    if replace(typical, start=FAINT * typical.start).best_scale >= TRUSTED:
         return 0
-    information = sum(source.rows / measure_slope_energy(source.noise, problem) for source in sources)
+    weak = replace(typical, start=WEAK * typical.start)
+    tenths = [(source, max(1, source.rows // FEWEST_KEPT)) for source in sources]
+    information = sum(source.rows / (rows * measure_slopes(source.noise, problem).at(rows)) for source, rows in tenths)
     spread, inside = SPREAD**2 / problem.n_features, math.erf(CUT / math.sqrt(2.0))
     bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / problem.classes
     curvature = inside * (FLATTER * bend * spread + problem.alpha)
     known = weak.squared_length * curvature**2 / (CUT**2 * spread) * information
-    return max(FEWEST_KEPT, int(known * PRECISE**2))
+    return max(RARELY_KEPT if weak.best_scale >= TRUSTED else FEWEST_KEPT, int(known * PRECISE**2))
 
 
-def measure_slope_energy(noise: Noise, problem: Problem) -> float:
-    """Variance of one number of a row as it is released: the slope of its loss along the weights.
+def measure_slopes(noise: Noise, problem: Problem) -> Moment:
+    """Variance of one number that rows release, the mean slope of their loss along the weights, by how many they are.
 
     Of two classes it is cut at the clip, of more at 1.
     """
     small = replace(problem, n_features=1, batch_size=1, own_batches=False, classes=2, class_weights=())
     if problem.outputs == 1:
-        return noise.moment("variance", replace(small, class_weights=problem.class_weights)).at(1)
-    return noise.amplification(problem.classes) ** 2 * noise.protection.planned_energy(replace(small, clip=1.0))
+        return noise.moment("variance", replace(small, class_weights=problem.class_weights))
+    plain, stretched = (
+        noise.protection.moment("variance", replace(small, clip=1.0)),
+        noise.amplification(problem.classes),
+    )
+    return Moment(0.0, stretched**2 * plain.per_row, stretched**2 * plain.per_batch)
+
+
+def choose_kept_batch(slopes: Moment, most: int, rows: int) -> int:
+    """Rows whose slopes are released together, of so many kept ones: few, but where noise is added once for them all.
+
+    >>> choose_kept_batch(Moment(0.0, 1.0), 50, 2_000), choose_kept_batch(Moment(0.0, 1.0, 8.0), 50, 2_000)
+    (20, 32)
+    """
+    once = math.ceil(CALM * slopes.per_batch / slopes.per_row)
+    return max(1, min(rows, max(once, min(most, rows // STEPS))))
 
 
 def count_kept(rows: int, kept: int) -> int:

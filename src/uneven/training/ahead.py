@@ -68,11 +68,6 @@ UNRELEASED = (
     "released."
 )
 
-UNSTATED = (
-    "Classes are not stated: 'uneven fit' refuses labels of private rows other than 0 and 1, -1 and 1, or booleans; "
-    'classes = ["no", "yes"] states them'
-)
-
 CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
 
 
@@ -101,22 +96,12 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             _refuse_spending(file, decided.plan.sources, decided.plan.order, decided.times)
             return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
         sources = _describe_sources(file)
-        _refuse_unanchored(file)
         problem, note = expect_problem(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in with_known_rates(sources)]
         planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
         _refuse_spending(file, planned.sources, planned.order, file.settings.pass_count)
         return planned, _add_caveat(file, note)
-
-
-def _refuse_unanchored(file: SourcesFile) -> None:
-    """Refuse the strategy "anchored" where there is nothing to begin with."""
-    if file.settings.needs_anchor and not _list_public(file):
-        raise ValueError(
-            "strategy must be another where every source is private, since 'anchored' begins with rows without "
-            "privacy; got 'anchored'"
-        )
 
 
 def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collection[str], times: int) -> None:
@@ -142,7 +127,6 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
         COMPARED if settings.line_search and all(one.private for one in file.sources) else "",
     )
     said = list(filter(None, found))
-    note = f"{note}. {UNSTATED}" if _is_opened(file) and settings.classes is None and _has_private(file) else note
     if not said or note.startswith(UNKNOWN):
         said.append(note)
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
@@ -271,10 +255,6 @@ def _refuse_text_labels(file: SourcesFile) -> None:
 
 def _list_public(file: SourcesFile) -> list[str]:
     return [entry.name for entry in file.sources if not entry.private]
-
-
-def _has_private(file: SourcesFile) -> bool:
-    return any(entry.private for entry in file.sources)
 
 
 def _has_private_labels(file: SourcesFile) -> bool:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
-from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept
+from uneven.planner import CUT, FLATTER, SPREAD, Plan, choose_kept_batch
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
-from uneven.training.class_calibration import STEPS, ClassDirection, learn_class_scale
+from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
 
 Array = NDArray[np.float64]
 
@@ -153,12 +153,10 @@ def choose_scale(found: float, known: float) -> float:
 
 def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: int | None, run: int) -> State:
     """Where all kept rows lead, the noisiest source's first; a source of few rows may have none."""
-    state, kept = State(start), {source.name: count_kept(source.rows, plan.kept) for source in plan.sources}
-    noises = {source.name: source.noise for source in plan.sources if source.name in rows and kept[source.name]}
-    for name in sorted(noises, key=lambda name: -noises[name].planned_energy(task.problem)):
-        batch = max(1, min(task.problem.batch_size, kept[name] // STEPS))
-        small, noise = replace(task.problem, batch_size=batch), noises[name]
-        own = replace(task, problem=small, names=(name,), noises=(noise,), moments=(noise.moment("variance", small),))
+    state, noises = State(start), {source.name: source.noise for source in plan.sources if source.name in rows}
+    for name, kept, slopes in list_kept(noises, plan):
+        small = replace(task.problem, batch_size=choose_kept_batch(slopes, task.problem.batch_size, kept))
+        own = replace(task, problem=small, names=(name,), noises=(noises[name],), moments=(slopes,))
         order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
         for chunk in iterate_chunks((name,), [check_rows(name, rows[name], len(start))], small, order):
             state = compiled_advance(state, own, chunk, draws)

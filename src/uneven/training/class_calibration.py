@@ -6,7 +6,7 @@ The loss of s·Wx has the slope Σ_k p_k u_k - u_y in s, u = Wx: one number of e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uneven.engine import check_rows, iterate_chunks, make_generator
-from uneven.planner import CUT, FLATTER, SPREAD, Plan, count_kept, measure_slope_energy
+from uneven.noise import Moment
+from uneven.planner import CUT, FLATTER, SPREAD, Plan, choose_kept_batch, count_kept, measure_slopes
 from uneven.schedules import MatrixClock
 
 Array = NDArray[np.float64]
 
 FARTHEST = 8.0
 """Scores beyond so many widths are cut: a matter of form, since slopes are cut at one."""
-
-STEPS = 100
-"""Steps that the kept rows of a source take at least, if there are so many."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,9 @@ def learn_class_scale(
     own, penalty = FLATTER * spread**2 * (1.0 - 1.0 / direction.classes), problem.alpha * np.sum(direction.weights**2)
     curvature, rest = inside * float(own + penalty) / width**2, inside * float(penalty) / width**2
     clock, precision, found = MatrixClock((width**2,), (curvature,), 2.0 / (1.0 + rest)), 0.0, 0.0
-    noises = {one.name: one.noise for one in plan.sources if one.name in rows and count_kept(one.rows, plan.kept)}
-    energies = {name: measure_slope_energy(noise, problem) for name, noise in noises.items()}
-    for name in sorted(noises, key=lambda name: -energies[name]):
-        noise, kept = noises[name], next(count_kept(one.rows, plan.kept) for one in plan.sources if one.name == name)
-        batch = max(1, min(problem.batch_size, kept // STEPS))
+    noises = {one.name: one.noise for one in plan.sources if one.name in rows}
+    for name, kept, slopes in list_kept(noises, plan):
+        noise, batch = noises[name], choose_kept_batch(slopes, problem.batch_size, kept)
         small = replace(problem, n_features=direction.classes**2, batch_size=batch, own_batches=False)
         order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
         targets = noise.weighted_targets(problem.class_weights)
@@ -94,9 +90,19 @@ def learn_class_scale(
         ):
             for first in range(0, len(chunk.y), batch):
                 features, y = chunk.X[first : first + batch], chunk.y[first : first + batch].astype(np.int64)
-                slopes = direction.slopes(features, found / width, targets[y])
-                released = noise.release_sum(slopes[:, None], noise.amplification(problem.classes), draws)
-                precision += len(y) / energies[name]
-                step = clock.steps(energies[name] / len(y), precision)[0]
+                told = direction.slopes(features, found / width, targets[y])
+                released = noise.release_sum(told[:, None], noise.amplification(problem.classes), draws)
+                variance = slopes.at(len(y))
+                precision += 1.0 / variance
+                step = clock.steps(variance, precision)[0]
                 found -= step * (float(released[0]) / len(y) + rest * found)
     return found / width, (width * curvature) ** 2 * precision
+
+
+def list_kept(names: Collection[str], plan: Plan) -> list[tuple[str, int, Moment]]:
+    """Sources with kept rows, the noisiest first: name, number of those rows, and the variance of their slopes."""
+    kept = [
+        (one.name, count_kept(one.rows, plan.kept), measure_slopes(one.noise, plan.problem)) for one in plan.sources
+    ]
+    used = [one for one in kept if one[0] in names and one[1]]
+    return sorted(used, key=lambda one: -one[1] * one[2].at(one[1]))

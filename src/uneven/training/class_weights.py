@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven.anchor import refuse_uneven
 from uneven.noise import FlippedLabels, Noise
+from uneven.settings import Settings
+from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers, read_weights
-from uneven.training.refusals import EVERYONE_PRIVATE
+from uneven.training.refusals import EVERYONE_PRIVATE, find_unknown, uses_solver
+
+EDGE = 1e-6
+"""Balanced weights that had to be made more even leave each row this part of a mean one at least."""
 
 
 def find_weights(job: Job) -> tuple[float, ...]:
@@ -26,16 +33,52 @@ def find_weights(job: Job) -> tuple[float, ...]:
         counts += found @ np.linalg.inv(job.groups.noises[name].confusion_of(len(classes)))
     rows = counts.sum()
     shares = np.clip(counts / rows, 1.0 / (rows + 1.0), rows / (rows + 1.0))
-    return tuple((1.0 / len(classes) / shares).tolist())
+    weights = _make_even(1.0 / len(classes) / shares, _list_solved(settings, job.groups.noises))
+    return tuple((weights / (shares @ weights)).tolist())
+
+
+def _list_solved(settings: Settings, noises: Mapping[str, Noise]) -> list[Noise]:
+    """Noises of the rows that the solver reads, with flip rates that are known."""
+    public = {name: noise for name, noise in noises.items() if not noise.private}
+    known = [noise for name, noise in public.items() if name not in find_unknown(public)]
+    return known if uses_solver(settings, known) else []
+
+
+def _count_observed(weights: NDArray[np.float64], noises: Iterable[Noise]) -> NDArray[np.float64]:
+    """What a row counts that is observed as each class: the sums of T⁻¹·diag(weights) over its rows."""
+    sums = [np.linalg.solve(noise.confusion_of(len(weights)), weights) for noise in noises]
+    return np.concatenate([weights, *sums])
+
+
+def _make_even(weights: NDArray[np.float64], noises: Iterable[Noise]) -> NDArray[np.float64]:
+    """These weights, or the nearest between them and equal ones with which each row counts at least 0."""
+    least, even = float(_count_observed(weights, noises).min()), float(weights.mean())
+    share = min(1.0, (-least + EDGE * even) / (even - least)) if least < EDGE * even / 2.0 else 0.0
+    return (1.0 - share) * weights + share * even
+
+
+def refuse_weights(groups: Grouped, settings: Settings, classes: NDArray[Any]) -> None:
+    """Refuse stated weights that are too uneven for labels as flipped: `groups` have the noises as observed."""
+    if settings.class_weight not in (None, "balanced"):
+        weights = np.array(read_weights(settings, classes))
+        refuse_uneven(_list_solved(settings, groups.noises), (weights / weights.max()).tolist())
 
 
 def describe_weights(job: Job) -> tuple[str, ...]:
-    """What to know of balanced weights where some rows are private; nothing else."""
-    if job.settings.class_weight != "balanced" or not job.groups.any_private:
+    """What to know of balanced weights: that some rows are private, or that flips allow no more uneven ones."""
+    if job.settings.class_weight != "balanced":
         return ()
     named = zip(job.scan.classes.tolist(), job.class_weights, strict=True)
-    shown = ", ".join(f"{one!r} {weight:.4g}" for one, weight in named)
-    return (f"class_weight='balanced' was counted on the rows without privacy only: {shown}.",)
+    shown, notes = ", ".join(f"{one!r} {weight:.4g}" for one, weight in named), []
+    if job.groups.any_private:
+        notes.append(f"class_weight='balanced' was counted on the rows without privacy only: {shown}.")
+    weights = np.array(job.class_weights)
+    if _count_observed(weights, _list_solved(job.settings, job.groups.noises)).min() < 2.0 * EDGE * weights.mean():
+        notes.append(
+            f"class_weight='balanced' was made more even, {shown}: with more uneven weights and so many labels "
+            "flipped, some rows would count less than nothing."
+        )
+    return tuple(notes)
 
 
 def describe_shares(job: Job, noises: Mapping[str, Noise]) -> tuple[str, ...]:

@@ -130,10 +130,10 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return f"a fit with strategy {settings.strategy!r}: its steps were for these rows alone; clone the model"
     if trained.plan.problem.own_batches:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
-    if trained.plan.kept:
+    if trained.plan.kept and _was_shortened(trained):
         return (
-            "a fit some of whose rows learned the length of the weights: later steps would undo it; clone the model, "
-            "or fit with strategy='precision', which takes steps alone"
+            "a fit some of whose rows learned the length of the weights and shortened them: later steps would undo it; "
+            "clone the model, or fit with strategy='precision', which takes steps alone"
         )
     if trained.groups.by_row:
         return "a fit to rows with noise of their own: partial_fit needs named sources; clone the model"
@@ -143,6 +143,12 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
     states = tuple(extend_average(state, tasks[-1].average.kind) if tasks else state for state in trained.states)
     progress = _progress(model.classes, trained.scale, states, problem, noises, settings, noise, rates)
     return replace(progress, pace=trained.pace)
+
+
+def _was_shortened(trained: Trained) -> bool:
+    """Whether the weights are not those that the steps ended at."""
+    steps, _ = trained.scale.read_back([trained.states[0].answer], trained.plan.problem.outputs)
+    return not np.array_equal(steps, trained.model.coef)
 
 
 def extend_average(state: State, kind: str) -> State:

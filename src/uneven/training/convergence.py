@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
 from uneven.engine import State
-from uneven.losses import get_loss
-from uneven.noise import Noise
 from uneven.planner import Plan
 from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 from uneven.training.planning import describe_sources
+from uneven.training.refusals import lacks_surrogate
 from uneven.training.scaling import ADVICE, BEYOND
 from uneven.training.strength import choose_private_alpha
 
@@ -57,12 +56,7 @@ def can_converge(settings: Settings, groups: Grouped, columns: int = 0) -> bool:
         return False
     rows = int(groups.counts.sum())
     many = rows * columns > MOST_CELLS and rows > ROWS_PER_WEIGHT * columns
-    return not many and not _lacks_surrogate(settings, groups.noises.values())
-
-
-def _lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
-    """Whether labels are flipped and the loss has no convex surrogate for them, which the solver needs."""
-    return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)
+    return not many and not lacks_surrogate(settings, groups.noises.values())
 
 
 def list_public_rows(job: Job, names: Collection[str], target: Any) -> list[PublicRows]:
@@ -86,7 +80,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
         return replace(job, alpha=choose_private_alpha(settings, sources, job.problem))
     if not (names and settings.public_first and isinstance(settings.alpha, str)):
         return job
-    if _lacks_surrogate(settings, (noises[name] for name in names)):
+    if lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     chosen = choose_alpha(
         job.problem, list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)

@@ -47,18 +47,21 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
     if (stated := read_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
         sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
-    sample = join_rows([X for X, _ in scan.sample.values()])
-    norm = max(measure_mean_square_norms(scan, groups))
+    parts = [X for X, _ in scan.sample.values()]  # none before private labels are released
+    norm, sample = max(measure_mean_square_norms(scan, groups)), join_rows(parts) if parts else None
     return measure_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
 
 
 def measure_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
-    """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced."""
+    """Scale for rows of this root-mean-square norm, of which these are some, evenly spaced; None where there are none.
+
+    Without them nothing is known of how steep the objective is.
+    """
     norm = norm or 1.0
     if not SHORTEST <= norm <= 1.0 / SHORTEST:
         raise ValueError(f"X has rows with a root-mean-square norm of {norm:.4g}, {BEYOND}; {ADVICE}")
     scale = Scale(norm, INTERCEPT * norm if intercept else 0.0, "rms")
-    return replace(scale, eigenvalue=measure_steepness(scale.rows(sample), batch_size))
+    return scale if sample is None else replace(scale, eigenvalue=measure_steepness(scale.rows(sample), batch_size))
 
 
 def measure_row_norms(X: Any) -> Array:

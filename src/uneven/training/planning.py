@@ -137,7 +137,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
-    private = all(noise.protects_features and not noise.once_a_batch for noise in noises)
+    private = all(noise.protects_features for noise in noises)
     if asked or not private or not get_loss(settings.loss).probabilistic:
         return plan
     kept = choose_kept(plan.problem, plan.sources, plan.segments)

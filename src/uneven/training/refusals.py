@@ -180,3 +180,14 @@ def _refuse_classes(noises: Mapping[str, Noise], settings: Settings, classes: ND
         raise ValueError(
             f"threshold must be None for more than two classes, got {settings.threshold} and {len(classes)}"
         )
+
+
+def uses_solver(settings: Settings, noises: Iterable[Noise]) -> bool:
+    """Whether rows without privacy of these noises are given to the solver, for alpha or for the weights."""
+    asks = isinstance(settings.alpha, str) or settings.steps_asked is None
+    return settings.public_first and asks and not lacks_surrogate(settings, noises)
+
+
+def lacks_surrogate(settings: Settings, noises: Iterable[Noise]) -> bool:
+    """Whether labels are flipped and the loss has no convex surrogate for them, which the solver needs."""
+    return get_loss(settings.loss).odd_slope is None and any(noise.known_rate > 0 for noise in noises)

@@ -77,14 +77,9 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     """Choose the way to learn; what no run could do is refused, before any charge."""
     settings, groups = job.settings, job.groups
     streamed = 0 if job.scan.held is not None else job.problem.n_features
-    if settings.public_first:
-        sparse = job.scan.sparse and not job.scale.sketch
-        why = refuse_anchor(settings, groups.noises, len(targets), sparse)
-        if why is None:
-            with use_one_thread():
-                return decide_anchored(job, targets[0])
-        if settings.needs_anchor:
-            raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    if settings.public_first and can_anchor(job, len(targets)):
+        with use_one_thread():
+            return decide_anchored(job, targets[0])
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
     if convergence.can_converge(settings, groups, streamed):
         return Decision((mark_converged(plan),), converges=True, alpha=job.alpha)
@@ -92,6 +87,15 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
     plans = _compared_plans(job, plan, validation, len(targets))
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans), alpha=job.alpha)
+
+
+def can_anchor(job: Job, problems: int) -> bool:
+    """Whether private rows can be added to public ones; refused where they cannot and the settings ask for it."""
+    sparse = job.scan.sparse and not job.scale.sketch
+    why = refuse_anchor(job.settings, job.groups.noises, problems, sparse)
+    if why is not None and job.settings.needs_anchor:
+        raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    return why is None
 
 
 def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Decision:
@@ -163,7 +167,7 @@ def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> 
     scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
     note = calibration.describe_scale(scale, kept)
-    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note,))
+    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note, *name_trusted(plan)))
 
 
 def _run_steps(

@@ -22,7 +22,7 @@ from uneven.planner import Plan, declare_noises, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
-from uneven.training.class_weights import describe_shares, describe_weights
+from uneven.training.class_weights import describe_shares, describe_weights, refuse_weights
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
@@ -35,7 +35,7 @@ from uneven.training.planning import describe_sketch, describe_sources
 from uneven.training.preparation import group_scanned, prepare
 from uneven.training.refusals import refuse_impossible
 from uneven.training.rows import Rows, SameRows, find_private
-from uneven.training.running import Result, decide, run
+from uneven.training.running import Result, can_anchor, decide, run
 from uneven.training.scaling import Scale
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
 
@@ -202,7 +202,10 @@ def _release_labels(
     """Charge private labels and randomise them; refuse before that what would be refused after it."""
     declared, labels = bill.groups, find_private_labels(bill.groups)
     groups = as_observed(declared, len(scan.classes))
-    _count_long(Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private)))
+    refuse_weights(groups, settings, scan.classes)
+    job = Job(rows, settings, scan, groups, choose_scale(scan, groups, settings, groups.any_private))
+    _count_long(job)
+    can_anchor(job, len(list_targets(scan.classes, settings)))
     account.refuse_costs(Bill(groups, None, None, settings.pass_count, groups.names, settings.budget))
     account.charge(replace(bill, used=labels))
     released = release_labels(rows, declared, scan.classes, settings.random_state)
