@@ -48,7 +48,6 @@ def softmax_loss(classes: int) -> Loss:
         minimise=_no_margin,
         probabilistic=True,
         multinomial=True,
-        odd_slope=1.0,  # the surrogate of observed classes is convex, as that of two
     )
 
 

@@ -72,6 +72,29 @@ def test_bad_pairs(rate, words):
         FlippedLabels(rate)
 
 
+NEARLY = [[0.5, 0.3, 0.2], [0.5 - 1e-10, 0.3 + 1e-10, 0.2], [0.1, 0.1, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (NEARLY, "rate must be a matrix with an inverse, or labels tell nothing; got a singular one"),
+        ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "whose diagonal has a sum above 1, or labels name other classes than"),
+        ([[0.3, 0.7, 0], [0, 0.4, 0.6], [0.7, 0, 0.3]], "diagonal has a sum above 1, .*; got 1$"),
+        ([[0.8, 0.1, 0.1], [0.1, float("nan"), 0.1], [0, 0.2, 0.8]], "whose rows sum to 1, got .*nan"),
+        ([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], r"got shape \(3, 2\)"),
+    ],
+)
+def test_bad_matrices(rate, words):
+    with pytest.raises(ValueError, match=words):
+        FlippedLabels(rate)
+
+
+def test_ends_of_an_interval_are_numbers():
+    with pytest.raises(ValueError, match=r"interval must have numbers for its ends, got \(0.1, 'estimate'\)"):
+        FlippedLabels(0.2, interval=(0.1, "estimate"))
+
+
 def test_without_the_correction_it_is_not():
     logistic, rate = LOSSES["logistic"], 0.3
     mean = (1 - rate) * logistic.slope(MARGINS) - rate * logistic.slope(-MARGINS)

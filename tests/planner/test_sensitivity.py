@@ -185,3 +185,15 @@ def test_ranks_give_the_order_that_levels_give(noises):
     assert ranked.order == uneven.plan(sources, 5).order
     assert "Not known from ranks: Exchange rates" in ranked.summary()
     assert uneven.plan_by_rank({"a": 2, "b": 1, "c": 2}).order == ["a", "c", "b"]
+
+
+def test_an_anchored_plan_takes_sources_in_the_order_of_their_other_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 3)) / 3
+    y, source = (X[:, 0] > 0).astype(int), np.repeat(["open", "a", "b"], [200, 2_900, 2_900])
+    noise = {"open": Exact(), "a": LocalPrivacy(1.5), "b": LocalPrivacy(2.0)}
+    clf = uneven.UnevenClassifier(noise, row_norm=2.0, use="all", random_state=0).fit(X, y, source=source)
+    assert clf.plan_.order == ["open", "b", "a"]
+    orders = {(one.source, one.actual): one.order for one in clf.plan_.sensitivity()}
+    assert orders["a", 0.75] == orders["b", 4.0] == ["open", "b", "a"]
+    assert orders["a", 3.0] == orders["b", 1.0] == ["open", "a", "b"]

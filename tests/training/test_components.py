@@ -1,5 +1,6 @@
 """A sketch beside public rows: their principal components, the width by expected loss, folded back into the weights."""
 
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -203,7 +204,19 @@ def test_several_classes_beside_public_rows():
         uneven.UnevenClassifier(NOISE, **stated).fit(X, y, source=source)
 
 
+def test_a_stated_width_beyond_the_public_rows_is_random_and_said_to_be():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 60)) / 10
+    y, source = (X[:, 0] > 0).astype(int), np.where(np.arange(300) < 20, "public", "private")
+    noise = {"public": uneven.Exact(), "private": uneven.LocalPrivacy(5.0)}
+    clf = uneven.UnevenClassifier(noise, sketch=40, row_norm=2.0, random_state=0).fit(X, y, source=source)
+    (said,) = [note for note in clf.notes_ if "projected" in note]
+    assert said.startswith("Rows are projected to 40 columns by a public random matrix: rows without privacy have no")
+    assert "20 principal components" in said
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("UNEVEN_DATA"), reason="UNEVEN_DATA names no folder with MNIST")
 def test_auto_is_not_below_no_sketch_on_wide_digits():
     """784 columns, 1,000 public rows and 20,000 at ε = 1: accuracy within two standard errors of the difference."""
     data, gains = load_mnist(dimensions=None), []

@@ -21,8 +21,13 @@ def flips(rate, then=""):
 
 CASES = [
     ("sketch = 40\n", 2, PRIVATE, "sketch must be at most 6, the number of columns, got 40"),
-    ("sketch = 3\n", 2, '{ kind = "exact" }', "sketch must be None or 'auto' where no source is private, got 3"),
-    ("sketch = 3\n", 2, LABELS, "sketch must be None or 'auto' where no source is private, got 3"),
+    (
+        "sketch = 3\n",
+        2,
+        '{ kind = "exact" }',
+        "sketch must be None or 'auto' where no source's features are private, got 3",
+    ),
+    ("sketch = 3\n", 2, LABELS, "sketch must be None or 'auto' where no source's features are private, got 3"),
     ("", 2, flips(0.6), "source 'a': rate must be below 1/2 for 2 classes, or labels carry no information; got 0.6"),
     (
         "",

@@ -1,5 +1,6 @@
 """Wide rows under privacy: a public projection, folded back into the weights."""
 
+import os
 import tracemalloc
 from dataclasses import replace
 
@@ -174,7 +175,33 @@ def test_the_plan_is_that_of_the_sketch_and_the_ledger_is_charged_once():
     assert with_sketch(scale, settings, fitted.plan_.sources, 300) == replace(scale, columns=300, sketch=30)
 
 
+def test_a_penalty_that_leaves_little_to_learn_leaves_little_to_lose():
+    """α ≫ c: weights are g/α, and those of a sketch RᵀRg/α: on average the same gain, and the same penalty ‖Rg‖²/2α."""
+    source = [Source("a", 10**8, uneven.LocalPrivacy(100.0))]
+    strong, weak = (expect_excess(source, Problem(17, alpha, 50, clip=0.5), 784) for alpha in (10.0, 1e-5))
+    assert strong < 0.02 < 0.2 < weak
+
+
+@pytest.mark.parametrize("n", [5_000, 60_000, 1_000_000])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
+def test_auto_is_the_narrowest_that_is_as_good_as_the_best(n, epsilon):
+    """As good: within 0.02 of what there is to learn, and within a quarter of the least excess."""
+    source, problem = [Source("a", n, uneven.LocalPrivacy(epsilon))], Problem(785, 1e-3, 50, clip=0.5)
+    widths = [16, 32, 64, 128, 256, 512, 784]
+    expected = [expect_excess(source, Problem(width + 1, 1e-3, 50, clip=0.5), 784) for width in widths]
+    good = [one <= min(expected) + 0.02 and one <= 1.25 * min(expected) for one in expected]
+    chosen = choose_width("auto", source, problem, 784, sparse=False)
+    assert (chosen or 784) == widths[good.index(True)]
+
+
+def test_sparse_rows_get_at_most_2048_columns():
+    source, problem = [Source("a", 10**9, uneven.LocalPrivacy(20.0))], Problem(20_001, 1e-4, 50, clip=0.5)
+    assert choose_width("auto", source, problem, 20_000, sparse=True) == 2048
+    assert choose_width("auto", source, problem, 20_000, sparse=False) in (0, 4096, 8192, 16384)
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("UNEVEN_DATA"), reason="UNEVEN_DATA names no folder with MNIST")
 def test_a_sketch_of_wide_digits_beats_all_their_columns():
     """784 columns at ε = 1: the noise in all of them leaves the majority class, and that of a sketch often does not.
 
@@ -198,7 +225,7 @@ def test_a_sketch_of_wide_digits_beats_all_their_columns():
         ({"sketch": 0}, "sketch must be a whole number of at least 1, got 0"),
         ({"sketch": "wide"}, "sketch must be None, 'auto' or a whole number of at least 1, got 'wide'"),
         ({"sketch": 301}, "sketch must be at most 300, the number of columns, got 301"),
-        ({"sketch": 30, "noise": None}, "sketch must be None or 'auto' where no source is private, got 30"),
+        ({"sketch": 30, "noise": None}, "sketch must be None or 'auto' where no source's features are private, got 30"),
     ],
 )
 def test_bad_input(options, words):

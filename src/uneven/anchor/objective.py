@@ -84,7 +84,7 @@ class Objective:
         if factors.shape != (d,) or not (np.isfinite(factors) & (factors >= 0)).all():
             raise ValueError(f"penalty must have {d} finite factors of at least 0, got {checks.shown(penalty)}")
         flips = any(source.flip_rate > 0 for source in rows)
-        if flips and loss.odd_slope is None:
+        if flips and loss.odd_slope is None and not loss.multinomial:  # the softmax surrogate is convex
             raise ValueError(
                 "loss must be 'logistic' with flipped labels, or another with a convex surrogate for them; got "
                 f"{loss.name!r}"

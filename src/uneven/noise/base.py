@@ -121,6 +121,8 @@ class Noise(ABC):
         if self.level is None or not isinstance(given, tuple | list) or len(given) != 2:
             what = f"(lowest, highest) {self.level}" if self.level else "left out: it has no level of noise"
             raise ValueError(f"interval of {self.kind!r} must be {what}, got {checks.shown(self.interval)}")
+        if any(isinstance(one, str) for end in given for one in (end if isinstance(end, tuple | list) else [end])):
+            raise ValueError(f"interval must have numbers for its ends, got {checks.shown(self.interval)}")
         low, high = (getattr(self.at_level(end), self.level) for end in given)
         stated = getattr(self, self.level)
         ends = [np.atleast_1d(one) for one in (low, stated, high) if not isinstance(one, str)]

@@ -231,14 +231,19 @@ def _checked_confusion(rows: Any) -> tuple[Any, ...]:
         matrix = np.array(rows, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{shape}, got {checks.shown(rows)}") from None
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2 or not np.isfinite(matrix).all():
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise ValueError(f"{shape}, got shape {matrix.shape}")
-    if (matrix < 0.0).any() or (np.abs(matrix.sum(axis=1) - 1.0) > 1e-9).any():
+    if not np.isfinite(matrix).all() or (matrix < 0.0).any() or (np.abs(matrix.sum(axis=1) - 1.0) > 1e-9).any():
         raise ValueError(f"{shape}, got {checks.shown(matrix.tolist())}")
     if len(matrix) == 2:
         return _checked_pair((float(matrix[1, 0]), float(matrix[0, 1])))
     if np.linalg.cond(matrix) > SINGULAR:
         raise ValueError("rate must be a matrix with an inverse, or labels carry no information; got a singular one")
+    if np.trace(matrix) <= 1.0:
+        raise ValueError(
+            "rate must be a matrix whose diagonal has a sum above 1, or labels name other classes than their own; got "
+            f"{np.trace(matrix):.4g}"
+        )
     return tuple(map(tuple, matrix.tolist()))
 
 

@@ -58,7 +58,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
     V = find_components(list_public_rows(plain, names, targets[0]), columns, most) if most else np.zeros((columns, 0))
     fitting = [width for width in widths if width <= V.shape[1]]
     if not any(fitting):
-        return with_chosen_alpha(job, targets[0], here)
+        return replace(with_chosen_alpha(job, targets[0], here), sketched=_describe_random(job, V.shape[1]))
     jobs = [with_chosen_alpha(_project(plain, V[:, :width]), targets[0], here) for width in fitting]
     if len(jobs) == 1:
         return replace(jobs[0], sketched=f"{describe(fitting[0])}.")
@@ -88,6 +88,16 @@ def describe(width: int) -> str:
     if not width:
         return "Rows are not projected, since no less loss can be expected from fewer columns"
     return f"Rows are projected to {width} columns, the leading principal components of the rows without privacy"
+
+
+def _describe_random(job: Job, components: int) -> str:
+    """What is done to rows where the public ones have fewer components than columns are asked for."""
+    if not job.scale.sketch:
+        return ""
+    return (
+        f"Rows are projected to {job.scale.sketch} columns by a public random matrix: rows without privacy have no "
+        f"more than {components} principal components."
+    )
 
 
 def find_components(sources: Sequence[PublicRows], columns: int, most: int) -> Array:

@@ -125,7 +125,7 @@ def refuse_costs(costs: Iterable[tuple[str, float]], budget: float | None) -> No
 def refuse_sketch(settings: Settings, private: bool) -> None:
     """Refuse a width where no features are private."""
     if isinstance(settings.sketch, int) and not private:
-        raise ValueError(f"sketch must be None or 'auto' where no source is private, got {settings.sketch}")
+        raise ValueError(f"sketch must be None or 'auto' where no source's features are private, got {settings.sketch}")
 
 
 def find_unknown(noises: Mapping[str, Noise]) -> list[str]:
