@@ -78,7 +78,7 @@ NEARLY = [[0.5, 0.3, 0.2], [0.5 - 1e-10, 0.3 + 1e-10, 0.2], [0.1, 0.1, 0.8]]
 @pytest.mark.parametrize(
     ("rate", "words"),
     [
-        (NEARLY, "rate must be a matrix with an inverse, or labels tell nothing; got a singular one"),
+        (NEARLY, "rate must be a matrix with an inverse, or labels carry no information; got a singular one"),
         ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "whose diagonal has a sum above 1, or labels name other classes than"),
         ([[0.3, 0.7, 0], [0, 0.4, 0.6], [0.7, 0, 0.3]], "diagonal has a sum above 1, .*; got 1$"),
         ([[0.8, 0.1, 0.1], [0.1, float("nan"), 0.1], [0, 0.2, 0.8]], "whose rows sum to 1, got .*nan"),

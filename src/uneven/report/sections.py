@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -117,7 +118,8 @@ def _describe_converged(plan: Plan) -> list[str]:
 def _others(plan: Plan) -> list[str]:
     others = plan.alternatives()
     evaluated = {name: other.evaluated_bound() for name, other in others.items()}
-    rows = [(name, evaluated[name], max(other.bound, evaluated[name] or 0.0)) for name, other in others.items()]
+    largest = {name: max(other.bound, evaluated[name] or 0.0) for name, other in others.items()}
+    rows = [(name, evaluated[name], bound) for name, bound in largest.items() if math.isfinite(bound)]
     start = plan.problem.ball**2
     every = [value for _, small, large in rows for value in (small, large) if value]
     axis = choose_axis("bound, log scale (smaller is better)", [*every, start], log=True)
@@ -129,7 +131,7 @@ def _others(plan: Plan) -> list[str]:
         (
             f"{name} (this plan)" if name == plan.strategy else name,
             "all together" if other.shuffled else ", ".join(other.order),
-            format_number(other.bound),
+            format_number(other.bound) if math.isfinite(other.bound) else "none",
             "" if evaluated[name] is None else format_number(evaluated[name] or 0.0),
         )
         for name, other in others.items()
