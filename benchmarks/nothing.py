@@ -5,16 +5,22 @@
 have features alike in all directions, ``skewed`` has features of falling variance with a mean, ``none`` has labels that
 the features do not tell. A star marks what is above 0 by more than two standard errors; the last line of each signal
 counts the stars, and has the largest value that has one.
+
+Data sets among the signals, ``mnist``, ``bank`` and ``covertype``, print the price where there is a signal: accuracy
+and log-loss on test rows of `UnevenClassifier`, by default and of the steps alone, at ε = 1, 3 and 10.
 """
 
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
 
+from anchor import bank
+from uneven import LocalPrivacy, UnevenClassifier
+from uneven.datasets import LOADERS
 from uneven.engine import objective, sweep
 from uneven.experiments.running import divide_rows, shorten_weights
-from uneven.noise import LocalPrivacy
 from uneven.planner import Source, make_plan
 from uneven.problem import PRIVATE_CLIP, USUAL_BATCH, Problem
 from uneven.settings import Settings
@@ -60,6 +66,38 @@ def show(values):
     return f"{mean:+.4f} ± {error:.4f}{' *' if above else '  '}", mean if above else 0.0
 
 
+def divide(name, seed):
+    """Rows and labels to learn from, and to test on; of Bank a quarter is drawn for the test."""
+    if name != "bank":
+        data = LOADERS[name]()
+        return data.X, data.y.astype(int), data.X_test, data.y_test.astype(int)
+    X, y = bank()
+    order = np.random.default_rng(seed).permutation(len(y))
+    first, last = np.split(order, [3 * len(y) // 4])
+    return X[first], y[first].astype(int), X[last], y[last].astype(int)
+
+
+def price(name, runs):
+    """Print accuracy and log-loss of a data set, by default and of steps alone."""
+    for epsilon in (1.0, 3.0, 10.0):
+        found = {"auto": [], "precision": []}
+        for seed in range(runs):
+            X, y, X_test, y_test = divide(name, seed)
+            for strategy, scores in found.items():
+                clf = UnevenClassifier(LocalPrivacy(epsilon), strategy=strategy, row_norm=1.0, random_state=seed)
+                margins = y_test * clf.fit(X, y).decision_function(X_test)
+                scores.append(((margins > 0).mean(), np.logaddexp(0, -margins).mean(), clf.plan_.kept))
+        kept = int(found["auto"][0][2])
+        shown = (f"{mean:.4f} ± {error:.4f}" for one in found.values() for mean, error in summarize(one))
+        print(f"{name:9} {len(y):7,} {X.shape[1]:3} {epsilon:3g} {kept:4}  {'  '.join(shown)}", flush=True)
+
+
+def summarize(scores):
+    """Mean and standard error of accuracy and of log-loss."""
+    values = np.array(scores)[:, :2]
+    return zip(values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values)), strict=True)
+
+
 def main(runs, signals):
     """Print the table."""
     print("signal       n   d     ε  kept  expected  by default           steps alone")
@@ -81,4 +119,10 @@ def main(runs, signals):
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    main(int(words[0]) if words else 20, words[1:] or list(SIGNALS))
+    warnings.simplefilter("ignore")  # a seed makes it a simulation
+    many, named = int(words[0]) if words else 20, words[1:] or list(SIGNALS)
+    if any(word in SIGNALS for word in named):
+        main(many, [word for word in named if word in SIGNALS])
+    for word in named:
+        if word not in SIGNALS:
+            price(word, many)

@@ -20,7 +20,7 @@ from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training import keep_rows, scan
 from uneven.training.ahead import plan_ahead
-from uneven.training.calibration import FLOOR, Direction, choose_scale, find_scale, learn_scale
+from uneven.training.calibration import DOUBTFUL, FLOOR, Direction, choose_scale, find_scale, learn_scale
 from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
 from uneven.training.files import train_files
 from uneven.training.job import _take_steps
@@ -325,10 +325,10 @@ def test_more_rows_keep_a_smaller_share():
         plan = noisy_plan(54, rows, kept=0, noise=uneven.LocalPrivacy(epsilon))
         return choose_kept(plan.problem, plan.sources, plan.segments)
 
-    found = [choose(rows, 0.3) for rows in (2_000, 10_000, 1_600_000, 3_200_000)]
+    found = [choose(rows, 0.3) for rows in (2_000, 10_000, 400_000, 800_000)]
     assert found[:2] == [KEPT, KEPT]
     assert KEPT < found[2] < found[3]
-    assert [choose(20_000, epsilon) for epsilon in (1.0, 4.0, 8.0)] == [KEPT, 25, 25]
+    assert [choose(20_000, epsilon) for epsilon in (0.5, 4.0, 8.0)] == [KEPT, 25, 25]
 
 
 @pytest.mark.parametrize("d", [5, 25, 100])
@@ -514,3 +514,28 @@ def test_the_length_of_flipped_classes_is_as_certain_as_it_is_said_to_be():
     expected = np.sqrt(known[0]) / (1.0 + known[0])
     assert found.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * 200) + 0.15)  # "quiet" plans half the activity
     assert abs(found.mean()) < 4 * expected / np.sqrt(200) + 0.1
+
+
+@pytest.mark.parametrize(
+    "changed", [{"loss": "hinge"}, {"strategy": "precision"}, {"passes": 2}, {"strategy": "two-rates"}]
+)
+@pytest.mark.parametrize("epsilon", [0.5, 20.0])
+def test_a_fit_says_where_noisy_weights_are_not_protected(changed, epsilon):
+    X, y = draw()
+    clf = uneven.UnevenClassifier(uneven.LocalPrivacy(epsilon), row_norm=1.0, random_state=0, **changed).fit(X, y)
+    assert any("no better than predicting nothing, and none of them was kept" in note for note in clf.notes_) == (
+        epsilon < 1.0
+    )
+
+
+def test_more_and_more_rows_are_said_to_be_enough():
+    """`partial_fit` keeps none: it says so until a typical signal is expected to be better than nothing."""
+    X, y = draw(20_000, 5)
+    clf, doubts = uneven.UnevenClassifier(uneven.LocalPrivacy(1.0), row_norm=1.0, random_state=0), []
+    for first in (0, 200, 400, 10_000):
+        rows = slice(first, first + 200 if first < 1_000 else None)
+        clf.partial_fit(X[rows], y[rows], row_id=np.arange(len(y))[rows])
+        doubts.append(DOUBTFUL in clf.notes_)
+    assert doubts[0]
+    assert not doubts[-1]
+    assert doubts == sorted(doubts, reverse=True)

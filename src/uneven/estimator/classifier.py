@@ -25,7 +25,6 @@ from uneven.training import (
     check_noises,
     continue_training,
     keep_progress,
-    name_machine,
     refuse_missing,
     refuse_others,
     refuse_settings,
@@ -301,8 +300,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         self.coef_, self.intercept_ = progress.scale.read_back(answers, progress.problem.outputs)
         self.privacy_spent_, self._made_with = account.spent, (settings, progress.noise)
         self.activity_ = {**getattr(self, "activity_", {}), **progress.states[0].find_activity(groups.noises)}
-        if any(noise.once_a_batch for noise in groups.noises.values()):
-            self.notes_ = (name_machine(name for name, noise in groups.noises.items() if noise.private),)
+        self.notes_ = progress.describe(groups)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -10,7 +10,7 @@ from uneven.noise import Moment, Noise
 from uneven.planner.segments import Segment
 from uneven.planner.source import Source
 from uneven.problem import Problem
-from uneven.schedules import Precision
+from uneven.schedules import Precision, Schedule
 
 CURVATURES = (1.0 / 16.0, 1.0 / 4.0, 1.0)
 """Curvatures of typical objectives, in units of the most that the loss and rows of norm 1 allow if all directions are
@@ -26,12 +26,13 @@ TRUSTED = 0.5
 """Rows are kept where weights of a faint signal are expected to need less than this part of their length: along a
 quadratic they are then worse than predicting nothing."""
 
-FEWEST_KEPT, RARELY_KEPT = 10, 25
-"""At most one row in so many is kept; and where even weights of a weak signal are expected to be better than nothing,
-so that rows are kept in case of doubt only."""
+FEWEST_KEPT, PRECISE = 10, 0.1
+"""At most one row in so many is kept, and no more than it takes to know the length with this standard error, in units
+of the length."""
 
-PRECISE = 0.05
-"""No more rows are kept than it takes to know the length with this standard error, in units of the length."""
+RARELY_KEPT, SHARPLY = 25, 0.05
+"""The same where even weights of a weak signal are expected to be better than nothing: rows are kept in case of doubt
+only, so they are fewer, and good weights should not be shortened by mistake."""
 
 SPREAD = 0.4
 """Root mean square of a score xᵀw in units of ‖w‖/√d, for rows in the unit ball and a noisy w."""
@@ -151,6 +152,12 @@ def expect_scale(problem: Problem, segments: Sequence[Segment]) -> float:
     return predict_typical(problem, segments, CURVATURES[1]).best_scale
 
 
+def expect_scale_at(problem: Problem, schedule: Schedule, clock: float) -> float:
+    """The same where the steps of a schedule have come to this clock."""
+    steps = Segment(("all",), 1, 1, Moment(0.0, 1.0 / clock), schedule) if clock > 0.0 else None
+    return expect_scale(problem, () if steps is None else (steps,))
+
+
 def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
     """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
 
@@ -171,7 +178,8 @@ def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[
     bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / problem.classes
     curvature = inside * (FLATTER * bend * spread + problem.alpha)
     known = weak.squared_length * curvature**2 / (CUT**2 * spread) * information
-    return max(RARELY_KEPT if weak.best_scale >= TRUSTED else FEWEST_KEPT, int(known * PRECISE**2))
+    fewest, precise = (RARELY_KEPT, SHARPLY) if weak.best_scale >= TRUSTED else (FEWEST_KEPT, PRECISE)
+    return max(fewest, int(known * precise**2))
 
 
 def measure_slopes(noise: Noise, problem: Problem) -> Moment:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
-from uneven.planner import CUT, FLATTER, SPREAD, Plan, choose_kept_batch
+from uneven.planner import CUT, FLATTER, SPREAD, TRUSTED, Plan, choose_kept_batch, make_plan
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
@@ -28,6 +28,11 @@ SURE = 1.5
 
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
+
+DOUBTFUL = (
+    "So noisy rows are expected to give weights that are no better than predicting nothing, and none of them was kept "
+    "to learn how long the weights should be."
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,14 @@ def describe_scale(scale: float, rows: int) -> str:
             "which is to predict nothing."
         )
     return f"{kept} found that the weights should be {scale:.2f} times as long, because of noise."
+
+
+def doubt_steps(plan: Plan) -> tuple[str, ...]:
+    """What is said where steps on private rows alone are expected to end no better than nothing, and none are kept."""
+    if plan.kept or plan.converged or not all(source.noise.protects_features for source in plan.sources):
+        return ()
+    problem = plan.problem if plan.problem.outputs > 1 else replace(plan.problem, loss="logistic")  # for a prediction
+    return (DOUBTFUL,) if make_plan(plan.sources, problem).expected_scale < TRUSTED else ()
 
 
 def find_scale(

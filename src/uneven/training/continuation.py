@@ -25,19 +25,20 @@ from uneven.engine import (
 from uneven.ledger import list_columns
 from uneven.matrices import is_sparse
 from uneven.noise import FlippedLabels, Noise
-from uneven.planner import Source, get_strategy, make_plan
+from uneven.planner import TRUSTED, Source, expect_scale_at, get_strategy, make_plan
 from uneven.problem import Problem
 from uneven.redaction import owner_only
 from uneven.schedules import Precision, Schedule
 from uneven.settings import Settings
 from uneven.theory import theorem_c_offset
+from uneven.training.calibration import DOUBTFUL
 from uneven.training.charging import Account, Bill, make_hasher, refuse_unknown_rows, warn_simulated
 from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import as_against_rest, as_observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, find_classes, list_targets, read_weights
 from uneven.training.norms import LATER, choose_scale, count_long, measure_mean_square_norms
-from uneven.training.planning import scale_problem
+from uneven.training.planning import name_machine, scale_problem
 from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
 from uneven.training.scaling import Scale, multiply_rows, shorten_rows
@@ -98,6 +99,15 @@ class Progress:
             return self.schedule, Average("growing")
         steepest = max(self.problem.smoothness, self.pace)
         return Precision(self.pace, theorem_c_offset(1.0 / moment, self.pace, steepest, np.inf)), Average("last")
+
+    def describe(self, groups: Grouped) -> tuple[str, ...]:
+        """What to know after rows of these sources were learned from."""
+        noises = groups.noises
+        doubtful = all(noise.protects_features for noise in noises.values()) and self.pace is None
+        scale = expect_scale_at(self.problem, self.schedule, self.states[0].clock) if doubtful else 1.0
+        trusted = [name for name, noise in noises.items() if noise.private]
+        machine = (name_machine(trusted),) if any(noise.once_a_batch for noise in noises.values()) else ()
+        return (*((DOUBTFUL,) if scale < TRUSTED else ()), *machine)
 
     def refuse_changes(self, settings: Settings, noise: Any) -> None:
         """Refuse to go on under another setting: it would be ignored, or break what was promised."""

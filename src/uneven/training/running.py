@@ -155,7 +155,7 @@ def run(
         return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
-    found_out = (*told, *name_trusted(plan))
+    found_out = (*told, *calibration.doubt_steps(plan), *name_trusted(plan))
     return Result([one.weights for one in fits], tuple(one.state for one in fits), plan, fits[0].path, found_out)
 
 
