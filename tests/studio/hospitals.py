@@ -4,8 +4,9 @@ import uneven
 from uneven.io import sources_to_text
 from uneven.planner import STRATEGIES
 from uneven.problem import Problem
-from uneven.settings import Settings
+from uneven.settings import NAMES, Settings
 from uneven.studio.document import Document
+from uneven.training import keep_rows
 from uneven.training.strength import choose_private_alpha
 
 SETTINGS = {
@@ -21,7 +22,13 @@ SETTINGS = {
 
 
 def plan_as_fit(sources, **changes):
-    """Plan of these sources with the alpha that a fit chooses for them, unless one is stated."""
+    """Plan of these sources as a fit runs it: with the rows that it keeps."""
+    asked = Settings(**{name: value for name, value in changes.items() if name in NAMES})
+    return keep_rows(plan_steps(sources, **changes), asked)
+
+
+def plan_steps(sources, **changes):
+    """The same by steps alone, with the alpha that a fit chooses, unless one is stated."""
     stated = {**SETTINGS, **changes}
     if "alpha" not in changes:
         keys = ("n_features", "alpha", "batch_size", "loss", "radius", "clip")

@@ -192,8 +192,8 @@ def test_rows_that_tell_their_epsilon(tmp_path, monkeypatch):
     assert not app.exception
     assert refusals(app) == []
     told = shown(app)
-    assert re.search(r'"consented, epsilon=1#\d",.*%,"?5,000"?\n', told)
-    assert re.search(r'"consented, epsilon=4#\d",.*%,"?5,000"?\n', told)
+    assert re.search(r'"?consented \(ε = 1\)"?,.*%,"?5,000"?\n', told)
+    assert re.search(r'"?consented \(ε = 4\)"?,.*%,"?5,000"?\n', told)
     assert re.search(r'sold,.*%,"?200 at ε = 1; 1,000 at ε = 3"?\n', told)
     assert re.search(r"both,.*%,no price\n", told)
     assert app.session_state["document"].text == OWN_EPSILON

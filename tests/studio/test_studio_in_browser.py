@@ -13,6 +13,7 @@ from served import served
 
 import uneven
 from uneven.io import read_sources, sources_to_text
+from uneven.planner import text
 from uneven.studio import table
 from uneven.training.ahead import plan_ahead
 
@@ -93,7 +94,7 @@ def type_into(page, column, row, value):
 
 def promise(sources, **settings):
     planned = plan_as_fit(sources, **settings)
-    return f"is at most {uneven.words.format_number(planned.bound)} ("
+    return text.describe_use(planned)[-1].rstrip(".")
 
 
 def test_typing_into_the_table_changes_the_plan(opened):
@@ -227,7 +228,7 @@ def test_rows_that_tell_their_epsilon_and_several_noises(browser, tmp_path):
         page = browser.new_page(viewport=DESKTOP)
         page.goto(address)
         settled(page)
-        row = page.get_by_role("row").filter(has_text=re.compile(r"consented, epsilon=1#\d.*%.*5,000"))
+        row = page.get_by_role("row").filter(has_text=re.compile(r"consented \(ε = 1\).*%.*5,000"))
         playwright.expect(row.first).to_be_visible()
         playwright.expect(page.get_by_text("200 at ε = 1; 1,000 at ε = 3")).to_be_visible()
         assert download(page, "Save as sources.toml", tmp_path) == OWN_EPSILON

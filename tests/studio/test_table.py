@@ -3,17 +3,15 @@
 import math
 
 import pytest
-from hospitals import SETTINGS, as_rows, plan_as_fit
+from hospitals import SETTINGS, as_rows, plan_as_fit, plan_steps
 from hypothesis import given
 from hypothesis import strategies as st
 
 import uneven
 from uneven.io import sources_to_text
-from uneven.settings import Settings
 from uneven.studio import table
 from uneven.studio.document import Document, begin
 from uneven.studio.pictures import draw_steps_figure
-from uneven.training import keep_rows
 
 NOISES = st.one_of(
     st.just(uneven.Exact()),
@@ -93,9 +91,9 @@ def test_more_rows_are_a_plan_with_more_rows():
     clinic, region = table.HOSPITALS
     more = uneven.Source(region.name, region.rows + 7_000, region.noise)
     found = begin().value(7_000)
-    assert found.bound == plan_as_fit(table.HOSPITALS).bound
+    assert found.bound == plan_steps(table.HOSPITALS).bound
     (worth,) = [one for one in found.worths if one.name == "region"]
-    assert worth.next_bound == plan_as_fit([clinic, more]).bound < found.bound
+    assert worth.next_bound == plan_steps([clinic, more]).bound < found.bound
     assert worth.next_bound == pytest.approx(found.bound * (1 + worth.next_change))
 
 
@@ -130,7 +128,7 @@ def test_intervals_are_those_of_the_library():
 
 
 def test_the_page_begins_with_two_hospitals():
-    assert begin().plan()[0] == keep_rows(plan_as_fit(table.HOSPITALS), Settings())
+    assert begin().plan()[0] == plan_as_fit(table.HOSPITALS)
 
 
 def test_steps_are_drawn_with_plain_ticks_on_a_log_scale():

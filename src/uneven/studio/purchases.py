@@ -30,10 +30,10 @@ def find_entry(entries: Sequence[SourceEntry], name: str) -> SourceEntry:
 
     >>> from uneven.io import SourceEntry
     >>> entries = [SourceEntry("a"), SourceEntry("a, b"), SourceEntry("a, b, c")]
-    >>> find_entry(entries, "a, b, epsilon=1#3").name
+    >>> find_entry(entries, "a, b (ε = 1)").name
     'a, b'
     """
-    own = [one for one in entries if name == one.name or name.startswith(f"{one.name}, ")]
+    own = [one for one in entries if name == one.name or name.startswith(f"{one.name} (")]
     return max(own, key=lambda one: len(one.name))
 
 
