@@ -41,6 +41,9 @@ GRID, DROP = 200, 1.0
 
 The likelihood can have two peaks, far apart, and 95% would often reach down to the lower one."""
 
+BETWEEN = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Powers of α among the curvatures that are tried where it is not known: 0 for what public rows say, 1 for α alone."""
+
 
 @dataclass(frozen=True)
 class Disagreement:
@@ -189,11 +192,12 @@ def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagre
 
 
 def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
-    """Coordinates with steps for a curvature h or √(hα), where public rows do not know how the source curves.
+    """Coordinates with steps for a curvature between h and α, where public rows do not know how the source curves.
 
     Their distribution is another, or they are too few. α is the least curvature there is, and h what is known
-    elsewhere: their geometric mean is off by the root of what either could be off by. Steps for a lower curvature are
-    longer and noisier: of both, those are taken whose larger expected excess, over both curvatures, is the smaller.
+    elsewhere; the truth may be either, or h^{1-q}α^q between them. Steps for too high a curvature are too short, for too
+    low a one noisy. Those are taken whose regret is the smallest: the expected excess over that of steps made for the
+    true curvature, where that difference is largest.
 
     Parameters
     ----------
@@ -202,13 +206,13 @@ def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
         Clock τ that the source's rows bring.
     """
     h, v = coordinates.curvature, coordinates.variance
-    floor = coordinates.ridge.max() * (coordinates.transform**2).reshape(len(h), -1).sum(axis=1)
-    possible = h, np.sqrt(h * floor)
-
-    def worst(steps: Array) -> float:
-        return max(float(true @ theorem_d_mismatch(v, steps, clock, v, true)) for true in possible)
-
-    return replace(coordinates, curvature=min(possible, key=worst))
+    least = coordinates.ridge.max() * (coordinates.transform**2).reshape(len(h), -1).sum(axis=1)
+    possible = [h ** (1.0 - q) * np.minimum(h, least) ** q for q in BETWEEN]
+    excesses = np.array(
+        [[true @ theorem_d_mismatch(v, steps, clock, v, true) for true in possible] for steps in possible]
+    )
+    regrets = (excesses - excesses.min(axis=0)).max(axis=1)
+    return replace(coordinates, curvature=possible[int(regrets.argmin())])
 
 
 def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -> tuple[Coordinates, Disagreement]:

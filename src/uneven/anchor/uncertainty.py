@@ -344,7 +344,7 @@ def find_covariance(
     moments = np.stack([(gradients**2).mean(axis=0), (gradients**4).mean(axis=0)])
     if wide:
         bends, every = flips.bends(margins), np.ones(d)
-        squares = n / (n + PSEUDO_ROWS) * slopes**2 + WRONG_ROWS * 4.0 * bends / n
+        squares = slopes**2 + WRONG_ROWS * 4.0 * bends / n
         pseudo = weigh_unseen(moments, n) * moments[0].mean() / (n * (n + PSEUDO_ROWS))
         added = pseudo + (strength - alpha) ** 2 * size * every
         return find_diagonal_covariance(X, bends, squares**0.5, strength * every, added, alpha * every)
@@ -358,7 +358,7 @@ def join_sandwich(
     """V₀ of the rows' mean squared gradients S, mean fourth powers of those and mean curvature H."""
     d, squares = len(S), S.diagonal()
     pseudo = np.diag(weigh_unseen(np.stack([squares, fourths]), n) * squares.mean())
-    S = (n * S + pseudo) / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
+    S = S + pseudo / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
     inverse = np.linalg.inv(H + strength * np.eye(d))
     return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
 
