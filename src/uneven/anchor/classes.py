@@ -228,7 +228,7 @@ class _Rows:
         n, D = len(self.X), len(strength)
         slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
-        S, fourths = gradients.T @ gradients / n, (gradients**4).mean(axis=0)
+        S, fourths = gradients.T @ gradients / n, np.square(gradients**2).mean(axis=0)
         V = join_sandwich(S, fourths, self.curvature(scores), n, strength, alpha, size)
         # What is added to all classes alike changes no softmax: weights sum to 0 over the classes, and so do errors.
         K = scores.shape[1]

@@ -195,9 +195,9 @@ def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
     """Coordinates with steps for a curvature between h and α, where public rows do not know how the source curves.
 
     Their distribution is another, or they are too few. α is the least curvature there is, and h what is known
-    elsewhere; the truth may be either, or h^{1-q}α^q between them. Steps for too high a curvature are too short, for too
-    low a one noisy. Those are taken whose regret is the smallest: the expected excess over that of steps made for the
-    true curvature, where that difference is largest.
+    elsewhere; the truth may be either, or h^{1-q}α^q between them. Steps for too high a curvature are too short, those
+    for too low a one are noisy. Those are taken whose regret is the smallest: the expected excess over that of steps
+    made for the true curvature, where that difference is largest.
 
     Parameters
     ----------

@@ -341,13 +341,14 @@ def find_covariance(
     flips = Flips.none(np.ones(n)) if flips is None else flips
     slopes = flips.weights * flips.slopes(margins) * np.sqrt(flips.copies)
     gradients = X * slopes[:, None]
-    moments = np.stack([(gradients**2).mean(axis=0), (gradients**4).mean(axis=0)])
+    squares = gradients**2
+    moments = np.stack([squares.mean(axis=0), np.square(squares).mean(axis=0)])
     if wide:
         bends, every = flips.bends(margins), np.ones(d)
-        squares = slopes**2 + WRONG_ROWS * 4.0 * bends / n
+        energies = slopes**2 + WRONG_ROWS * 4.0 * bends / n
         pseudo = weigh_unseen(moments, n) * moments[0].mean() / (n * (n + PSEUDO_ROWS))
         added = pseudo + (strength - alpha) ** 2 * size * every
-        return find_diagonal_covariance(X, bends, squares**0.5, strength * every, added, alpha * every)
+        return find_diagonal_covariance(X, bends, energies**0.5, strength * every, added, alpha * every)
     S, H = gradients.T @ gradients / n, (X.T * flips.bends(margins)) @ X / n
     return join_sandwich(S, moments[1], H, n, strength, alpha, size)
 

@@ -64,7 +64,7 @@ def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float, l
         total += len(y) * flips.mean_loss(margins)
         gradients = X * (flips.weights * flips.slopes(margins))[:, None]
         S += gradients.T @ gradients
-        fourths += (gradients**4).sum(axis=0)
+        fourths += np.square(gradients**2).sum(axis=0)
         H += (X.T * flips.bends(margins)) @ X
     squares, hessian = (matrix_to_text(one / rows.count) for one in (S, H))
     return {
