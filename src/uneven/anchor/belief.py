@@ -32,8 +32,27 @@ def count_effective(parts: Array) -> Array:
     return np.asarray(parts.sum(axis=0) ** 2 / np.maximum((parts**2).sum(axis=0), 1e-300))
 
 
+class CurvatureBelief:
+    """How far the curvature of some rows is to be believed, by their number."""
+
+    @property
+    def rows_per_feature(self) -> float:
+        """Rows that tell the curvature, for each feature."""
+        raise NotImplementedError
+
+    @property
+    def knows_curvature(self) -> bool:
+        """Whether the rows are enough to build on their curvature, to shape a release."""
+        return self.rows_per_feature >= ROWS_PER_FEATURE
+
+    @property
+    def takes_long_step(self) -> bool:
+        """Whether the rows are enough for one long step by their curvature."""
+        return self.rows_per_feature >= ROWS_PER_STEP
+
+
 @dataclass(frozen=True)
-class Anchor:
+class Anchor(CurvatureBelief):
     """What rows without privacy say: where to start, how sure that is, and how the objective curves.
 
     Attributes
@@ -89,16 +108,6 @@ class Anchor:
         """
         rows = count_effective(self.bends[:, None])[0]
         return float(rows / len(self.weights)) if self.weights.any() else 0.0
-
-    @property
-    def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature, to shape a release."""
-        return self.rows_per_feature >= ROWS_PER_FEATURE
-
-    @property
-    def takes_long_step(self) -> bool:
-        """Whether the rows are enough for one long step by their curvature."""
-        return self.rows_per_feature >= ROWS_PER_STEP
 
     @property
     def nothing(self) -> float:

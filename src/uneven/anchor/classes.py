@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.belief import FEWEST, ROWS_PER_FEATURE, ROWS_PER_STEP, Anchor, count_effective
+from uneven.anchor.belief import FEWEST, Anchor, CurvatureBelief, count_effective
 from uneven.anchor.clock import Coordinates, compute_error_covariance
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
@@ -37,7 +37,7 @@ DRAWS, DRAWN_ROWS = 40, 2_000
 
 
 @dataclass(frozen=True)
-class ClassAnchor:
+class ClassAnchor(CurvatureBelief):
     """What rows without privacy say of more than two classes; see `uncertainty.Anchor`.
 
     Attributes
@@ -69,16 +69,6 @@ class ClassAnchor:
     def rows_per_feature(self) -> float:
         """Rows that tell the curvature, for each feature and class; 0 if they tell nothing of the weights."""
         return len(self.X) / (self.X.shape[1] * (self.scores.shape[1] - 1)) if self.weights.any() else 0.0
-
-    @property
-    def knows_curvature(self) -> bool:
-        """Whether the rows are enough to build on their curvature, to shape a release."""
-        return self.rows_per_feature >= ROWS_PER_FEATURE
-
-    @property
-    def takes_long_step(self) -> bool:
-        """Whether the rows are enough for one long step by their curvature."""
-        return self.rows_per_feature >= ROWS_PER_STEP
 
     @property
     def nothing(self) -> float:
