@@ -12,7 +12,7 @@ from uneven import checks
 from uneven.losses import LOSSES
 from uneven.noise import MECHANISMS, MOMENTS
 from uneven.planner import ANCHORED, STRATEGIES
-from uneven.problem import DEFAULT_ALPHA, RADII, choose_batching
+from uneven.problem import RADII, choose_batching
 from uneven.schedules import AVERAGES
 
 LONG_ROWS = ("shrink", "refuse")
@@ -173,11 +173,6 @@ class Settings:
             raise ValueError(
                 f"threshold must be None for a loss without probabilities, {self.loss!r}; got {self.threshold}"
             )
-
-    @property
-    def stated_alpha(self) -> float:
-        """alpha as stated; where it is not and no row may choose it, `DEFAULT_ALPHA`."""
-        return DEFAULT_ALPHA if isinstance(self.alpha, str) else float(self.alpha)
 
     def batching(self, own: bool) -> dict[str, Any]:
         """Keyword arguments of `Problem` for the batch size; `own` if some source's noise is drawn once per batch."""

@@ -4,13 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
 from uneven.anchor import strength
 from uneven.anchor.belief import know_nothing
 from uneven.anchor.classes import fit_class_anchor
-from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.strength import choose_alpha
 from uneven.anchor.uncertainty import Flips, fit_anchor
 from uneven.losses import LOGISTIC
@@ -150,6 +152,38 @@ def test_copies_are_held_out_together():
     assert (numbers.reshape(30, 10) == numbers[::10, None]).all()
     held = dict(choose_alpha(problem, [rows]).path)
     assert min(held.values()) > 0.2  # copies of held-out rows would tell their labels
+
+
+def draw_categories(count, seed):
+    """Rows of three categories, as columns of 0 and 1, most of which agree with others."""
+    rng, effects = np.random.default_rng(seed), np.random.default_rng(6).normal(size=(3, 4)) * 1.5
+    values = rng.integers(0, 4, (count, 3))
+    X = np.hstack([np.eye(4)[values[:, j]] for j in range(3)])
+    return X, (effects[np.arange(3), values].sum(axis=1) + rng.logistic(size=count) > 0).astype(int)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_rows_of_categories_that_agree_are_no_copies(container):
+    """With labels of a rule, too, where no two rows of the same categories have different labels."""
+    X, y = draw_categories(300, 0)
+    for labels in (y, (X[:, 0] == 1).astype(int)):
+        first, count = find_copies(container(X), labels)
+        np.testing.assert_array_equal(first, np.arange(300))
+        assert (count == 1).all()
+    measured = np.column_stack([X, np.random.default_rng(0).normal(size=300)])
+    first, count = find_copies(container(np.repeat(measured, 2, axis=0)), np.repeat(y, 2))
+    np.testing.assert_array_equal(first, np.repeat(np.arange(0, 600, 2), 2))
+    assert (count == 2).all()
+
+
+def test_categories_are_learned_as_well_as_by_logistic_regression():
+    """Held out together, rows that agree would predict the opposite: alpha was chosen thousands of times too large."""
+    apart = []
+    for seed in range(4):
+        X, y = draw_categories(2_000, seed)
+        plain = LogisticRegression(C=1.0).fit(X, y)
+        apart.append([log_loss(one, *draw_categories(20_000, 99)) for one in (UnevenClassifier().fit(X, y), plain)])
+    refuse_harm(apart)
 
 
 def test_rows_that_a_plane_separates_know_no_curvature():

@@ -11,6 +11,7 @@ import uneven
 from uneven.experiments import run_demo
 from uneven.io import read_sources, sources_from_text
 from uneven.planner import STRATEGIES
+from uneven.problem import DEFAULT_ALPHA
 from uneven.settings import Settings
 from uneven.training.planning import choose_clip
 
@@ -67,7 +68,7 @@ def test_mechanisms_are_as_labelled(demo):
     default = uneven.UnevenClassifier().get_params()
     ours = demo.plan.problem
     assert (ours.batch_size, ours.radius) == (50, default["radius"])
-    assert ours.alpha == Settings().stated_alpha
+    assert ours.alpha == DEFAULT_ALPHA
     assert default["mechanism"] == demo.entries[0].mechanism
     assert ours.clip == choose_clip(Settings(), private=True) == 0.5
     for entry in demo.entries:

@@ -34,7 +34,7 @@ def plan_steps(sources, **changes):
         keys = ("n_features", "alpha", "batch_size", "loss", "radius", "clip")
         problem = Problem(**{key: stated[key] for key in keys})
         settings = Settings(loss=stated["loss"], strategy=changes.get("strategy", "auto"))
-        stated["alpha"] = choose_private_alpha(settings, sources, problem)
+        stated["alpha"] = choose_private_alpha(settings, sources, problem, problem.alpha)
     return uneven.plan(sources, **stated)
 
 

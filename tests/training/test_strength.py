@@ -22,7 +22,8 @@ LOCAL = uneven.LocalPrivacy
 def choose(rows=60_000, epsilon=10.0, d=30, noise=None, **settings):
     source = uneven.Source("a", rows, LOCAL(epsilon) if noise is None else noise)
     asked = Settings(**settings)
-    return choose_private_alpha(asked, [source], Problem(d, asked.stated_alpha, 50, clip=0.5))
+    usual = DEFAULT_ALPHA if asked.alpha == "auto" else asked.alpha
+    return choose_private_alpha(asked, [source], Problem(d, usual, 50, clip=0.5), usual)
 
 
 def test_the_expected_loss_is_that_of_simulated_steps():
@@ -61,8 +62,8 @@ def test_sources_alike_are_one_and_a_source_without_worth_changes_nothing():
     problem = Problem(30, DEFAULT_ALPHA, 50, clip=0.5)
     halves = [uneven.Source(name, 30_000, LOCAL(10.0)) for name in "ab"]
     noisy = uneven.Source("c", 1_000, LOCAL(0.01))
-    assert choose_private_alpha(Settings(), halves, problem) == choose(60_000)
-    assert choose_private_alpha(Settings(), [*halves, noisy], problem) == choose(60_000)
+    assert choose_private_alpha(Settings(), halves, problem, DEFAULT_ALPHA) == choose(60_000)
+    assert choose_private_alpha(Settings(), [*halves, noisy], problem, DEFAULT_ALPHA) == choose(60_000)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +107,10 @@ def test_a_plan_before_the_fit_has_the_alpha_of_the_fit(tmp_path, weights):
     model = uneven.UnevenClassifier(LOCAL(10.0), row_norm=0.9, random_state=0, class_weight=weights).fit(X, y)
     assert planned.problem == fitted.trained.plan.problem == model.plan_.problem
     assert fitted.trained.model.alpha == model.alpha_ < DEFAULT_ALPHA
-    usual = replace(model.plan_.problem, alpha=DEFAULT_ALPHA / model.alpha_ * model.plan_.problem.alpha)
+    default = 0.9**2 * DEFAULT_ALPHA
+    usual = replace(model.plan_.problem, alpha=default / model.alpha_ * model.plan_.problem.alpha)
     source = uneven.Source("a", len(y), LOCAL(10.0))
-    assert model.alpha_ == choose_private_alpha(Settings(), [source], usual)
+    assert model.alpha_ == choose_private_alpha(Settings(), [source], usual, default)
 
 
 def test_more_rows_go_on_with_the_alpha_of_the_fit():

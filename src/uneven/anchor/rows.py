@@ -21,17 +21,53 @@ WRONG_ROWS = 0.5
 """Rows that are counted as classified wrongly beside those seen, however well those are classified."""
 
 
-def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each row the number of the first that agrees with it in everything, and how many do.
+COMPARED_ROWS = 300
+"""Different rows that the probability of agreeing by chance is computed from; of more, the first."""
 
-    >>> first, count = find_copies(np.array([[1.0], [2.0], [1.0], [1.0]]), np.array([1.0, 1.0, 1.0, -1.0]))
+
+def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each row the number of the first that it is a copy of, and how many are.
+
+    Rows that agree in everything are copies unless chance explains them (`can_coincide`), as it does where all columns
+    are categories or counts. So do two labels of the same features: whoever copies rows copies their labels too.
+
+    >>> X = np.array([[1.27], [2.35], [1.27], [3.04]])
+    >>> first, count = find_copies(X, np.array([1.0, 1.0, 1.0, -1.0]))
     >>> first.tolist(), count.tolist()
     ([0, 1, 0, 3], [2, 1, 2, 1])
+    >>> find_copies(X, np.array([1.0, 1.0, -1.0, -1.0]))[1].tolist()
+    [1, 1, 1, 1]
     """
-    rng = make_public_generator("copies")
-    products = np.asarray(X @ rng.standard_normal(X.shape[1])) + np.asarray(y) * rng.standard_normal()
-    _, first, place, counts = np.unique(products, return_index=True, return_inverse=True, return_counts=True)
+    rng, n = make_public_generator("copies"), X.shape[0]
+    products = np.asarray(X @ rng.standard_normal(X.shape[1]))
+    different, first, place, counts = np.unique(products, return_index=True, return_inverse=True, return_counts=True)
+    labels = np.asarray(y)
+    agree = bool((labels == labels[first[place]]).all())
+    if len(different) == n or not agree or can_coincide(X[np.sort(first)[:COMPARED_ROWS]], n):
+        return np.arange(n), np.ones(n, dtype=np.int64)
     return first[place], counts[place]
+
+
+def can_coincide(X: Any, n: int) -> bool:
+    """Whether two of n rows are expected to agree by chance, going by these different ones: n²/2·Π_j q_j ≥ 1.
+
+    q_j is the probability that two rows agree in column j, as if columns were independent. Where they are not, rows
+    agree more often still.
+
+    >>> can_coincide(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), n=10), can_coincide(np.eye(3) * 0.3, n=2)
+    (True, False)
+    """
+    rows, d = X.shape
+    if rows < 2:
+        return False
+    entries = sparse.coo_array(X)
+    order = np.lexsort((entries.data, entries.coords[1]))
+    columns, values = entries.coords[1][order], entries.data[order]
+    starts = np.flatnonzero(np.append(True, (np.diff(columns) > 0) | (np.diff(values) != 0)))
+    equal = np.diff(np.append(starts, len(values)))
+    zero = rows - np.bincount(columns, minlength=d)
+    pairs = np.bincount(columns[starts], equal * (equal - 1), minlength=d) if len(values) else np.zeros(d)
+    return bool(n * (n - 1) / 2.0 * np.prod((pairs + zero * (zero - 1)) / (rows * (rows - 1))) >= 1.0)
 
 
 def correct(

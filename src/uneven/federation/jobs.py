@@ -73,8 +73,10 @@ class Job:
         self.anchor = progress.anchor
         chosen = None if self.anchor is None else self.anchor["alpha"]
         usual = scale_problem(self.settings, scale, len(self.names), self.private, self.noises.values())
-        predicted = choose_private_alpha(self.settings, self.sources, usual) if chosen is None else chosen
-        self.alpha = float(predicted)
+        if chosen is None:
+            stated = scale.usual_alpha(self.settings.alpha)
+            chosen = choose_private_alpha(self.settings, self.sources, usual, stated)
+        self.alpha = float(chosen)
         self.problem: Problem = replace(usual, alpha=scale.alpha(self.alpha))
         self.plan = self._plan()
         self.tasks: Sequence[Task] = tasks_of(self.plan, self.settings.average, self.settings.estimate)

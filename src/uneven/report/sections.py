@@ -59,7 +59,7 @@ def show_learning(trained: FileFit) -> str:
         why = "as stated"
     elif trained.plan.converged:
         why = f"chosen by cross-validation on the rows of {', '.join(map(repr, public))}"
-    elif model.alpha == model.settings.stated_alpha:
+    elif model.alpha == trained.trained.scale.usual_alpha("auto"):
         why = "the default, since no rows without privacy could choose it"
     else:
         why = "predicted to do better than the default, from the numbers of private rows and their ε alone"

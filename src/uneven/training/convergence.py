@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
 from uneven.engine import State
 from uneven.planner import Plan
-from uneven.problem import DEFAULT_ALPHA, Problem
+from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job
@@ -76,8 +76,8 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
     if all(noise.private for noise in noises.values()) and isinstance(settings.alpha, str):
-        sources = describe_sources(noises, job.groups.counts)
-        return replace(job, alpha=choose_private_alpha(settings, sources, job.problem))
+        sources, usual = describe_sources(noises, job.groups.counts), job.scale.usual_alpha(settings.alpha)
+        return replace(job, alpha=choose_private_alpha(settings, sources, job.problem, usual))
     if not (names and settings.public_first and isinstance(settings.alpha, str)):
         return job
     if lacks_surrogate(settings, (noises[name] for name in names)):
@@ -87,7 +87,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
-        return replace(job, alpha=chosen.alpha)
+        return replace(job, alpha=job.scale.usual_alpha(settings.alpha))
     return scale_alpha(replace(job, chosen=chosen.alpha * in_rows), names)
 
 
@@ -98,7 +98,7 @@ def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None =
     if not 1e-12 <= alpha <= 1e12:  # what `Settings` takes
         raise ValueError(f"X has rows for which alpha = {alpha:.3g} would be chosen, {BEYOND}; {ADVICE}")
     private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
-    return replace(job, alpha=min(alpha, DEFAULT_ALPHA) if private else alpha, used=used)
+    return replace(job, alpha=min(alpha, job.scale.usual_alpha("auto")) if private else alpha, used=used)
 
 
 def find_carried_share(

@@ -50,7 +50,7 @@ def scale_problem(
     own = any(noise is not None and noise.once_a_batch for noise in noises)
     return Problem(
         n_features=((scale.sketch or n_features) + scale.intercept) * (joint if joint > 2 else 1),
-        alpha=scale.alpha(settings.stated_alpha) / most,
+        alpha=scale.alpha(scale.usual_alpha(settings.alpha)) / most,
         class_weights=tuple(weight / most for weight in class_weights),
         loss_unit=most,
         alpha_unit=most * scale.factor**2,
@@ -179,8 +179,8 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         most = max(weights)  # these rows are not divided by anything else
-        problem = replace(problem, alpha=settings.stated_alpha / most, alpha_unit=most)
-        problem = _with_predicted_alpha(problem, settings, sources)
+        problem = replace(problem, alpha=ball.usual_alpha(settings.alpha) / most, alpha_unit=most)
+        problem = _with_predicted_alpha(problem, settings, sources, ball)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = read_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
@@ -188,7 +188,7 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     problem = scale_problem(settings, scale, n_features, private, noises, class_weights=weights)
-    problem = _with_predicted_alpha(problem, settings, sources)
+    problem = _with_predicted_alpha(problem, settings, sources, scale)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 
 
@@ -205,10 +205,11 @@ def with_known_rates(sources: Iterable[Source]) -> list[Source]:
     return [replace(one, noise=Exact()) if one.name in missing else one for one in listed]
 
 
-def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source]) -> Problem:
+def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source], scale: Scale) -> Problem:
     """The problem with the alpha that is chosen where all rows are private."""
     seen = [replace(source, noise=source.noise.observed_among(problem.classes)) for source in sources]
-    share = choose_private_alpha(settings, seen, problem) / settings.stated_alpha  # 1, or halved some times: exact
+    usual = scale.usual_alpha(settings.alpha)
+    share = choose_private_alpha(settings, seen, problem, usual) / usual  # 1, or halved some times: exact
     return replace(problem, alpha=problem.alpha * share)
 
 

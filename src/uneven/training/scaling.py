@@ -21,6 +21,7 @@ from scipy import sparse
 
 from uneven import checks
 from uneven.matrices import is_sparse
+from uneven.problem import DEFAULT_ALPHA
 from uneven.training.sketch import draw_projection, project
 
 Array = NDArray[np.float64]
@@ -80,6 +81,16 @@ class Scale:
     def unit_constant(self) -> float:
         """Value of the intercept's feature in rows as scaled; 0 for none."""
         return self.constant / self.factor
+
+    def usual_alpha(self, alpha: Any) -> float:
+        """L2 strength for rows as given: alpha if it is a number, else the default.
+
+        The default is that of rows of norm 1 in the units of these, so that units decide nothing. Where no norm is
+        stated and none is private, it is the number itself.
+        """
+        if not isinstance(alpha, str):
+            return float(alpha)
+        return DEFAULT_ALPHA * (self.row_norm**2 if self.norms == "largest" else 1.0)
 
     def alpha(self, alpha: float) -> float:
         """L2 strength for rows as scaled that means `alpha` for the rows as given."""

@@ -24,13 +24,15 @@ NEAR = 1.05
 """Expected losses that differ by this factor at most count as the same: the largest alpha is taken, which is safer."""
 
 
-def choose_private_alpha(settings: Settings, sources: Sequence[Source], problem: Problem) -> float:
+def choose_private_alpha(settings: Settings, sources: Sequence[Source], problem: Problem, usual: float) -> float:
     """alpha for rows as given: as stated, or for ``"auto"`` the default or a part of it, by the least expected loss.
+
+    `usual` is what is stated, or the default (`Scale.usual_alpha`).
 
     It stays the default where some rows are not private, or private in their labels alone; for site privacy; and for
     losses and strategies whose runs are not predicted. The problem is that of the rows as scaled, with the default.
     """
-    usual, used = settings.stated_alpha, [source for source in sources if source.rows]
+    used = [source for source in sources if source.rows]
     local = all(source.noise.protects_features and not source.noise.once_a_batch for source in used)
     if not (used and local and isinstance(settings.alpha, str) and get_loss(settings.loss).probabilistic):
         return usual

@@ -265,7 +265,7 @@ def _read_back(
         noise=noise,
         scale=job.scale,
         plan=result.plan,
-        alpha=job.settings.stated_alpha if job.alpha is None else job.alpha,
+        alpha=job.scale.usual_alpha(job.settings.alpha) if job.alpha is None else job.alpha,
         privacy_spent=account.spent,
         simulated=bool(account.simulated),
         flip_rates=rates,  # type: ignore[arg-type]
