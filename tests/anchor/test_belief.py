@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, LocalPrivacy, UnevenClassifier
@@ -100,6 +100,48 @@ def test_knowing_nothing_is_an_excess_of_all_there_is_to_gain():
         assert not found.weights.any()
         assert not found.knows_curvature
     assert not fit_anchor(X, np.ones(50), 1e-3).weights.any()
+
+
+def test_one_row_of_a_class_tells_how_rare_it_is():
+    """The start predicts (1 + ½)/(20 + 1) for every row, with the loss of that as its excess; three classes alike."""
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.normal(size=(20, 3)) / 2, np.full(20, 0.25)]), np.append(1.0, np.full(19, -1.0))
+    factors = np.array([1.0, 1.0, 1.0, 0.01])
+    for wide in (False, True):
+        found = fit_anchor(X, y, 1e-3, factors, diagonal=wide)
+        np.testing.assert_allclose(expit(X @ found.weights), 1.5 / 21, rtol=1e-12)
+        assert np.sum(found.hessian * found.covariance) / 2 == pytest.approx(found.losses.mean(), rel=1e-12)
+        assert found.tested[0] == 0.95
+    rows = PublicRows.from_arrays(X, np.append([0.0, 0.0, 2.0], np.ones(17)))
+    classes = fit_class_anchor(Problem(12, 1e-3, 1, classes=3), [rows], np.tile(factors, 3), None)
+    np.testing.assert_allclose(softmax(classes.weights[3::4] * 0.25), np.array([2.5, 17.5, 1.5]) / 21.5, rtol=1e-12)
+    assert np.sum(classes.hessian * classes.covariance) / 2 == pytest.approx(classes.losses.mean(), rel=1e-12)
+    assert not fit_anchor(X, -np.ones(20), 1e-3, factors).weights.any()  # of one class, it tells nothing
+
+
+def test_rows_that_predict_worse_than_the_shares_of_the_classes_start_with_those():
+    rng = np.random.default_rng(1)
+    X, y = np.column_stack([rng.normal(size=(60, 6)) / 3, np.full(60, 0.25)]), np.where(np.arange(60) < 6, 1.0, -1.0)
+    found = fit_anchor(X, y, 1e-6, np.append(np.ones(6), 0.01))
+    np.testing.assert_allclose(expit(X @ found.weights), 6.5 / 61, rtol=1e-12)
+
+
+def test_one_public_row_of_a_rare_class_does_no_harm():
+    pairs, rng = [], np.random.default_rng(5)
+    weights = rng.normal(size=8) * 2
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(8_020, 8)) / 8**0.5
+        y = (rng.random(8_020) < expit(X @ weights - 3.5)).astype(int)
+        y[:20] = np.arange(20) == 0
+        noise = {"public": Exact(), "private": LocalPrivacy(0.3)}
+        model = UnevenClassifier(noise, row_norm=1.5, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X[:1_020], y[:1_020], source=np.repeat(["public", "private"], [20, 1_000]))
+        p = np.where(y[1_020:] == 1, 1.5 / 21, 19.5 / 21)
+        pairs.append([log_loss(model, X[1_020:], y[1_020:]), -np.log(p).mean()])
+    refuse_harm(pairs)
 
 
 def test_half_a_row_is_counted_as_wrong():

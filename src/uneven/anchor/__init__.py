@@ -41,7 +41,7 @@ from uneven.anchor.strength import choose_alpha
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import (
     Flips,
-    drop_start,
+    doubt_start,
     fit_anchor,
     join_sandwich,
     leave_out,
@@ -85,7 +85,7 @@ __all__ = [
     "compute_release_energy",
     "describe_disagreements",
     "doubt_curvature",
-    "drop_start",
+    "doubt_start",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",

@@ -176,13 +176,57 @@ def know_nothing(
 ) -> Anchor:
     """Anchor of rows whose labels carry no information: they start at 0, and only the rows themselves are used, for H.
 
-    w* is anywhere within the reach of what it can gain: zero weights have an excess of at most f(0), so
-    ½E(w*ᵀHw*) = f(0) with V₀ = s²I gives s² = 2f(0)/tr H. Labels are drawn anew, each as likely.
+    Labels are drawn anew, each as likely.
     """
-    n, d = X.shape
-    labels = np.where(make_public_generator("labels of one class").random(n) < 0.5, 1.0, -1.0)
-    counts = np.where(labels > 0, class_weights[1], class_weights[0])
+    labels = np.where(make_public_generator("labels of one class").random(len(X)) < 0.5, 1.0, -1.0)
+    return _start_at(np.zeros(X.shape[1]), X, labels, alpha, factors, class_weights, loss, diagonal)
+
+
+def know_shares(
+    X: Array,
+    y: Array,
+    alpha: float,
+    factors: Array,
+    class_weights: tuple[float, ...],
+    loss: Loss,
+    diagonal: bool = False,
+) -> Anchor:
+    """Anchor of rows that tell how many there are of each class, and nothing of what sets the classes apart."""
+    start = find_constant(X, y, factors, class_weights)
+    return _start_at(start, X, y, alpha, factors, class_weights, loss, diagonal)
+
+
+def find_constant(X: Array, y: Array, factors: Array, class_weights: tuple[float, ...]) -> Array:
+    """Weights that predict the same for every row: the log-odds of the classes, with half a row more of each.
+
+    They are on the intercept's feature, the last one if its factor of alpha is below 1; without one they are 0.
+    """
+    start = np.zeros(X.shape[1])
+    if factors[-1] < 1.0:
+        negative, positive = (np.sum(y == sign) + 0.5 for sign in (-1.0, 1.0))
+        start[-1] = np.log(class_weights[1] * positive / (class_weights[0] * negative)) / X[0, -1]
+    return start
+
+
+def _start_at(
+    weights: Array,
+    X: Array,
+    y: Array,
+    alpha: float,
+    factors: Array,
+    class_weights: tuple[float, ...],
+    loss: Loss,
+    diagonal: bool,
+) -> Anchor:
+    """Anchor at weights that predict the same for every row.
+
+    w* is anywhere within the reach of what it can gain: these weights have an excess of at most their loss f, so
+    ½E(w*-w)ᵀH(w*-w) = f with V₀ = s²I gives s² = 2f/tr H.
+    """
+    counts = np.where(y > 0, class_weights[1], class_weights[0])
+    margins, d = y * (X @ weights), X.shape[1]
     every = np.zeros(d) if diagonal else np.zeros((d, d))
-    start = Anchor(X, labels, alpha, alpha, np.zeros(d), every, np.zeros(n), factors, counts, loss)
+    start = Anchor(X, y, alpha, alpha, weights, every, margins, factors, counts, loss)
     trace = float(start.hessian.sum() if diagonal else np.trace(start.hessian))
-    return start.moved(np.zeros(d), add_diagonal(every, np.full(d, 2.0 * start.nothing / trace)))
+    lost = float(np.mean(counts * loss.value(margins)))
+    return start.moved(weights, add_diagonal(every, np.full(d, 2.0 * lost / trace)))

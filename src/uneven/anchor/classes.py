@@ -22,7 +22,7 @@ from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.shape import CLIP, QUANTILES, describe_clipping, keep_hessian, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import STEP, drop_start, join_sandwich, limit_covariance, limit_excess, search_strength
+from uneven.anchor.uncertainty import STEP, doubt_start, join_sandwich, limit_covariance, limit_excess, search_strength
 from uneven.draws import make_public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -120,8 +120,10 @@ def fit_class_anchor(
     factors = np.maximum(factors, 1.0) if flipped else factors
     alpha = problem.alpha
     seen = np.concatenate([y for source in sources for _, y in source.pieces()]).astype(np.int64)
-    if np.bincount(seen, minlength=problem.classes).min() < FEWEST:
-        return _know_nothing(problem, rows.X, factors)
+    numbers = np.bincount(seen, minlength=problem.classes)
+    constant = find_constant_scores(problem, rows.X, numbers, factors)  # 0 under flips, where no factor is below 1
+    if numbers.min() < FEWEST:
+        return _start_at(problem, rows.X, factors, seen, constant if numbers.min() else np.zeros_like(constant))
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
         weights = solve(replace(problem, alpha=strength, clip=None), sources, factors, start).weights
@@ -130,22 +132,31 @@ def fit_class_anchor(
 
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
     covariance = limit_covariance(rows.sandwich(scores, strength * factors, alpha * factors, size), size, factors)
-    if rows.loss(scores) >= rows.loss(nothing := np.zeros_like(scores)):
-        (weights, covariance), scores = drop_start(weights, covariance), nothing
+    if rows.loss(scores) >= rows.loss(same := rows.X @ constant.reshape(problem.classes, -1).T):
+        covariance = doubt_start(weights - constant, covariance)
+        weights, scores = constant, same
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
     found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
     return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
 
 
-def _know_nothing(problem: Problem, X: Array, factors: Array) -> ClassAnchor:
-    """Anchor of rows that lack a class: as `belief.know_nothing`, with what predicting nothing loses of K classes."""
+def find_constant_scores(problem: Problem, X: Array, numbers: NDArray[np.int64], factors: Array) -> Array:
+    """Weights that predict the shares of the classes for every row (`belief.find_constant`); their sum is 0."""
+    start = np.zeros((problem.classes, problem.columns))
+    if factors[-1] < 1.0:
+        levels = np.log(np.array(problem.class_weights) * (numbers + 0.5))
+        start[:, -1] = (levels - levels.mean()) / X[0, -1]
+    return start.ravel()
+
+
+def _start_at(problem: Problem, X: Array, factors: Array, seen: NDArray[np.int64], weights: Array) -> ClassAnchor:
+    """Anchor of rows that lack a class, or have one row of it: as `belief.know_nothing` and `belief.know_shares`."""
     n, K, D = len(X), problem.classes, problem.n_features
-    labels = make_public_generator("labels of a class that is missing").integers(0, K, n)
-    ridge, every = problem.alpha * factors, np.zeros((D, D))
-    strength, none = problem.alpha, np.zeros((n, K))
-    start = ClassAnchor(X, labels, strength, strength, np.zeros(D), every, none, ridge, problem.weigh(labels))
-    return start.moved(np.zeros(D), 2.0 * start.nothing / np.trace(start.hessian) * np.eye(D))
+    labels = seen if weights.any() else make_public_generator("labels of a class that is missing").integers(0, K, n)
+    ridge, every, scores = problem.alpha * factors, np.zeros((D, D)), X @ weights.reshape(K, -1).T
+    start = ClassAnchor(X, labels, problem.alpha, problem.alpha, weights, every, scores, ridge, problem.weigh(labels))
+    return start.moved(weights, 2.0 * start.losses.mean() / np.trace(start.hessian) * np.eye(D))
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. R
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows in columns and
 directions that hardly any row has, so that those are not believed to be known; s² is ‖w(α)‖²/d, which errs on the large
 side, so that V₀ is taken down where it expects more excess than predicting nothing has. λ₀ minimises the leave-one-out
-estimate of the objective itself; where even that is no better than predicting nothing, the start is 0.
+estimate of the objective itself; where even that is no better than predicting the shares of the classes for every row,
+the start is to predict those.
 
 However well the rows are classified, half a row more is counted that is not (Krichevsky and Trofimov 1981): a few rows
 that a plane separates would otherwise be sure of anything. Its loss is that of the mean size of the margins, on the
 wrong side; its slope is 1 and its direction that of the rows, E xxᵀ ≥ 4·curvature, so it adds 2/n of that to S.
-Rows of one class tell nothing of what sets it apart from the other, and of a class with a single row leaving it out
-leaves nothing: then w₀ is 0 (`belief.know_nothing`).
+Rows of one class tell nothing of what sets it apart from the other: then w₀ is 0 (`belief.know_nothing`). Of a class
+with a single row leaving it out leaves nothing: then w₀ predicts the shares of the classes (`belief.know_shares`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from uneven.anchor.belief import FEWEST, Anchor, know_nothing
+from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import find_diagonal_covariance, solve_rows
@@ -103,8 +104,9 @@ def fit_anchor(
         copies=find_copies(rows, labels)[1].astype(np.float64),
     )
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
-    if min(np.sum(labels > 0), np.sum(labels < 0)) < FEWEST:
-        return know_nothing(rows, alpha, factors, class_weights, used, diagonal)
+    known, rarer = (alpha, factors, class_weights, used, diagonal), min(np.sum(labels > 0), np.sum(labels < 0))
+    if rarer < FEWEST:  # under flips the share of a class is not that of its label
+        return know_shares(rows, labels, *known) if rarer and not flips.rates.any() else know_nothing(rows, *known)
     sources = flips.sources(rows, labels)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
@@ -116,20 +118,22 @@ def fit_anchor(
     covariance = find_covariance(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
     covariance = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
-    if flips.mean_loss(margins) >= flips.mean_loss(np.zeros(len(labels))):
-        weights, covariance = drop_start(weights, covariance)
-        margins, hits = np.zeros(len(labels)), None
+    constant = find_constant(rows, labels, factors, class_weights)  # 0 under flips, where no factor is below 1
+    same = labels * (rows @ constant)
+    if flips.mean_loss(margins) >= flips.mean_loss(same):
+        covariance = doubt_start(weights - constant, covariance)
+        weights, margins, hits = constant, same, None
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
-    told = rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates
-    found = Anchor(*told)
+    found = Anchor(
+        rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates
+    )
     return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
 
 
-def drop_start(weights: Array, covariance: Array) -> tuple[Array, Array]:
-    """Start at 0 in place of w₀: its error is w₀'s and w₀ itself, V₀ + w₀w₀ᵀ."""
-    own = weights**2 if covariance.ndim == 1 else np.outer(weights, weights)
-    return np.zeros_like(weights), covariance + own
+def doubt_start(apart: Array, covariance: Array) -> Array:
+    """Covariance of the error of a start that is `apart` from w₀: that of w₀, and the difference itself, V₀ + ddᵀ."""
+    return covariance + (apart**2 if covariance.ndim == 1 else np.outer(apart, apart))
 
 
 def search_strength(

@@ -14,7 +14,7 @@ from uneven.anchor import (
     TOLERANCE,
     Curvature,
     Point,
-    drop_start,
+    doubt_start,
     join_sandwich,
     limit_covariance,
     limit_excess,
@@ -143,7 +143,7 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
         covariance = join_sandwich(S, fourths, H, count, strength * own, alpha * own, size)
         covariance = limit_covariance(covariance, size, own)
         if loss >= nothing:
-            weights, covariance = drop_start(weights, covariance)
+            weights, covariance = np.zeros_like(weights), doubt_start(weights, covariance)
         return weights, limit_excess(covariance, hessian, nothing)
 
 
