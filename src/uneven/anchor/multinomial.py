@@ -16,10 +16,27 @@ DENSE_ROWS = 4096
 """Sparse rows that are made dense at once, for their curvature."""
 
 
-def measure_losses(scores: Array, targets: Array, length: float = 1.0) -> Array:
-    """u·lse(z) - t·z of each row at a multiple of its scores z."""
-    z = length * scores
-    return np.asarray(targets.sum(axis=1) * logsumexp(z, axis=1) - (targets * z).sum(axis=1))
+def sum_multiple(scores: Array, chances: Array, targets: Array, levels: Array, length: float) -> Array:
+    """Of rows whose scores z are multiplied by a length: sums of what `Objective.along` describes.
+
+    Parameters
+    ----------
+    scores : array of shape (n, K)
+    chances : array of shape (n, K)
+        Probability of the label observed, given each class.
+    targets : array of shape (n, K)
+        What stands for that label in the surrogate lse(z) - tᵀz: 1 for an exact one.
+    levels : array of shape (K,)
+        What class weights add to the scores: log-likelihood and loss are those of classes as they are.
+    length : float
+    """
+    z = length * scores - levels
+    total = logsumexp(z, axis=1)
+    with np.errstate(divide="ignore"):  # a label that some class never has
+        lost = total - logsumexp(z + np.log(chances), axis=1)
+    surrogate = total - (targets * z).sum(axis=1)
+    slope = (np.exp(z - total[:, None]) * scores).sum()
+    return np.array([lost.sum(), total.sum(), slope, surrogate.sum(), surrogate @ surrogate])
 
 
 def sum_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, Array, Array | None]:

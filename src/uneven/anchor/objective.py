@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uneven import checks
-from uneven.anchor.multinomial import measure_losses, sum_terms
+from uneven.anchor.multinomial import sum_multiple, sum_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -136,38 +136,33 @@ class Objective:
         """Whether some labels are flipped."""
         return any(source.flip_rate > 0 for source, _ in self.sources)
 
-    def along(self, w: Array, lengths: Array) -> tuple[Array, Array]:
-        """Mean loss of multiples of w, without the L2 term, and the standard error of its difference to that of 0.
+    def along(self, w: Array, lengths: Array) -> Array:
+        """What the rows say of each multiple of w, shape (5, lengths): means over the rows, each row counted once.
 
-        Of flipped labels it is the surrogate's mean, which may be below 0, where no loss is.
+        The first is minus the log-likelihood of the label as observed. The next two make the expected loss of a
+        multiple t where s·w is the truth, A(t) - t·B(s): A the mean of lse(tz), z the scores, and B that of
+        softmax(sz)ᵀz. The last are the mean of the surrogate and of its square.
         """
-        total, sums, squares = 0.0, np.zeros(len(lengths)), np.zeros(len(lengths))
-        count, at_zero = 0, 0.0
-        for part in self.parts:
-            for weight, losses in self._losses(part, w):
-                nothing, many = losses(0.0), len(weight)
-                total, count, at_zero = total + float(weight.sum()), count + many, at_zero + float(weight @ nothing)
-                for i, length in enumerate(lengths.tolist()):
-                    gained = weight * (losses(length) - nothing)
-                    sums[i], squares[i] = sums[i] + gained.sum(), squares[i] + gained @ gained
-        errors = np.sqrt(np.maximum(squares - sums**2 / count, 0.0)) / total
-        return (at_zero + sums) / total, errors
+        sums = np.zeros((5, len(lengths)))
+        for source, _ in self.sources:
+            for describe in self._multiples(source, w):
+                sums += np.transpose([describe(length) for length in lengths.tolist()])
+        return sums / self.count
 
-    def _losses(self, part: _Part, w: Array) -> Iterator[tuple[Array, Callable[[float], Array]]]:
-        """For each block of a part's rows: their weights, and the loss of each at a multiple of w."""
-        first, W = 0, w.reshape(self.classes if self.classes > 2 else 1, -1)
-        for X, y in _blocks(part.rows, W.shape[1], self.classes):
-            rows = slice(first, first := first + len(y))
-            scores = np.asarray(X @ W.T)
-            if self.classes > 2:
-                targets = part.rows.noise.weighted_targets(self.class_weights)[y.astype(np.int64)]
-                yield np.full(len(y), part.weight[0]), partial(measure_losses, scores, targets)
-                continue
-            unit, tilt = part.unit[rows] + part.unit_skew[rows] * y, part.tilt[rows] + part.skew[rows] * y
-            yield part.weight[rows], partial(self._surrogate, y * scores[:, 0], unit, tilt)
-
-    def _surrogate(self, margins: Array, unit: Array, tilt: Array, length: float) -> Array:
-        return np.asarray(unit * self.loss.value(length * margins) - tilt * length * margins)
+    def _multiples(self, source: PublicRows, w: Array) -> Iterator[Callable[[float], Array]]:
+        """For each block of rows: what is summed of them at a multiple of w."""
+        two, noise = self.classes == 2, source.noise
+        W = np.stack([np.zeros_like(w), w]) if two else w.reshape(self.classes, -1)
+        if two:
+            a, b = noise.known_rate + noise.skew, noise.known_rate - noise.skew
+            confusion = np.array([[1.0 - b, b], [a, 1.0 - a]])
+        else:
+            confusion = noise.confusion_of(self.classes)
+        inverse = np.linalg.inv(confusion)
+        for X, y in _blocks(source, W.shape[1], self.classes):
+            numbers = ((y + 1.0) / 2.0 if two else y).astype(np.int64)
+            known = confusion.T[numbers], inverse[numbers], np.log(self.class_weights)
+            yield partial(sum_multiple, np.asarray(X @ W.T), *known)
 
     def _add_margins(self, sums: _Sums, part: _Part, w: Array, largest: bool) -> None:
         """One part's rows of two classes; `largest` takes the largest curvature of the loss for that of each row."""

@@ -46,11 +46,11 @@ MOST_READINGS = 300
 SHORT = 1e-3
 """Length of a step below which the curvature at a point is taken to say nothing of that around it."""
 
-CLEAR = 2.0
-"""Standard errors of the mean loss by which an answer must beat predicting nothing, where labels are flipped."""
+POSSIBLE = 2.0 ** np.arange(2.0, -48.0, -0.5)
+"""Multiples of the answer that are thought possible where labels are flipped: not 0, so that classes are predicted."""
 
-LENGTHS = 2.0 ** -np.arange(0.0, 48.0, 0.5)
-"""Multiples of the answer that are tried where it does not: not 0, so that classes are still predicted."""
+CLEAR, DOUBT = 2.0, 2.0
+"""Standard errors, and differences of the log-likelihood, that are clear: the second is what two of the first make."""
 
 WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of a kink, one after the other; with slopes of 1, f is off by half the last."""
@@ -147,53 +147,72 @@ def solve(
         found.excess,
         found.readings + hessian,
         converged,
-        _shortened(length) if converged else _caveat(problem, found),
+        _describe_length(length) if converged else _caveat(problem, found),
         curvature,
     )
 
 
 def choose_length(f: Objective, w: Array) -> float:
-    """Multiple of the weights, at most 1, that is safe where labels are flipped.
+    """Multiple of the weights, at most 1, with the least expected loss where labels are flipped.
 
     The surrogate of flipped labels is unbiased, but its minimum may be far from the loss's, or not exist: its mean can
-    fall below 0, which no loss does, as where fewer labels are positive than the stated rate alone would make. An
-    answer stands if its mean loss is at least 0 and clearly below that of predicting nothing, on these rows and on new
-    ones. Otherwise it is shortened to the least upper bound of its loss: max(mean, 0) plus `CLEAR` standard errors, or
-    plus one and what it is expected to lose more on new rows (`measure_optimism`).
+    fall below 0, which no loss does, as where fewer labels are positive than the stated rate alone would make. The
+    labels as observed tell how long w should be, by their likelihood, but not the sure from the nearly sure. So all
+    lengths of a grid are thought possible, as likely as they make the labels of new rows (`measure_optimism`), and the
+    answer takes the length that loses least on average over them. Lengths whose surrogate has a mean clearly below 0
+    are not possible: the stated rate is too large, or the rows were learned by heart. Where no length is clearly
+    likelier than 0, the answer is as good as 0.
     """
-    if not f.flipped or f.loss.infimum < 0.0:
+    if not f.flipped or not f.loss.probabilistic:
         return 1.0
-    means, errors = f.along(w, np.array([1.0, 0.0]))
-    optimism = measure_optimism(f, w, float(errors[0]))
-    if means[0] >= 0.0 and means[0] + max(CLEAR * errors[0], optimism + errors[0]) <= means[1]:
-        return 1.0
-    means, errors = f.along(w, LENGTHS)
-    unsure = np.maximum(CLEAR * errors, LENGTHS * optimism + errors)
-    return float(LENGTHS[np.argmin(np.maximum(means, 0.0) + unsure)])
+    lost, levels, slopes, surrogate, squares = f.along(w, POSSIBLE)
+    errors = np.sqrt(np.maximum(squares - surrogate**2, 0.0) / f.count)
+    prior, moderate = doubt_long(slopes)
+    evidence = -f.count * (lost + np.minimum(POSSIBLE / min(moderate, 1.0), 1.0) * measure_optimism(f, w))
+    nothing, evidence = evidence[-1], np.where(surrogate + CLEAR * errors < 0.0, -np.inf, evidence)
+    if evidence.max() < nothing + DOUBT:
+        return float(POSSIBLE[-1])
+    weights = prior * np.exp(evidence - evidence.max())
+    expected = levels - POSSIBLE * (weights @ slopes / weights.sum())
+    return float(POSSIBLE[np.argmin(np.where(POSSIBLE <= 1.0, expected, np.inf))])
 
 
-def measure_optimism(f: Objective, w: Array, error: float) -> float:
-    """How much more the answer w is expected to lose on new rows than on those it was learned from; 0 of many columns.
+def doubt_long(slopes: Array) -> tuple[Array, float]:
+    """Prior weight of each possible length, and the length from which on it falls, as rows are classified for sure.
 
-    That is tr H⁻¹G, G the covariance of the mean gradient (Takeuchi 1976). Flips make G nearly a multiple of the loss's
-    own Hessian J, by which `error`, the standard error of what w gains, tells: G = J·error²/wᵀJw.
+    Jeffreys' prior of the logarithm of a length t is t√B', B' the mean variance of the scores over the classes: small
+    where even exact labels could hardly tell a length from longer ones. Up to its largest value it is taken as that.
+    `slopes` are B.
+    """
+    prior = POSSIBLE * np.sqrt(np.maximum(np.gradient(slopes, POSSIBLE), 0.0))
+    most = int(np.argmax(prior))
+    return np.where(np.arange(len(prior)) >= most, 1.0, prior / max(prior[most], 1e-300)), float(POSSIBLE[most])
+
+
+def measure_optimism(f: Objective, w: Array) -> float:
+    """How much more an answer like w loses on new rows than on its own, in log-likelihood; 0 of many columns.
+
+    To first order that is tr(H⁻¹C)/n with C = E gsᵀ, g the gradients of what is lost and s those of what w minimises
+    (Takeuchi 1976 for g = s). Of a label flipped at rate σ, given x, s takes the values -(1-a)/(1-2σ) with probability
+    a = σ + (1-2σ)p and a/(1-2σ) else, times x, and g is -(1-2σ)p(1-p)/a and (1-2σ)p(1-p)/(1-a): so E gs = p(1-p), as
+    for exact labels, and C is the curvature of the loss. Both are taken at 0, where the loss curves most: at weights
+    that followed noise far out next to nothing curves, and little would seem to be at stake. Of a multiple of w it is
+    that part, and all of it from the length on at which rows are classified for sure.
     """
     if len(w) > DENSE_COLUMNS:
         return 0.0
-    hessian = f.at(w, "full").hessian
+    hessian = f.at(np.zeros_like(w), "full").hessian
     assert hessian is not None
-    own = hessian - np.diag(f.ridge)
-    along = float(w @ own @ w)
-    return float(np.trace(np.linalg.lstsq(hessian, own)[0])) * error**2 / along if along > 0.0 else 0.0
+    return float(np.trace(np.linalg.lstsq(hessian, hessian - np.diag(f.ridge))[0])) / f.count
 
 
-def _shortened(length: float) -> str | None:
+def _describe_length(length: float) -> str | None:
     """What is said of an answer that was shortened."""
     if length == 1.0:
         return None
     return (
-        f"flipped labels leave it open whether the answer is better than predicting nothing: weights were shortened to "
-        f"{length:.2g} of their length"
+        f"flipped labels leave open how sure the model should be: its weights were shrunk to {length:.2g} of their "
+        "length, where the expected loss is least"
     )
 
 
