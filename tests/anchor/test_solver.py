@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -16,7 +17,7 @@ from sklearn.svm import LinearSVC
 from tests.test_losses import SMOOTHED
 
 from uneven.anchor import solver
-from uneven.anchor.objective import TOLERANCE, weigh_source
+from uneven.anchor.objective import TOLERANCE, Objective, weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.datasets import load_covertype_sample
@@ -293,3 +294,27 @@ def test_refusals(monkeypatch):
         monkeypatch.setattr(solver, "DENSE_COLUMNS", columns)
         with pytest.raises(ValueError, match="X must be finite"):
             solve(p, [rows])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_flipped_labels_count_by_the_spread_of_their_gradients_where_the_answer_is_true(classes):
+    """Mean square of p - e_y over that of p - T⁻¹e_y, with labels drawn from p and flipped; four standard errors."""
+    rng, n, d = np.random.default_rng(0), 40_000, 3
+    X, W = rng.normal(size=(n, d)), 3.0 * rng.normal(size=(classes, d))
+    W[0] = 0.0
+    p = softmax(X @ W.T, axis=1)
+    y = (rng.random(n)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    noise = FlippedLabels((0.3, 0.1)) if classes == 2 else FlippedLabels(0.3)
+    T = noise.confusion_of(classes)
+    seen = (rng.random(n)[:, None] > np.cumsum(T[y], axis=1)).sum(axis=1)
+    labels = [2.0 * one - 1.0 if classes == 2 else one for one in (y, seen)]
+    sources = [PublicRows.from_arrays(X, labels[0]), PublicRows.from_arrays(X, labels[1], noise)]
+    w = W[1] if classes == 2 else W.ravel()
+    exact, flipped = Objective.of(Problem(len(w), 1e-3, 1, classes=classes), sources, None).find_parts(w)
+    own, other = (np.square(p - one).sum(axis=1) for one in (np.eye(classes)[y], np.linalg.inv(T)[seen]))
+    even = np.full((1, classes), 1 / classes)
+    usual = (1 - np.square(even).sum()) / (even @ T @ np.square(np.linalg.inv(T)).sum(axis=1) - 1 / classes)
+    error = np.hypot(own.std() / own.mean(), other.std() / other.mean()) / n**0.5
+    assert exact == pytest.approx(1.0, rel=1e-12)
+    assert flipped * usual.item() == pytest.approx(own.mean() / other.mean(), rel=4 * error)
+    assert flipped < 0.7

@@ -346,8 +346,8 @@ def test_one_against_the_rest_corrects_the_flips_between_them(rate, loss):
     noise, found = FlippedLabels(rate), []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        X = rng.normal(size=(3000, 3)) / 3**0.5
-        y = np.argmax(X @ (3.0 * np.eye(3, 4)) + rng.gumbel(size=(3000, 4)), axis=1)
+        X = rng.normal(size=(12_000, 3)) / 3**0.5  # enough to tell that the weights are not too long
+        y = np.argmax(X @ (3.0 * np.eye(3, 4)) + rng.gumbel(size=(12_000, 4)), axis=1)
         flipped = UnevenClassifier(noise, **asked).fit(X, noise.corrupt_classes(y, 4, rng))
         assert flipped.flip_rates_ == {"data": rate}
         found.append(flipped.intercept_ - UnevenClassifier(**asked).fit(X, y).intercept_)

@@ -62,7 +62,9 @@ class FoldRows:
         if not loss.smooth or any(is_sparse(X) for X, _ in arrays):
             return None
         fold = np.concatenate(list(numbers))
-        counted = np.repeat([weigh_source(one.noise, problem) for one in sample], [one.count for one in sample])
+        counted = np.repeat(
+            [one.part * weigh_source(one.noise, problem) for one in sample], [one.count for one in sample]
+        )
         share = counted[:, None] * (fold[:, None] != np.arange(fold.max() + 1))
         share /= share.sum(axis=0)
         X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in arrays])

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from uneven import checks
 from uneven.anchor.multinomial import sum_multiple, sum_terms
@@ -92,7 +93,7 @@ class Objective:
         if flips or not loss.bounded:
             factors = np.maximum(factors, 1.0)
         refuse_uneven([one.noise for one in rows], problem.class_weights)
-        weighted = tuple((source, weigh_source(source.noise, problem)) for source in rows)
+        weighted = tuple((source, source.part * weigh_source(source.noise, problem)) for source in rows)
         weights = problem.class_weights
         parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
         return cls(loss, problem.alpha * factors, weighted, parts, problem.classes, class_weights=weights)
@@ -149,20 +150,36 @@ class Objective:
                 sums += np.transpose([describe(length) for length in lengths.tolist()])
         return sums / self.count
 
+    def find_parts(self, w: Array) -> list[float]:
+        """Part of its usual weight by which a row of each source should count, where w is the truth.
+
+        The usual weight of flipped labels is that of p = 1/K. A row's gradient has the factor p - e_y, with a mean
+        square of 1 - ‖p‖² over exact labels, and p - T⁻¹e_y over flipped ones, with Σ_j(pᵀT)_j‖T⁻¹e_j‖² - ‖p‖². The
+        surer p is, the more of the second is noise.
+        """
+        parts, levels = [], np.log(self.class_weights)
+        for source, _ in self.sources:
+            spread = partial(sum_spreads, _find_confusion(source.noise, self.classes))
+            found = sum(
+                (spread(softmax(scores - levels, axis=1)) for _, scores in self._scores(source, w)), np.zeros(2)
+            )
+            usual = spread(np.full((1, self.classes), 1.0 / self.classes))
+            parts.append(float(found[0] / found[1] * usual[1] / usual[0]))
+        return parts
+
     def _multiples(self, source: PublicRows, w: Array) -> Iterator[Callable[[float], Array]]:
         """For each block of rows: what is summed of them at a multiple of w."""
-        two, noise = self.classes == 2, source.noise
+        confusion = _find_confusion(source.noise, self.classes)
+        inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
+        for numbers, scores in self._scores(source, w):
+            yield partial(sum_multiple, scores, confusion.T[numbers], inverse[numbers], np.log(self.class_weights))
+
+    def _scores(self, source: PublicRows, w: Array) -> Iterator[tuple[NDArray[np.int64], Array]]:
+        """For each block of rows: numbers of their classes as observed, and the scores of all classes."""
+        two = self.classes == 2
         W = np.stack([np.zeros_like(w), w]) if two else w.reshape(self.classes, -1)
-        if two:
-            a, b = noise.known_rate + noise.skew, noise.known_rate - noise.skew
-            confusion = np.array([[1.0 - b, b], [a, 1.0 - a]])
-        else:
-            confusion = noise.confusion_of(self.classes)
-        inverse = np.linalg.inv(confusion)
         for X, y in _blocks(source, W.shape[1], self.classes):
-            numbers = ((y + 1.0) / 2.0 if two else y).astype(np.int64)
-            known = confusion.T[numbers], inverse[numbers], np.log(self.class_weights)
-            yield partial(sum_multiple, np.asarray(X @ W.T), *known)
+            yield ((y + 1.0) / 2.0 if two else y).astype(np.int64), np.asarray(X @ W.T)
 
     def _add_margins(self, sums: _Sums, part: _Part, w: Array, largest: bool) -> None:
         """One part's rows of two classes; `largest` takes the largest curvature of the loss for that of each row."""
@@ -213,6 +230,25 @@ class _Sums:
     hessian: Array | None
     value: float = 0.0
     total: float = 0.0
+
+
+def _find_confusion(noise: Noise, classes: int) -> Array:
+    """T, of two classes in the order of their labels -1 and 1."""
+    if classes > 2:
+        return noise.confusion_of(classes)
+    a, b = noise.known_rate + noise.skew, noise.known_rate - noise.skew
+    return np.array([[1.0 - b, b], [a, 1.0 - a]])
+
+
+def sum_spreads(confusion: Array, p: Array) -> Array:
+    """Sums over rows with class probabilities p of 1 - ‖p‖² and of Σ_j(pᵀT)_j‖T⁻¹e_j‖² - ‖p‖².
+
+    >>> sum_spreads(np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[0.5, 0.5]])).round(5).tolist()  # ½ over (1-2σ)²
+    [0.5, 0.78125]
+    """
+    squares = np.square(np.linalg.inv(confusion)).sum(axis=1)
+    own = np.square(p).sum(axis=1)
+    return np.array([(1.0 - own).sum(), (p @ confusion @ squares - own).sum()])
 
 
 def refuse_uneven(noises: Iterable[Noise], class_weights: Sequence[float]) -> None:

@@ -101,6 +101,8 @@ class PublicRows:
     count : int
         Rows in all pieces together.
     noise : Exact, FlippedLabels or AdditiveNoise
+    part : float
+        Part of its usual weight that a row counts by (`Objective.find_parts`).
 
     Examples
     --------
@@ -111,6 +113,7 @@ class PublicRows:
     pieces: Callable[[], Iterable[tuple[Any, Any]]] = field(repr=False)
     count: int
     noise: Noise = EXACT
+    part: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", checks.whole("count", self.count))
@@ -118,10 +121,10 @@ class PublicRows:
             raise ValueError(f"noise must promise no privacy: private rows are read once; got {self.noise!r}")
 
     @classmethod
-    def from_arrays(cls, X: Any, y: ArrayLike, noise: Noise | None = None) -> PublicRows:
+    def from_arrays(cls, X: Any, y: ArrayLike, noise: Noise | None = None, part: float = 1.0) -> PublicRows:
         """Rows in memory."""
         features, labels = (X.tocsr() if is_sparse(X) else np.asarray(X)), np.asarray(y, dtype=np.float64)
-        return cls(lambda: [(features, labels)], len(labels), noise or EXACT)
+        return cls(lambda: [(features, labels)], len(labels), noise or EXACT, part)
 
     @property
     def flip_rate(self) -> float:
@@ -140,7 +143,7 @@ class PublicRows:
             keep = np.flatnonzero(rng.random(len(y)) < share)
             kept.append((X[keep], np.asarray(y, dtype=np.float64)[keep]))
         X, labels = _stack(kept)
-        return PublicRows.from_arrays(X, labels, self.noise) if len(labels) else None
+        return PublicRows.from_arrays(X, labels, self.noise, self.part) if len(labels) else None
 
 
 def join_sources(sources: Sequence[PublicRows]) -> PublicRows:

@@ -127,7 +127,8 @@ def _narrowed(
     rest = rest.toarray() if is_sparse(rest) else rest
     narrow = np.split(np.hstack([vectors * np.sqrt(np.maximum(values, 0.0)), rest]), counts[:-1])
     rows = [
-        PublicRows.from_arrays(Z, y, source.noise) for Z, (_, y), source in zip(narrow, arrays, sample, strict=True)
+        PublicRows.from_arrays(Z, y, source.noise, source.part)
+        for Z, (_, y), source in zip(narrow, arrays, sample, strict=True)
     ]
     kept = np.tile(np.append(np.ones(len(values)), factors[~plain]), problem.outputs)
     return replace(problem, n_features=len(kept)), rows, kept
@@ -225,7 +226,9 @@ def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -
     arrays = [next(iter(source.pieces())) for source in sample]
     for fold in range(_fold_count(sum(source.count for source in sample))):
         chosen = zip(sample, arrays, (np.flatnonzero(number != fold) for number in numbers), strict=True)
-        yield [PublicRows.from_arrays(X[keep], y[keep], one.noise) for one, (X, y), keep in chosen if len(keep)]
+        yield [
+            PublicRows.from_arrays(X[keep], y[keep], one.noise, one.part) for one, (X, y), keep in chosen if len(keep)
+        ]
 
 
 def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> tuple[Array, Array]:

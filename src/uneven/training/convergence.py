@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import PublicRows, Solution, choose_alpha, solve, weigh_source
+from uneven.anchor import Objective, PublicRows, Solution, choose_alpha, solve, weigh_source
 from uneven.engine import State
 from uneven.planner import Plan
 from uneven.problem import Problem
@@ -63,7 +63,7 @@ def list_public_rows(job: Job, names: Collection[str], target: Any) -> list[Publ
     """Rows of these sources as the solver reads them, with labels as numbers for the target."""
     counts = dict(zip(job.groups.names, job.groups.counts.tolist(), strict=True))
     data = job.readings(target, names)
-    return [PublicRows(data[name], counts[name], job.groups.noises[name]) for name in names]
+    return [PublicRows(data[name], counts[name], job.groups.noises[name], job.parts.get(name, 1.0)) for name in names]
 
 
 def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None) -> Job:
@@ -78,17 +78,47 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     if all(noise.private for noise in noises.values()) and isinstance(settings.alpha, str):
         sources, usual = describe_sources(noises, job.groups.counts), job.scale.usual_alpha(settings.alpha)
         return replace(job, alpha=choose_private_alpha(settings, sources, job.problem, usual))
-    if not (names and settings.public_first and isinstance(settings.alpha, str)):
+    if not (names and settings.public_first) or lacks_surrogate(settings, (noises[name] for name in names)):
         return job
-    if lacks_surrogate(settings, (noises[name] for name in names)):
+    job = _with_tried_alpha(job, names, target)
+    if not _are_uneven(job):
+        return job
+    return _with_tried_alpha(replace(job, parts=find_parts(job, names, target)), names, target)
+
+
+def _with_tried_alpha(job: Job, names: Collection[str], target: Any) -> Job:
+    """The job with alpha chosen by cross-validation on these sources' rows, unless it is stated."""
+    if not isinstance(job.settings.alpha, str):
         return job
     chosen = choose_alpha(
         job.problem, list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     )
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
-        return replace(job, alpha=job.scale.usual_alpha(settings.alpha))
+        return replace(job, alpha=job.scale.usual_alpha(job.settings.alpha))
     return scale_alpha(replace(job, chosen=chosen.alpha * in_rows), names)
+
+
+def _are_uneven(job: Job) -> bool:
+    """Whether labels of some sources are flipped more often than those of others, and all are learned together.
+
+    One-vs-rest has a problem for each class, and no truth that all of them share.
+    """
+    noises = job.groups.noises.values()
+    rates = {(noise.known_rate, noise.skew) for noise in noises}
+    together = job.problem.outputs > 1 or len(job.scan.classes) <= 2
+    return len(rates) > 1 and together and not job.groups.any_private and job.problem.loss_function.probabilistic
+
+
+def find_parts(job: Job, names: Collection[str], target: Any) -> dict[str, float]:
+    """Part of its usual weight that a row of each source should count by, going by a first answer.
+
+    Flipped labels are noisier than their usual weight says where most rows are classified for sure: exact ones then
+    hardly err, and as many are flipped as ever.
+    """
+    rows, factors = list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
+    first = solve(job.problem, rows, factors, shorten=True).weights
+    return dict(zip(names, Objective.of(job.problem, rows, factors).find_parts(first), strict=True))
 
 
 def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None = None) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,8 @@ class Job:
     """Sources whose rows alpha is for; None means all."""
     class_weights: tuple[float, ...] = ()
     """What rows of each class count; all alike where it is empty."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Part of its usual weight that a row of each source counts by, where labels are flipped; all where not listed."""
     tick: Tick = lambda _: None
     units: dict[str, tuple[Any, NDArray[Any]]] = field(default_factory=dict, repr=False, compare=False)
     """Rows in memory as scaled, by source: held from one station to the next."""
