@@ -14,7 +14,7 @@ def command(
     panels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PANEL]...",
+            metavar="PANEL",
             help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, site-mnist, classes-mnist, wide-mnist, "
             "and the first six -covertype; all if none is named.",
         ),

@@ -113,7 +113,8 @@ def _show_plan(plan: Plan) -> None:
     from uneven.planner import describe_verdicts
 
     for name in plan.order:
-        terminal.say(f"{name!r}: one row is worth {plan.exchange[name]:.3g} rows of the cleanest site.")
+        worth = f"{plan.exchange[name]:.3g}"
+        terminal.say(f"{name!r}: one row is worth {worth} row{'s' * (worth != '1')} of the cleanest site.")
     terminal.say(describe_verdicts(plan.verdicts))
 
 

@@ -14,7 +14,7 @@ def command(
     panels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PANEL]...",
+            metavar="PANEL",
             help="order-mnist, two-rates-mnist, vary-c2-mnist, and the same -covertype; all six if none is named.",
         ),
     ] = None,

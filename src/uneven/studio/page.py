@@ -199,12 +199,12 @@ def _column_config() -> dict[str, Any]:
 def _edited_settings() -> dict[str, str]:
     with st.sidebar:
         st.header("Settings")
-        typed = {key: st.text_input(LABELS[key], key=key, placeholder="left out") for key in TYPED}
+        typed = {key: st.text_input(LABELS[key], key=key, placeholder="automatic") for key in TYPED}
         chosen = {
-            key: st.selectbox(LABELS[key], ["", *options], key=key, format_func=lambda name: name or "left out")
+            key: st.selectbox(LABELS[key], ["", *options], key=key, format_func=lambda name: name or "automatic")
             for key, options in CHOICES.items()
         }
-        st.caption("What is left out is chosen by uneven fit.")
+        st.caption("Automatic settings are chosen as in uneven fit.")
         return typed | chosen
 
 
