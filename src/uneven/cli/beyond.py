@@ -47,10 +47,11 @@ def command(
     for name, one in made.results.items():
         accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
-        console.print(terminal.make_table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
+        for table in terminal.make_tables(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown):
+            console.print(table)
         console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)
-    experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)
+    experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder, quick)
 
 
 def _select_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:

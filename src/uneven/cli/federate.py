@@ -79,7 +79,9 @@ def command(
 
 def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     from uneven.federation import AUTHORITY, make_kits
+    from uneven.io import refuse_folder
 
+    refuse_folder(folder)
     made = make_kits(folder, [entry.name for entry in file.sources], address)
     terminal.say(f"Made {len(made)} kits in {folder}: {terminal.join_quoted([one.name for one in made])}.")
     terminal.say(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
