@@ -58,5 +58,7 @@ def _select_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], 
     """Columns that fit a terminal: tables.md has all of them."""
     shown = {"Algorithm2 / uneven": "ratio", "accuracy of uneven": "accuracy"}
     shown |= {name: name for name in (head[0], "Algorithm2", "CleanOnly", "uneven", "uneven, clean only")}
-    kept = [i for i, name in enumerate(head) if name in shown or name.startswith("ε_N =")]
+    kept = [
+        i for i, name in enumerate(head) if name in shown or name.startswith(("ε_N =", "site privacy", "accuracy of"))
+    ]
     return [shown.get(head[i], head[i]) for i in kept], [[row[i] for i in kept] for row in rows]
