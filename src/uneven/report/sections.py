@@ -22,7 +22,7 @@ from uneven.planner import (
 )
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, choose_axis
-from uneven.words import format_count, format_number, shorten
+from uneven.words import format_bound, format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.engine import Path
@@ -131,7 +131,7 @@ def _others(plan: Plan) -> list[str]:
         (
             f"{name} (this plan)" if name == plan.strategy else name,
             "all together" if other.shuffled else ", ".join(other.order),
-            format_number(other.bound) if math.isfinite(other.bound) else "none",
+            format_bound(other.bound),
             "" if evaluated[name] is None else format_number(evaluated[name] or 0.0),
         )
         for name, other in others.items()
