@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "docstrings",  # docs/docstrings.py: attributes and properties
     "sphinx-mathjax-offline",  # after mathjax: formulas need no network
 ]
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -29,5 +30,6 @@ exclude_patterns = ["_build", "_generated", "results"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 default_role = "code"
+napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True  # attributes of many classes share names: no link targets for them

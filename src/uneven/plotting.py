@@ -8,7 +8,7 @@ from uneven.words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import YAxis
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which people with colour blindness can tell apart.
@@ -59,11 +59,12 @@ def finish_rows(axes: Axes, labels: list[str], title: str) -> None:
     axes.grid(axis="x", alpha=0.25)
 
 
-def label_plainly(axis: YAxis) -> None:
-    """Ticks of a log axis as plain numbers, 0.5 instead of 5·10⁻¹, as many as fit."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def label_plainly(axis: Axis) -> None:
+    """Ticks of a log axis as plain numbers, 0.5 instead of 5·10⁻¹, as many as fit; evenly spaced on a short axis."""
+    from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 1e3 * low else (1.0, 2.0, 5.0)))
+    spread: Locator = LogLocator(subs=(1.0,) if high > 1e3 * low else (1.0, 2.0, 5.0))
+    axis.set_major_locator(MaxNLocator(5) if high < 5 * low else spread)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axis.set_minor_formatter(NullFormatter())

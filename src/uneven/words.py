@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -58,6 +59,15 @@ def format_number(value: float, digits: int = 4) -> str:
     (['21,520', '0.01235', '1.5e+12'], '2.96')
     """
     return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.{digits}g}"
+
+
+def format_bound(value: float) -> str:
+    """A bound for a reader; infinite where no theorem gives one.
+
+    >>> format_bound(391.93), format_bound(float("inf"))
+    ('391.9', 'none')
+    """
+    return format_number(value) if math.isfinite(value) else "none"
 
 
 def name_few(names: Sequence[str]) -> str:

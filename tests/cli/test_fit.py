@@ -168,7 +168,7 @@ def test_the_command(folder, described, good):
         "logistic regression on 1,600 rows without privacy",
         "'clinic' alone, the cle",
     ):
-        assert f"  Beside it: {other}" in said
+        assert f"  For comparison, {other}" in said
     assert "rows were scaled by their root-mean-square norm, 1." in said
     assert "uneven predict model.json" in said
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
@@ -262,7 +262,7 @@ def test_the_first_line_says_who_is_protected(described, good):
     tested = good("fit", "sources.toml", "--test", "rows.parquet")
     assert "On rows.parquet: accuracy" in tested
     assert "On rows learned from" not in tested  # it flatters, and there is better now; the report has it
-    assert "Beside it: logistic regression on 400 rows without privacy: accuracy 0." in said
+    assert "For comparison, logistic regression on 400 rows without privacy: accuracy 0." in said
     described(classes, crowd='{ kind = "label-privacy", epsilon = 1.0 }')
     assert "'crowd' at ε = 1 (labels only, NOT the features). Not protected: 'clinic'.\n" in good("fit", "sources.toml")
 

@@ -104,7 +104,7 @@ def test_as_a_person_types_them(folder, good, read):
         confirm(folder / "sources.toml")
         said = good("fit", "sources.toml", "--test", f"test{ending}")
         assert said.startswith("Protected: each row of 'a' at ε = 8, 'b'" if private else "Protected: nobody.")
-        assert "Beside it: the majority class" in said
+        assert "For comparison, the majority class" in said
         good("predict", "model.json", f"test{ending}", "-o", "out.parquet")
         out = pd.read_parquet(folder / "out.parquet")
         right = (out["label"].astype(str) == str(positive)) == truth
@@ -240,7 +240,7 @@ def test_a_newcomer_reaches_a_private_model_of_the_bank(folder, good, name):
     assert fitted.startswith("Protected: each row of 'clients' at ε = 3. Not protected: 'open'.")
     assert "Privacy spent: ε = 3 for each row of 'clients', charged in ledger.db" in fitted
     assert "On test.csv: accuracy 0.9" in fitted
-    assert "Beside it: logistic regression on 1,029 rows without privacy: accuracy 0.9102" in fitted
+    assert "For comparison, logistic regression on 1,029 rows without privacy: accuracy 0.9102" in fitted
     report = (folder / "fit.html").read_text(encoding="utf-8")
     for question in ("Is each source worth using?", "What does it cost in privacy?", "Are its probabilities right?"):
         assert question in report

@@ -161,7 +161,7 @@ def test_classifier_learns_is_charged_and_saved(tmp_path, second, anchored):
 def test_the_caveat_names_the_activity_of_every_source():
     noise = LocalPrivacy(3.0, activity=0.2) & FlippedLabels(0.1)
     sources = [uneven.Source("a", 5_000, noise), uneven.Source("b", 5_000, LocalPrivacy(3.0, activity=0.4))]
-    (said,) = [one for one in uneven.plan(sources, 25, clip=0.5).caveats if "the average gradient" in one]
+    (said,) = [one for one in uneven.plan(sources, 25, clip=0.5).caveats if "the average norm of gradients" in one]
     assert "'a' 0.2, 'b' 0.4;" in said or "'b' 0.4, 'a' 0.2;" in said
 
 

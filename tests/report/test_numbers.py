@@ -236,11 +236,11 @@ def test_what_a_fit_warns_about_is_among_the_caveats_without_counts(tmp_path):
             trained = train_files(read_sources(tmp_path / "sources.toml"))
         caveats = text_of(fit_report(trained, COMMAND).split("<h2>Caveats</h2>")[1].split("</section>")[0])
         shrunk = "Some rows of 'long' are longer than row_norm = 1 and were shrunk to it" in caveats
-        copied = "Some private rows agree with another in everything." in caveats
+        copied = "Some private rows are exact copies of others." in caveats
         assert shrunk == copied == (not redact)
-        assert ("is not told here, since redact is set" in caveats) == redact
+        assert ("is not said here, because redact is set" in caveats) == redact
         assert not re.search(r"\b[5-7] (of|rows|private)\b", caveats)
-    assert "agree with another" not in fit_report(fitted(tmp_path, 3, 2.0), COMMAND)
+    assert "exact copies of others" not in fit_report(fitted(tmp_path, 3, 2.0), COMMAND)
 
 
 def test_measures_are_downloaded_with_intervals_and_baselines(anchored):

@@ -75,7 +75,7 @@ def test_what_the_bound_is_of(reports):
 
     A plan that keeps rows has none.
     """
-    average, clip = "the average of late iterates", "All are with gradients clipped to 0.5"
+    average, clip = "the average of late iterates", "All have gradients clipped to 0.5"
     for kind in KINDS:
         text = " ".join(Page(reports[kind]).text)
         assert (average in text) == (kind not in ("plan-two-rates", "plan-arbitrary", "fit-private", "fit-simulated"))

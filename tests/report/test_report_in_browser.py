@@ -1,5 +1,9 @@
 """Reports in a real Chromium: no word on the console, no request, nothing wider than the screen, light and dark."""
 
+import csv
+import io
+import json
+
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -28,7 +32,8 @@ def shown(browser, reports, tmp_path):
         page.goto(path.as_uri())
         assert heard == [path.as_uri()]  # the page itself, and nothing more
         if media == "screen":
-            page.locator("summary").click()  # the theory, folded away at first
+            for folded in page.locator("summary").all():  # the theory, and the sources file where there is one
+                folded.click()
         return page
 
     yield show
@@ -89,6 +94,52 @@ def test_what_a_screen_reader_is_told(shown):
     assert (
         page.get_by_role("columnheader", name="test accuracy").count() == 2
     )  # of the strategies, and with public rows
+
+
+QUESTIONS = [
+    "Which source first?",
+    "How far to step?",
+    "Is each source worth using?",
+    "What is a row worth?",
+    "What does it cost in privacy?",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_five_tiles_are_shown_first(shown, kind, scheme):
+    page = shown(kind, 1280, scheme)
+    assert [tile.inner_text().splitlines()[0] for tile in page.locator(".tile").all()] == QUESTIONS
+    lowest_tile = max(tile.bounding_box()["y"] for tile in page.locator(".tile").all())
+    assert lowest_tile < page.locator("figure").first.bounding_box()["y"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pointing_at_a_mark_shows_its_value(shown, kind):
+    page = shown(kind, 1280)
+    tips = page.locator("svg.wide .mark .tip")
+    assert not any(tip.is_visible() for tip in tips.all())
+    page.locator("svg.wide .mark").first.hover(force=True)  # two marks in one place are drawn one over the other
+    (said,) = [tip.text_content() for tip in tips.all() if tip.is_visible()]
+    assert any(letter.isdigit() for letter in said)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_download_has_its_rows(shown, kind, tmp_path):
+    page = shown(kind, 1280)
+    links = page.locator("a[download]").all()
+    assert {"sources.csv", "report.json"} <= {link.inner_text() for link in links}
+    for link in links:
+        with page.expect_download() as started:
+            link.click()
+        started.value.save_as(tmp_path / "saved")
+        text = (tmp_path / "saved").read_text(encoding="utf-8")
+        if link.inner_text().endswith(".json"):
+            assert json.loads(text)["plan"]["sources"]
+        else:
+            header, *rows = csv.reader(io.StringIO(text))
+            assert rows
+            assert all(len(row) == len(header) for row in rows)
 
 
 def test_five_tiles_hover_and_download(shown, tmp_path):

@@ -16,7 +16,7 @@ from uneven.planner import text
 from uneven.studio import page, table
 from uneven.studio.document import begin
 from uneven.studio.simulation import Simulation
-from uneven.words import format_number
+from uneven.words import format_bound, format_number
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_it_opens_with_two_hospitals(app):
     assert refusals(app) == []
     assert all(line in shown(app) for line in promised(plan))
     for name, other in plan.alternatives().items():
-        assert re.search(rf'^{name}( \*)?,.*,"?{format_number(other.bound)}"?,', shown(app), flags=re.M)
+        assert re.search(rf'^{name}( \*)?,.*,"?{format_bound(other.bound)}"?,', shown(app), flags=re.M)
 
 
 def test_it_shows_the_plan_s_own_values(app):
@@ -262,7 +262,7 @@ def test_a_simulation_shows_each_strategy_its_own_figures():
     assert head == ("strategy", "measured", "bound", "accuracy", "AUC")
     for k, (row, (name, plan)) in enumerate(zip(rows, plans.items(), strict=True)):
         measured, accurate = f"{format_number(0.5 + k)} ± {0.01 * k:.2g}", f"{60 + k}.0% ± {0.1 * k:.1f}"
-        assert row[:-1] == (name, measured, format_number(plan.bound), accurate)
+        assert row[:-1] == (name, measured, format_bound(plan.bound), accurate)
         assert row[-1].startswith("0.8")
 
 

@@ -172,7 +172,8 @@ def _report(error: Exception) -> int:
         return FAILED
     if isinstance(error, typer.TyperException):
         if message := _explain_value(error) or error.format_message():
-            terminal.note(message)
+            unknown = message.startswith("No such command") and "Did you mean" not in message
+            terminal.note(f"{message} 'uneven --help' lists all commands." if unknown else message)
         return error.exit_code
     if type(error).__name__ == "BudgetExceeded":  # by name, so that the ledger is not imported here
         terminal.note(str(error))

@@ -14,7 +14,7 @@ def command(
     panels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PANEL]...",
+            metavar="PANEL",
             help="beyond-mnist, ablation-mnist, sources-mnist, harder-mnist, site-mnist, classes-mnist, wide-mnist, "
             "and the first six -covertype; all if none is named.",
         ),
@@ -47,15 +47,18 @@ def command(
     for name, one in made.results.items():
         accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
-        console.print(terminal.make_table(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown))
+        for table in terminal.make_tables(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown):
+            console.print(table)
         console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)
-    experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder)
+    experiments.print_end(f"{len(made.claims)} targets", made.claims, made.seconds, made.folder, quick)
 
 
 def _select_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """Columns that fit a terminal: tables.md has all of them."""
     shown = {"Algorithm2 / uneven": "ratio", "accuracy of uneven": "accuracy"}
     shown |= {name: name for name in (head[0], "Algorithm2", "CleanOnly", "uneven", "uneven, clean only")}
-    kept = [i for i, name in enumerate(head) if name in shown or name.startswith("ε_N =")]
+    kept = [
+        i for i, name in enumerate(head) if name in shown or name.startswith(("ε_N =", "site privacy", "accuracy of"))
+    ]
     return [shown.get(head[i], head[i]) for i in kept], [[row[i] for i in kept] for row in rows]

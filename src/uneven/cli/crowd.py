@@ -21,7 +21,9 @@ SHOWN, MOST_COLUMNS = 20, 4
 
 
 def command(
-    answers: Annotated[Path, typer.Argument(help="A file of answers: a task, a worker and a label in every row.")],
+    answers: Annotated[
+        Path, typer.Argument(metavar="ANSWERS", help="A file of answers: a task, a worker and a label in every row.")
+    ],
     features: Annotated[Path, typer.Option(help="A file of tasks: a column of tasks, and numbers to learn from.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
     report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that 'uneven fit' wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'uneven fit' wrote.")],
     rows: Annotated[
-        Path | None, typer.Argument(help="A file of labelled rows that the model was not learned from.")
+        Path | None, typer.Argument(metavar="ROWS", help="A file of labelled rows that the model was not learned from.")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="What each private row is charged for its one answer.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The rows are not private: measure exactly.")] = False,

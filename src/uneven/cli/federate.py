@@ -79,7 +79,9 @@ def command(
 
 def _provision(file: SourcesFile, folder: Path, address: str) -> None:
     from uneven.federation import AUTHORITY, make_kits
+    from uneven.io import refuse_folder
 
+    refuse_folder(folder)
     made = make_kits(folder, [entry.name for entry in file.sources], address)
     terminal.say(f"Made {len(made)} kits in {folder}: {terminal.join_quoted([one.name for one in made])}.")
     terminal.say(f"Send each site its own folder, by a way you trust; {folder / AUTHORITY} and the server's stay here.")
@@ -113,7 +115,8 @@ def _show_plan(plan: Plan) -> None:
     from uneven.planner import describe_verdicts
 
     for name in plan.order:
-        terminal.say(f"{name!r}: one row is worth {plan.exchange[name]:.3g} rows of the cleanest site.")
+        worth = f"{plan.exchange[name]:.3g}"
+        terminal.say(f"{name!r}: one row is worth {worth} row{'s' * (worth != '1')} of the cleanest site.")
     terminal.say(describe_verdicts(plan.verdicts))
 
 

@@ -236,9 +236,9 @@ def _how(trained: FileFit) -> list[str]:
     used = [f"{format_count(rows[name])} of {name!r}" for name in stepped]
     if stepped:
         told = join_words(used) if plan.shuffled else ", then ".join(used)
-        together = "all together" if plan.shuffled else "in this order"
+        together = ", all together" if plan.shuffled else ", in this order" if len(stepped) > 1 else ""
         lines.append(
-            f"{'Then' if plan.converged else 'Learned'} from {told}, {together}: "
+            f"{'Then' if plan.converged else 'Learned'} from {told}{together}: "
             f"{describe_steps(plan)}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
@@ -286,7 +286,7 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
     lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({format_count(measure.rows)})."]
     if measure.learned_from:
         lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
-    lines += [f"  Beside it: {other.name}: {_scores(other)}." for other in compared.others]
+    lines += [f"  For comparison, {other.name}: {_scores(other)}." for other in compared.others]
     return lines + [f"  {word}" for word in compared.words]
 
 

@@ -12,7 +12,9 @@ from uneven.cli import terminal
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(help="Files of rows, one per source: CSV, TSV, Parquet, Arrow, ...")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Files of rows, one per source: CSV, TSV, Parquet, Arrow, ...")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("sources.toml"),
     label: Annotated[str | None, typer.Option(help="Column of the labels; guessed if not given.")] = None,
     epsilon: Annotated[
@@ -48,8 +50,8 @@ def command(
     terminal.say(f"Labels: column {guessed.label!r} ({guessed.reason}).")
     if guessed.left_out:
         terminal.say(
-            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (each looks like an id or free text, or is "
-            "not in every file)."
+            f"Not learned from: {terminal.join_quoted(guessed.left_out)} (ids, free text, or columns that are not in "
+            "every file)."
         )
     if guessed.proposed:
         terminal.say(

@@ -59,7 +59,7 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command("budget")
+@app.command("budget", context_settings={"ignore_unknown_options": True})  # so that -1 is a number
 def budget(
     path: LedgerPath,
     most: Annotated[float, typer.Argument(metavar="EPSILON", help="The most that any row may spend in all.")],

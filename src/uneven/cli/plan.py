@@ -51,6 +51,7 @@ def command(
         return
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.list_files(described))
+    terminal.refuse_picture(plot)
     plan, note = plan_ahead(terminal.use_strategy(described, strategy))
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)

@@ -15,8 +15,10 @@ from uneven.cli import terminal
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that 'uneven fit' wrote.")],
-    rows: Annotated[Path, typer.Argument(help="A file of rows that has the columns the model learned from.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'uneven fit' wrote.")],
+    rows: Annotated[
+        Path, typer.Argument(metavar="ROWS", help="A file of rows that has the columns the model learned from.")
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the predictions, .csv or .parquet.")
     ] = None,

@@ -14,7 +14,7 @@ def command(
     panels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PANEL]...",
+            metavar="PANEL",
             help="order-mnist, two-rates-mnist, vary-c2-mnist, and the same -covertype; all six if none is named.",
         ),
     ] = None,
@@ -40,4 +40,4 @@ def command(
         terminal.print_json({"claims": [claim.to_dict() for claim in made.claims], "seconds": made.seconds})
         return
     experiments.print_claims(made.results, made.claims)
-    experiments.print_end(f"{len(made.claims)} claims of the paper", made.claims, made.seconds, made.folder)
+    experiments.print_end(f"{len(made.claims)} claims of the paper", made.claims, made.seconds, made.folder, quick)

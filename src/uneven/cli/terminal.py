@@ -64,6 +64,12 @@ def write_figure(figure: Figure, path: Path) -> None:
         figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
 
 
+def refuse_picture(path: Path | None) -> None:
+    """Refuse a path for --plot whose suffix names another format."""
+    if path is not None and path.suffix.lower() not in ("", ".png", ".pdf", ".svg"):
+        raise ValueError(f"--plot must end in .png, .pdf or .svg, got {str(path)!r}")
+
+
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse an output that is also an input or another output, even under another name."""
     from uneven.io import is_same_file
@@ -184,6 +190,37 @@ def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequenc
     for row in broken[1:]:
         made.add_row(*row)
     return made
+
+
+def make_tables(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Table]:
+    """The same as one table, or as several that share the first column, where a word or a number would be broken."""
+    parts = split_columns([columns, *rows], make_console().width)
+    return [
+        make_table(
+            title if not k else f"{title}, continued",
+            [columns[i] for i in part],
+            [[row[i] for i in part] for row in rows],
+        )
+        for k, part in enumerate(parts)
+    ]
+
+
+def split_columns(cells: Sequence[Sequence[object]], room: int) -> list[list[int]]:
+    """Columns in groups, each with the first, whose longest words fit beside one another; at least two in each.
+
+    >>> split_columns([["name", "accuracy", "objective"], ["a", "0.5", "0.25"]], 24)
+    [[0, 1], [0, 2]]
+    """
+    longest = [
+        max((len(word) for row in cells for word in str(row[i]).split()), default=0) for i in range(len(cells[0]))
+    ]
+    groups, left = [[0]], room - FRAME - longest[0]
+    for i, width in list(enumerate(longest))[1:]:
+        if left < width + GAP and len(groups[-1]) > 1:
+            groups, left = [*groups, [0]], room - FRAME - longest[0]
+        groups[-1].append(i)
+        left -= width + GAP
+    return groups
 
 
 def _plain(value: Any) -> Any:

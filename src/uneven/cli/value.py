@@ -38,6 +38,7 @@ def command(
     terminal.refuse_output(plot)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.list_files(described))
+    terminal.refuse_picture(plot)
     found = value_file(described, budget, more)
     if plot is not None:
         terminal.write_figure(found.plot(), plot)

@@ -21,6 +21,10 @@ EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
 
 
+ASSUMED = "The bound assumes that at each step"
+"""How a caveat begins that is about a bound alone."""
+
+
 def evaluate_bound(problem: Problem, segments: Sequence[Segment], moments: str) -> float:
     """Bound on E‖w - w*‖² by the recursion for these moments, step by step: see `Plan.evaluated_bound`."""
     eta = np.concatenate(compute_step_sizes(segments))
@@ -88,7 +92,7 @@ def find_caveats(
                 "limits the step sizes of all sources, and it has too few rows to make up for that."
             )
     if draft.bound >= problem.ball**2:
-        yield f"The bound promises nothing: ‖w*‖² is at most {problem.ball**2:.4g} anyway: zero weights do as well."
+        yield f"The bound is of no use: all-zero weights meet it too, since ‖w*‖² is at most {problem.ball**2:.4g}."
 
 
 def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -> Iterator[str]:
@@ -102,8 +106,8 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
             f"{shares[each[0][0]]} for all" if same else ", ".join(f"{name!r} {one}" for name, one in shares.items())
         )
         yield (
-            "The bound assumes that at each step the average gradient is at most this share of the limit: "
-            f"{named}; activity = 1 removes this assumption."
+            f"{ASSUMED} the average norm of gradients is at most this share of the clip: {named}; activity = 1 removes "
+            "this assumption."
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from uneven.noise import Noise
-from uneven.planner.guarantees import warn_unprotected
+from uneven.planner.guarantees import ASSUMED, warn_unprotected
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
@@ -17,8 +17,9 @@ CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then 
 
 
 def void_bound(planned: Plan, why: str) -> Plan:
-    """The plan without a bound: what was run is not what its theorem is about."""
-    return replace(planned, bound=math.inf, excess_bound=None, void=why)
+    """The plan without a bound, nor what that would assume: what was run is not what its theorem is about."""
+    caveats = tuple(one for one in planned.caveats if not one.startswith(ASSUMED))
+    return replace(planned, bound=math.inf, excess_bound=None, void=why, caveats=caveats)
 
 
 def mark_converged(planned: Plan) -> Plan:

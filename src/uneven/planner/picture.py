@@ -20,7 +20,7 @@ from uneven.plotting import (
     make_panels,
     mark_start,
 )
-from uneven.words import format_count, format_number
+from uneven.words import format_bound, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,16 +76,18 @@ def draw_bounds(axes: Axes, plan: Plan, others: Mapping[str, Plan]) -> None:
     """Bound of every strategy, one below the other."""
     for row, (name, other) in enumerate(others.items()):
         shade = MARKED if name == plan.strategy else PLAIN
-        evaluated = other.evaluated_bound()
+        evaluated, stated = other.evaluated_bound(), np.isfinite(other.bound)
         if evaluated is not None:
             axes.plot([evaluated, other.bound], [row, row], color=shade, lw=1.5, zorder=1)
             axes.plot(evaluated, row, marker="D", ms=6, color=shade, mfc="white", mew=1.5)
-        axes.plot(other.bound, row, marker="o", ms=8, color=shade)
+        if stated:
+            axes.plot(other.bound, row, marker="o", ms=8, color=shade)
         beside: Any = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
-        axes.annotate(format_number(other.bound), (1, row), (6, -3), fontsize=8.5, **beside)  # where no line crosses it
+        axes.annotate(format_bound(other.bound), (1, row), (6, -3), fontsize=8.5, **beside)  # where no line crosses it
     axes.plot([], [], marker="o", ms=8, color=PLAIN, ls="none", label="as the theorem states it")
     axes.plot([], [], marker="D", ms=6, color=PLAIN, mfc="white", mew=1.5, ls="none", label="evaluated step by step")
     mark_start(axes, plan.problem.ball**2)
-    axes.set(xscale="log", xlabel="bound on the mean of ‖w - w*‖² (smaller is better)")
+    axes.set(xscale="log", xlabel="bound on the mean of ‖w - w*‖², log scale (smaller is better)")
+    label_plainly(axes.xaxis)
     finish_rows(axes, list(others), "Bound of every strategy")
     draw_legend(axes, centre=0.4, columns=3)

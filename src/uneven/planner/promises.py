@@ -81,10 +81,13 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     told = {name: one for name, one in others.items() if f"{one.then:.2g}" != f"{one.now:.2g}"}
     if len(told) > SINGLE:
         name, one = min(told.items(), key=lambda pair: pair[1].then)
-        helped = f"most for {name!r}: {what} {one.then:.2g}, now {one.now:.2g}"
+        helped = f"most for {name!r}: the {what} would be {one.then:.2g} instead of {one.now:.2g}"
         return [*lines, f"At the same ε, {one.kind.replace('-', ' ')} would change the result, {helped}."]
     for name, other in told.items():
         named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
         rows = f"{other.batch_size:,} rows per step"
-        lines.append(f"With {named} for {name!r} instead, at the same ε and {rows}: {what} {then}, now {now}.")
+        lines.append(
+            f"With {named} for {name!r} instead, at the same ε and with {rows}, the {what} would be {then} instead of "
+            f"{now}."
+        )
     return lines

@@ -20,7 +20,7 @@ FACTOR = 2.0
 SINGLE = 2
 """Levels up to which each has a sentence of its own."""
 
-NAMES = {"epsilon": "ε", "rate": "the rate", "variance": "the variance"}
+NAMES = {"epsilon": "ε", "rate": "rate", "variance": "variance"}
 MOST_SOURCES = 12
 """Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
 
@@ -181,7 +181,7 @@ def _describe_level(plan: Plan, mine: Sequence[Change]) -> str:
     excess = f", the excess is {_span(known)}" if known else ""
     return (
         f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}. "
-        f"If {NAMES[level]} is really that, the result is at most {_cost(mine)} noisier."
+        f"Planning with the wrong {NAMES[level]} would cost {_describe_cost(mine)}."
     )
 
 
@@ -191,9 +191,22 @@ def _describe_largest(plan: Plan, changes: Sequence[Change]) -> str:
     turned = {one.source for one in changes if one.order != plan.order}
     order = f"the order may change ({format_count(len(turned), 'source')})" if turned else "the order stays"
     return (
-        f"If one level of noise were half or twice as stated: {order}, and the result is at most {_cost(changes)} "
-        f"noisier, for {worst.source!r} at {worst.level} {_shown(worst.actual)}. The report has a table."
+        f"If one level of noise were half or twice as stated: {order}. Planning with the wrong level would cost "
+        f"{_describe_cost(changes)}, most for {worst.source!r} at {worst.level} {_shown(worst.actual)}. "
+        "The report has a table."
     )
+
+
+def _describe_cost(changes: Sequence[Change]) -> str:
+    """The same in words.
+
+    >>> _describe_cost([Change("a", "rate", 0.3, 0.49, ["a"], {"a": 1.0}, None, 95.2)])
+    'up to 95 times the variance'
+    """
+    largest = max(one.regret for one in changes)
+    if largest >= 2.0:
+        return f"up to {largest:.2g} times the variance"
+    return "almost nothing" if largest < 1.005 else f"at most {_cost(changes)} more variance"
 
 
 def _cost(changes: Sequence[Change]) -> str:

@@ -13,7 +13,7 @@ from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
-from uneven.words import FEW, format_count, format_number, format_table, name_few, wrap
+from uneven.words import FEW, format_bound, format_count, format_number, format_table, name_few, wrap
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
@@ -107,8 +107,8 @@ def describe_use(plan: Plan) -> list[str]:
     if plan.kept:
         lines.append(
             f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large. "
-            f"About {plan.expected_scale:.0%} of the length is expected to be right, less where features say little "
-            "about the label."
+            f"They are expected to be shortened to about {plan.expected_scale:.0%} of their length, or less where "
+            "features say little about the label."
         )
     lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
@@ -174,7 +174,7 @@ def describe_guarantee(plan: Plan) -> list[str]:
             f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
         ]
         if plan.average == "late" and plan.answer_bound is not None:
-            lines.append(f"Of {LATE_AVERAGE}, which a fit returns, it is at most {format_number(plan.answer_bound)}.")
+            lines.append(f"For {LATE_AVERAGE}, which a fit returns, the bound is {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
     if plan.excess_bound is not None and plan.moments != "lower":
         lines.append(_describe_excess(plan.problem, plan.excess_bound))
@@ -217,7 +217,7 @@ def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
 def describe_clip(plan: Plan) -> str:
     """Note that all strategies are compared at this plan's clip, though they may run with another; empty if none."""
     clip = plan.problem.clip
-    return "" if clip is None else f"All are with gradients clipped to {clip:g}, as this plan has it."
+    return "" if clip is None else f"All have gradients clipped to {clip:g}, as in this plan."
 
 
 def _shorten_order(names: Sequence[str]) -> str:
@@ -240,5 +240,5 @@ def tabulate_strategies(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[st
         order = "all together" if other.shuffled else _shorten_order(other.order)
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else format_number(evaluated)
-        rows.append((mark, order, format_number(other.bound), cell))
+        rows.append((mark, order, format_bound(other.bound), cell))
     return rows

@@ -27,20 +27,18 @@ if TYPE_CHECKING:
     from uneven.training import FileFit, Measure
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
-UNIT_BALL = "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing of other rows."
-DESCRIBED = (
-    "Everything rests on the sources being as noisy as described: a rate or an ε that is wrong makes the plan wrong."
+UNIT_BALL = (
+    "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing about other rows."
 )
+DESCRIBED = "The plan is only as good as the descriptions of the sources: a wrong rate or ε makes it wrong."
 
-CROWD_QUESTION = (
-    "Who of the crowd is right how often, what is the true label of each task, and what is an answer worth?"
-)
+CROWD_QUESTION = "How often is each worker right, what is the true label of each task, and what is an answer worth?"
 INDEPENDENT = (
     "Errors are estimated as if workers erred independently of one another. Where some tasks are hard for everybody, "
     "labels are wrong more often than stated here."
 )
-WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 says nothing."
-LATE = f"The bound is of the last iterate; of {LATE_AVERAGE}, which is the answer of a fit, it is at most {{}}."
+WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 carries no information."
+LATE = f"The bound is for the last iterate; for {LATE_AVERAGE}, which a fit returns, it is {{}}."
 
 
 def plan_report(plan: Plan, command: str, settings: str = "", note: str = "") -> str:
@@ -302,7 +300,9 @@ def _write_page(title: str, plan: Plan, parts: Parts, command: str, settings: st
         sections.show_sources(plan),
         parts.shown,
         parts.privacy,
-        sections.list_caveats([*proved, *parts.caveats, *([UNIT_BALL] if stepped else []), DESCRIBED]),
+        sections.list_caveats(
+            [*proved, *parts.caveats, *([UNIT_BALL] if stepped and not plan.void else []), DESCRIBED]
+        ),
         markup.fold_sections("Theory: step sizes, bounds, every strategy", theory),
         downloads.make_downloads(plan, tables, command),
         sections.repeat(command, settings),

@@ -22,7 +22,7 @@ from uneven.planner import (
 )
 from uneven.report import charts, markup, words
 from uneven.report.charts import Axis, Dot, Series, choose_axis
-from uneven.words import format_count, format_number, shorten
+from uneven.words import format_bound, format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.engine import Path
@@ -131,7 +131,7 @@ def _others(plan: Plan) -> list[str]:
         (
             f"{name} (this plan)" if name == plan.strategy else name,
             "all together" if other.shuffled else ", ".join(other.order),
-            format_number(other.bound) if math.isfinite(other.bound) else "none",
+            format_bound(other.bound),
             "" if evaluated[name] is None else format_number(evaluated[name] or 0.0),
         )
         for name, other in others.items()
@@ -265,8 +265,8 @@ def compare_strategies(demo: Demo) -> str:
     )
     told = (
         f"The first row is uneven's default with mechanism quiet, gradients clipped to {demo.plan.problem.clip}, "
-        "but without the intercept that 'uneven fit' adds; no other row clips. The mechanism quiet goes with "
-        "the tight ball, l2-laplace with the paper's, as the paper has it. No row of data spends more than its site "
+        "but without the intercept that 'uneven fit' adds; no other row clips. The mechanism quiet is used "
+        "with the tight ball, l2-laplace with the paper's ball. No row of data spends more than its site "
         "allows. "
         "The objective is the logistic loss with its L2 term, on the training rows."
     )
@@ -335,5 +335,5 @@ def repeat(command: str, settings: str = "") -> str:
     versions = f"uneven {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
     parts = [markup.make_code(command), markup.make_paragraph(versions, "muted")]
     if settings:
-        parts += ["<h3>The sources file</h3>", markup.make_code(settings)]
+        parts.append(markup.fold_sections("The sources file", [markup.make_code(settings)]))
     return markup.make_section("How to repeat it", *parts)

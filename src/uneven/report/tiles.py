@@ -90,13 +90,15 @@ def _row(plan: Plan) -> tuple[str, ...]:
     cleanest = max(plan.exchange, key=lambda name: plan.exchange[name])
     others = [name for name in plan.exchange if name != cleanest]
     if not others:
-        return "only one source", markup.make_paragraph("A row is worth a row.")
+        return "only one source", markup.make_paragraph("There is nothing to compare it with.")
     more = "One more row" if plan.anchored is not None else "One row"
     cells = [(name, format_number(1 / plan.exchange[name])) for name in others]
     short = shorten(cleanest, NAME)
     if len(others) == 1:
-        said = "For one more row of each." if plan.anchored is not None else _total(plan, others[0], short)
-        return f"1 {short} = {cells[0][1]} {shorten(others[0], NAME)}", markup.make_paragraph(said)
+        other = shorten(others[0], NAME)
+        added = f"One more row of {short} adds as much as {cells[0][1]} more of {other}."
+        said = added if plan.anchored is not None else _total(plan, others[0], short)
+        return f"1 {short} = {cells[0][1]} {other}", markup.make_paragraph(said)
     table = markup.make_table(f"{more} of {short} is worth", ["this many rows", "of"], [cell[::-1] for cell in cells])
     return "", table
 

@@ -85,12 +85,12 @@ def give_order_reason(plan: Plan) -> str:
         then = " Private sources come after them, each row once." if was_stepped(plan) else ""
         return f"Rows without privacy are learned to convergence: they may be read again.{then}"
     if len(plan.sources) == 1:
-        return "There is nothing else."
+        return "It is the only source."
     worth = [plan.exchange[name] for name in plan.order]
     if worth == sorted(worth) and worth[0] < worth[-1]:
         return (
-            "The last steps decide where the weights end up, so the cleanest rows come last: what noisy rows leave "
-            "behind fades with the steps that follow."
+            "The last steps decide where the weights end up, so the cleanest rows come last: errors from noisy rows "
+            "fade with the steps that follow."
         )
     if worth == sorted(worth, reverse=True) and worth[0] > worth[-1]:
         return "The cleanest come first, as this strategy asks."
@@ -113,10 +113,10 @@ def give_step_reason(plan: Plan) -> str:
         rates = plan.rates or {}
         return f"The t-th step is c/t long, with c = {join_words([f'{c:.5g} for {n!r}' for n, c in rates.items()])}."
     if isinstance(schedule, Averaged):
-        return "A step is as long as its rows can be trusted, and the answer is the average of all weights."
+        return "Steps are longer where gradients have less noise, and the answer is the average of all weights."
     return (
-        "A step is longer the more its rows can be trusted (one over the variance of its gradient), and shorter the "
-        "more has been learned before it."
+        "Steps are longer where gradients have less noise (in proportion to one over their variance), and become "
+        "shorter as more has been learned."
     )
 
 
@@ -166,12 +166,12 @@ def describe_repeat(costs: Mapping[str, float], command: str) -> str:
 
 
 COPIED = (
-    "Some private rows agree with another in everything. Each is charged as a row of its own: if they are copies of "
-    "one person's row, that row has spent as many times ε. Drop copies, or give ids."
+    "Some private rows are exact copies of others. Each is charged as a row of its own: if they are one person's, "
+    "that person spends ε once per copy. Drop copies, or give ids."
 )
 UNTOLD = (
-    "Whether rows were longer than row_norm and shrunk to it, or agree with another in everything and are charged each "
-    "on its own, is not told here, since redact is set: the rows' owner sees it in the terminal."
+    "Whether rows were longer than row_norm and shrunk to it, or are exact copies of others that are each "
+    "charged, is not said here, because redact is set: the rows' owner sees it in the terminal."
 )
 
 
@@ -193,7 +193,7 @@ def describe_privacy(spent: Mapping[str, float], simulated: bool, planned: bool 
     lines = [f"Each row of {name!r} {spend} ε = {_epsilon(epsilon)}." for name, epsilon in spent.items()]
     if spent and simulated:
         lines.append(SIMULATION)
-    return lines or ["No source is private: nothing was spent, and nothing is promised about single rows."]
+    return lines or ["No source is private: no ε was spent, and no row is protected."]
 
 
 def describe_sources(plan: Plan) -> list[tuple[str, str, str, str]]:

@@ -23,9 +23,9 @@ ALIKE = "no measurable change"
 """Said in place of an accuracy that rounds to the one beside it."""
 
 DECIDED = (
-    "The verdict is on the excess objective: how far the objective is above its minimum, estimated from the rows "
-    "without privacy before any ε is spent. Accuracy often hardly moves with it. Each interval is that of one figure "
-    "alone, so intervals that overlap do not say that a source adds nothing."
+    "The verdict goes by the excess objective, which is how far the objective is above its minimum. It is estimated "
+    "from the rows without privacy, before any ε is spent. Accuracy may hardly change even where the excess does. "
+    "Overlapping intervals do not mean that a source adds nothing: each is for one figure, not for the difference."
 )
 JOINT = " Without a source means without it and all that bring no more."
 PREDICTED = (
@@ -127,10 +127,12 @@ def _tell_nothing(plan: Plan) -> str:
 def _change(now: float, without: float) -> str:
     """Change by a source, in percent.
 
-    >>> _change(0.8, 1.0), _change(1.0, 1.0), _change(0.0, 0.0)
-    ('-20%', '+0.0%', '')
+    >>> _change(0.8, 1.0), _change(0.9999, 1.0), _change(0.0, 0.0)
+    ('-20%', '0.0%', '')
     """
     change = 100 * (now / without - 1) if without else 0.0
+    if without and abs(change) < 0.05:
+        return "0.0%"
     return f"{change:+.{0 if abs(change) >= 9.95 else 1}f}%" if without else ""
 
 
@@ -154,7 +156,7 @@ def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
     pairs = list_excesses(plan)
     parts = [*([_draw_excess(plan, pairs)] if pairs else []), *_draw_accuracy(plan, measures)]
     heading = "What each private source adds" if plan.verdicts else "What each source adds"
-    return markup.make_section(heading if pairs else "How well it does beside others", *parts) if parts else ""
+    return markup.make_section(heading if pairs else "How well it does in comparison", *parts) if parts else ""
 
 
 def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:

@@ -24,7 +24,7 @@ from uneven.report import plan_report, tell_worth
 from uneven.studio import pictures, table
 from uneven.studio.document import CHOICES, LABELS, TYPED, Document, begin, read_document
 from uneven.studio.purchases import tabulate_purchases
-from uneven.words import format_number
+from uneven.words import format_bound, format_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,12 +199,12 @@ def _column_config() -> dict[str, Any]:
 def _edited_settings() -> dict[str, str]:
     with st.sidebar:
         st.header("Settings")
-        typed = {key: st.text_input(LABELS[key], key=key, placeholder="left out") for key in TYPED}
+        typed = {key: st.text_input(LABELS[key], key=key, placeholder="automatic") for key in TYPED}
         chosen = {
-            key: st.selectbox(LABELS[key], ["", *options], key=key, format_func=lambda name: name or "left out")
+            key: st.selectbox(LABELS[key], ["", *options], key=key, format_func=lambda name: name or "automatic")
             for key, options in CHOICES.items()
         }
-        st.caption("What is left out is chosen by uneven fit.")
+        st.caption("Automatic settings are chosen as in uneven fit.")
         return typed | chosen
 
 
@@ -251,7 +251,7 @@ def _show_plan(planned: Plan, note: str) -> None:
 
 def _show_pictures(planned: Plan, others: Mapping[str, Plan]) -> None:
     left, right = st.columns(2)
-    bounds = ", ".join(f"{name} {format_number(other.bound)}" for name, other in others.items())
+    bounds = ", ".join(f"{name} {format_bound(other.bound)}" for name, other in others.items())
     steps = pictures.draw_steps_figure(planned, _ground())
     with left:
         _picture(steps, f"Step sizes of {planned.strategy} over time, by source")
@@ -354,7 +354,7 @@ def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
         (mean, error), (share, wobble) = done.distance[name], done.accuracy[name]
         measured = f"{format_number(mean)} ± {error:.2g}"
         area = "{:.3f} ± {:.3f}".format(*done.auc[name])
-        rows.append((name, measured, format_number(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}", area))
+        rows.append((name, measured, format_bound(own.bound), f"{100 * share:.1f}% ± {100 * wobble:.1f}", area))
     return rows
 
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
 
+RAN = ", and reports the plan that it ran"
+"""Said once, at the end."""
+
 UNREAD = (
     "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "
     "first, where it can, and reports the plan that it ran"
@@ -129,6 +132,7 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
     said = list(filter(None, found))
     if not said or note.startswith(UNKNOWN):
         said.append(note)
+    said = [*(one.replace(RAN, "") for one in said[:-1]), said[-1]]
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
 
 

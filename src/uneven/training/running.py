@@ -25,7 +25,7 @@ from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
 
-MANY = "So many rows that one pass over them is as good as learning to convergence."
+MANY = "There are so many rows that one pass over them is about as good as learning to convergence."
 
 
 @dataclass(frozen=True)
