@@ -242,3 +242,19 @@ def test_rows_of_any_scale_are_learned_or_refused_with_what_to_do():
     assert UnevenClassifier().fit(1e6 * X, y).score(1e6 * X, y) > 0.97
     with pytest.raises(ValueError, match="scale the columns"):
         UnevenClassifier().fit(1e-8 * X, y)
+
+
+@pytest.mark.parametrize("n", [500, 2_000])
+def test_columns_on_scales_far_apart_are_learned_as_well_as_on_one(n):
+    """Held-out losses still fall at the weakest alpha of six decades: weaker ones are tried until they do not."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(n, 10)), rng.normal(size=10)
+    y = np.where(X @ w + rng.logistic(size=n) > 0, 1.0, -1.0)
+    problem = Problem(10, 1.0, 1)
+    even, apart = (
+        np.array(choose_alpha(problem, [PublicRows.from_arrays(X * scale, y)]).path)
+        for scale in (1.0, np.logspace(-2, 2, 10))
+    )
+    assert apart[:, 1].min() < even[:, 1].min() + 0.005
+    assert len(apart) > len(even)
+    assert len(choose_alpha(problem, [PublicRows.from_arrays(X, np.sign(X[:, 0]))]).path) <= LENGTH

@@ -32,7 +32,8 @@ NARROW_ROWS = 2000
 STEP = 10**0.5
 LENGTH, COVERED, LONGEST = 13, 1e4, 33
 """Values tried: six decades. They cover columns whose variances are down to this part of the mean squared norm; where
-those of many are smaller still, as beside a year or an income, as many more decades are tried, up to so many values."""
+those of many are smaller still, as beside a year or an income, as many more decades are tried, up to so many values;
+and where the weakest is clearly the best, still weaker ones."""
 
 TIE = 0.5
 """Standard errors within which a stronger alpha counts as no worse than the best."""
@@ -164,7 +165,7 @@ def _path(
     W = before = np.zeros((problem.n_features, len(folds)))
     alphas, losses = [], []
     sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
-    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(length):
+    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(LONGEST):
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:
@@ -177,6 +178,8 @@ def _path(
         wrong = np.concatenate([second for _, second in held]).mean()
         losses.append(np.append(np.concatenate([first for first, _ in held]), WRONG_ROWS * wrong))
         if len(alphas) >= sooner and _given_up(np.array(losses)):
+            break
+        if len(alphas) >= length and not _still_gains(np.array(losses)):
             break
     return np.array(alphas), np.array(losses)
 
@@ -281,6 +284,12 @@ def _differences(losses: Array) -> tuple[Array, Array, int]:
 def _given_up(losses: Array) -> bool:
     means, errors, best = _differences(losses)
     return len(losses) - best > PATIENCE and bool((means > 2.0 * errors)[-PATIENCE:].all())
+
+
+def _still_gains(losses: Array) -> bool:
+    """Whether the weakest alpha so far is the best, and the one before it clearly worse: by a standard error."""
+    means, errors, best = _differences(losses)
+    return best == len(losses) - 1 and bool(means[-2] > errors[-2])
 
 
 def _best(losses: Array) -> int:
