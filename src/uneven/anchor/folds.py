@@ -16,12 +16,15 @@ from scipy.special import logsumexp
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.objective import TOLERANCE, weigh_source
 from uneven.anchor.rows import PublicRows, correct
-from uneven.anchor.solver import AIM, factorise
+from uneven.anchor.solver import factorise
 from uneven.losses import LOGISTIC, Loss
 from uneven.matrices import is_sparse
 from uneven.problem import Problem
 
 Array = NDArray[np.float64]
+
+ENOUGH = 1e-5
+"""Relative distance to the least objective at which a fold is done: far less than a standard error."""
 
 MOST_STEPS, SLOW = 30, 0.8
 """Steps, and the ratio of one excess to the last, beyond which the shared Hessian is given up."""
@@ -81,7 +84,7 @@ class FoldRows:
         return cls(np.concatenate([y for _, y in arrays])[:, None] * X, units, tilts, share, loss)
 
     def descend(self, ridge: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Weights of each fold, shape (d, folds), and whether they have converged as `solve` has it.
+        """Weights of each fold, shape (d, folds), and whether they have converged, to `ENOUGH`.
 
         The start is to be near: the weights for a similar alpha.
         """
@@ -91,7 +94,7 @@ class FoldRows:
             gradient = ridge[:, None] * W + slopes
             if step == 0:
                 values = losses() + ridge @ W**2 / 2.0
-                aim = AIM * np.maximum(np.abs(values), TOLERANCE)
+                aim = ENOUGH * np.maximum(np.abs(values), TOLERANCE)
             if model is None:
                 model, fresh = factorise(curvature() + np.diag(ridge)), True
             move = model(gradient)

@@ -35,15 +35,11 @@ LENGTH, COVERED, LONGEST = 13, 1e4, 33
 those of many are smaller still, as beside a year or an income, as many more decades are tried, up to so many values;
 and where the weakest is clearly the best, still weaker ones."""
 
-TIE = 0.5
-"""Standard errors within which a stronger alpha counts as no worse than the best."""
+ROUGHLY = 1e-4
+"""Relative distance to the least objective at which a fold of many columns is done: far less than a standard error."""
 
 PATIENCE = 2
 """Values in a row that are clearly worse than the best before weaker ones are given up."""
-
-
-ROUGHLY = 1e-4
-"""Relative distance to the least objective at which a fold of many columns is done: far less than a standard error."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ def choose_alpha(
         alphas, losses = _path(*_narrowed(problem, sample, penalty), seed, _count_values(sample))
     carried = alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), losses[:, :-1].mean(axis=1).tolist(), strict=True)
-    return Strength(float(carried[_best(losses)]), tuple(path), used)
+    return Strength(float(carried[np.argmin(losses.mean(axis=1))]), tuple(path), used)
 
 
 def _narrowed(
@@ -290,9 +286,3 @@ def _still_gains(losses: Array) -> bool:
     """Whether the weakest alpha so far is the best, and the one before it clearly worse: by a standard error."""
     means, errors, best = _differences(losses)
     return best == len(losses) - 1 and bool(means[-2] > errors[-2])
-
-
-def _best(losses: Array) -> int:
-    """The strongest alpha whose held-out loss cannot be told from the least: within `TIE` standard errors."""
-    means, errors, best = _differences(losses)
-    return int(np.flatnonzero(means[: best + 1] <= TIE * errors[: best + 1])[0])
