@@ -57,6 +57,18 @@ def loss_values(scores: Array, labels: NDArray[np.int64]) -> Array:
     return np.asarray(logsumexp(scores, axis=-1) - chosen)
 
 
+def centre_weights(weights: Array, classes: int) -> Array:
+    """Weights of K classes, shape (..., Kd), less their mean over the classes: the same probabilities.
+
+    The gradient sums to 0 over classes, and noise does not: 1/K of its energy is in that mean, where it only costs.
+
+    >>> centre_weights(np.array([1.0, 2.0, 0.0, 2.0, 5.0, 2.0]), classes=3).tolist()
+    [-1.0, 0.0, -2.0, 0.0, 3.0, 0.0]
+    """
+    matrix = weights.reshape(*weights.shape[:-1], classes, -1)
+    return np.asarray(matrix - matrix.mean(axis=-2, keepdims=True)).reshape(weights.shape)
+
+
 def compute_probabilities(scores: Array, together: bool = False) -> Array:
     """Probability of each class from scores: for more than two, by softmax, or one-vs-rest ones scaled to sum to 1."""
     if together:

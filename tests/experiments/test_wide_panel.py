@@ -10,10 +10,10 @@ from uneven.datasets import Dataset, count_rows
 from uneven.engine import measure_accuracy, measure_auc
 from uneven.experiments.claims import FAILS, HOLDS, IN_PART
 from uneven.experiments.outputs import tabulate
-from uneven.experiments.panels import SKETCHES, build_wide
+from uneven.experiments.panels import CHOSEN_ALONE, SKETCHES, build_wide
 from uneven.experiments.results import Results, read_results
 from uneven.experiments.running import run_panel
-from uneven.experiments.targets import judge_chosen_sketch, judge_sketch, judge_width
+from uneven.experiments.targets import judge_chosen_sketch, judge_sketch, judge_sketched_source, judge_width
 from uneven.training.scaling import Scale
 
 
@@ -30,7 +30,7 @@ def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
     data = make_rows()
     panel = build_wide("mnist-784", partial(count_rows, 600), 300)
     sketched = {case.method: case for case in panel.cases if case.sketch}
-    assert {case.method for case in panel.cases} >= set(SKETCHES) >= set(sketched)
+    assert {case.method for case in panel.cases} >= {*SKETCHES, CHOSEN_ALONE} >= set(sketched)
     run_panel(panel, data, tmp_path, runs=2, seed=0)
     results = read_results(tmp_path, panel.name)
     case = next(case for case in panel.cases if case.sketch == 100 and case.x == 3.0)
@@ -42,7 +42,7 @@ def test_a_sketched_case_is_a_sweep_of_sketched_rows_folded_back(tmp_path):
     areas = [measure_auc(scale.coefficients(w)[0], data.X_test, data.y_test) for w in weights]
     np.testing.assert_allclose(results.of(case.method, "auc")[1][-1], areas, atol=1e-3)
     head, cells = tabulate(results)
-    assert head[-3:] == ["uneven, sketch auto", "AUC of uneven", "excess objective of uneven"]
+    assert head[-4:] == ["uneven, sketch auto", CHOSEN_ALONE, "AUC of uneven", "excess objective of uneven"]
     assert [row[-2] for row in cells] == [f"{area:.4f}" for area in results.of("uneven", "auc")[1].mean(axis=1)]
 
 
@@ -65,6 +65,17 @@ def test_targets(stated, auto, verdicts):
     results = Results("wide-mnist", {"optimum": {"majority": 0.5}}, {"accuracy": measured})
     claims = [judge(results) for judge in (judge_sketch, judge_chosen_sketch, judge_width)]
     assert [claim.verdict for claim in claims] == verdicts
+
+
+@pytest.mark.parametrize(("alone", "verdict"), [(0.94, HOLDS), (0.95, HOLDS), (0.96, FAILS)])
+def test_a_noisy_source_beside_a_sketch(alone, verdict):
+    """One setting in which the clean source alone does better is enough to fail."""
+    noise = 0.001 * np.random.default_rng(0).normal(size=40)
+    measured = {(name, x): 0.95 + noise for name in ("uneven, sketch auto", CHOSEN_ALONE) for x in range(4)}
+    measured[CHOSEN_ALONE, 2] = alone - noise
+    claim = judge_sketched_source(Results("wide-mnist", {}, {"accuracy": measured}))
+    assert claim.verdict == verdict
+    assert claim.numbers["difference"][2] == pytest.approx(0.95 - alone, abs=1e-3)
 
 
 def test_one_setting_of_several_is_in_part():

@@ -26,6 +26,23 @@ def draw_rows(n=1500, d=3, seed=0):
     return X, NAMES[(scores + rng.gumbel(size=scores.shape)).argmax(axis=1)]
 
 
+def test_noise_that_all_classes_share_is_taken_away():
+    """Weights sum to 0 over the classes, as the gradient does; probabilities are those of the steps as they ended."""
+    X, y = draw_rows()
+    clf = UnevenClassifier(LocalPrivacy(2.0), classes=NAMES, row_norm=12.0, strategy="precision", random_state=0)
+    clf.fit(X, y)
+    np.testing.assert_allclose(clf.coef_.sum(axis=0), 0.0, atol=1e-12)
+    assert abs(clf.intercept_.sum()) < 1e-12
+    (state,) = clf._progress.states
+    raw = state.answer.reshape(4, -1)
+    assert np.abs(raw.mean(axis=0)).max() > 0.01  # the noise that is taken away
+    coef, intercept = (np.array(part) for part in zip(*map(clf.scale_.coefficients, raw), strict=True))
+    scores = X @ coef.T + intercept
+    expected = np.exp(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
+    np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-10)
+    assert (clf.coef_**2).sum() == pytest.approx((coef**2).sum() - 4 * (coef.mean(axis=0) ** 2).sum())
+
+
 def measure_objective(clf, X, y, alpha):
     """scikit-learn's: the mean loss and the L2 term, the intercept free."""
     scores = X @ clf.coef_.T + clf.intercept_

@@ -1,5 +1,8 @@
 """Flip rates of many sources that label the same tasks, anchored by a few exact labels."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,19 @@ def test_one_rate_beside_an_anchor_that_is_flipped_too():
     noises = {"anchor": FlippedLabels(0.2), "crowd": FlippedLabels("estimate")}
     found = estimate_noises(noises, rows({"anchor": (0.2, 0.2), "crowd": (0.3, 0.3)}))["crowd"]
     assert found.rate == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize(("crowd", "apart"), [((0.35, 0.05), True), ((0.05, 0.4), True), ((0.25, 0.25), False)])
+def test_one_rate_where_there_are_two_is_said(crowd, apart):
+    noises = {"anchor": Exact(), "crowd": FlippedLabels("estimate")}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimate_noises(noises, rows({"anchor": (0.0, 0.0), "crowd": crowd}))
+    told = [str(one.message) for one in caught if "seems not to be one" in str(one.message)]
+    assert len(told) == apart
+    if apart:
+        positive, negative = (float(one) for one in re.findall(r"0\.\d\d", told[0]))
+        assert (positive, negative) == pytest.approx(crowd, abs=0.1)
 
 
 def test_two_rates_through_the_classifier_and_its_file(tmp_path):

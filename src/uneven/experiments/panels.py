@@ -93,6 +93,9 @@ WIDE_EPSILONS = ((10.0, 1.0), (10.0, 10.0), (3.0, 3.0), (1.0, 1.0))
 HARDER_EPSILONS = ((10.0, 1.0), (3.0, 0.3), (1.0, 1.0), (1.0, 0.1), (0.3, 0.3), (0.1, 0.1))
 """ε_C and ε_N of the settings of the harder panel, which are numbered from 0."""
 
+CHOSEN_ALONE = "uneven, sketch auto, clean only"
+"""A sketch as wide as a fit of the clean source alone chooses."""
+
 STEPS_ALONE = "uneven, steps alone"
 """Our method without rows that learn the length of the weights."""
 
@@ -365,4 +368,7 @@ def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:
         for label, asked in SKETCHES.items():
             width = choose_width(asked, plain.sources, plain.problem, n_features, False)
             cases.append(Case(label, x, plan_private(both, rows, width or n_features, **OURS), sketch=width))
+        width = choose_width("auto", plain.sources[:1], plain.problem, n_features, False)
+        alone = plan_private({CLEAN: clean}, rows, width or n_features, **OURS)
+        cases.append(Case(CHOSEN_ALONE, x, alone, sketch=width))
     return Panel("wide-mnist", dataset, "ε_C and ε_N", tuple(cases))

@@ -20,6 +20,7 @@ from uneven.experiments.results import list_parts, read_part, write_part
 from uneven.planner import Plan, count_kept
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, LATE, SETTLED
+from uneven.softmax import centre_weights
 from uneven.training import draw_projection, find_scale, make_direction, project, shorten_rows
 
 Array = NDArray[np.float64]
@@ -100,7 +101,17 @@ def _run_cases(
             weights[members, :, k * width : (k + 1) * width] = found
             if twins is not None:
                 twins[members] = swept.twins
-    return weights, twins
+    return (weights if problem.outputs == 1 else _centre(panel, weights)), twins
+
+
+def _centre(panel: Panel, weights: Array) -> Array:
+    """Weights of more than two classes as a model has them; those of one-vs-rest stay, whose classes stand alone."""
+    return np.array(
+        [
+            w if case.one_vs_rest else centre_weights(w, case.plan.problem.classes)
+            for w, case in zip(weights, panel.cases, strict=True)
+        ]
+    )
 
 
 def _sketch(X: Any, width: int) -> Any:

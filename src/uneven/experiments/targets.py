@@ -18,7 +18,15 @@ from uneven.experiments.claims import (
     decide_everywhere,
     jackknife,
 )
-from uneven.experiments.panels import ONE_VS_REST, SITE, SITE_EPSILONS, SKETCHES, STEPS_ALONE, name_setting
+from uneven.experiments.panels import (
+    CHOSEN_ALONE,
+    ONE_VS_REST,
+    SITE,
+    SITE_EPSILONS,
+    SKETCHES,
+    STEPS_ALONE,
+    name_setting,
+)
 from uneven.experiments.results import Results, estimate_mean
 
 HIGH_NOISE = 3.0
@@ -187,6 +195,20 @@ def judge_chosen_sketch(results: Results) -> Claim:
     )
 
 
+def judge_sketched_source(results: Results) -> Claim:
+    """With a sketch, using the noisy source is never worse than dropping it, in accuracy."""
+    x, ours = results.of(CHOSEN, "accuracy")
+    mean, error = compare(ours, results.of(CHOSEN_ALONE, "accuracy")[1])
+    return Claim(
+        results.panel,
+        "with sketch='auto', test accuracy never below that of the clean source alone by more than "
+        f"{CONFIDENT:g} standard errors",
+        FAILS if (mean < -CONFIDENT * error).any() else HOLDS,
+        f"difference {_list_points(mean, error)} points at ε = {_list_settings(results, x)}",
+        {"difference": mean, "standard error": error},
+    )
+
+
 def judge_width(results: Results) -> Claim:
     """A sketch as wide as a fit chooses is nearly as good as the best of some stated widths, and none at all."""
     x, ours = results.of(CHOSEN, "accuracy")
@@ -287,7 +309,7 @@ def judge_one_vs_rest(results: Results) -> Claim:
 TARGETS_BY_PANEL: Judgements = {
     "beyond": (judge_excess, judge_accuracy, judge_noisy_source, judge_silence),
     "harder": (judge_noisy_source, judge_nothing, judge_log_loss),
-    "wide": (judge_noisy_source, judge_sketch, judge_chosen_sketch, judge_width),
+    "wide": (judge_noisy_source, judge_sketched_source, judge_sketch, judge_chosen_sketch, judge_width),
     "sources": (judge_more_sources,),
     "site": (judge_site,),
     "classes": (judge_class_accuracy, judge_one_vs_rest, judge_nothing, judge_log_loss),

@@ -26,19 +26,23 @@ TRUSTED = 0.5
 """Rows are kept where weights of a faint signal are expected to need less than this part of their length: along a
 quadratic they are then worse than predicting nothing."""
 
-FEWEST_KEPT, PRECISE = 10, 0.1
+FEWEST_KEPT, PRECISE = 10, 0.05
 """At most one row in so many is kept, and no more than it takes to know the length with this standard error, in units
 of the length."""
 
-RARELY_KEPT, SHARPLY = 25, 0.05
+MOST_KEPT, BLUNT = 5, 0.8
+"""But up to one row in so many where fewer would leave a standard error above this: nothing could be sure then."""
+
+RARELY_KEPT, ROUGHLY = 25, 0.1
 """The same where even weights of a weak signal are expected to be better than nothing: rows are kept in case of doubt
-only, so they are fewer, and good weights should not be shortened by mistake."""
+only, so they are fewer."""
 
 SPREAD = 0.4
 """Root mean square of a score xᵀw in units of ‖w‖/√d, for rows in the unit ball and a noisy w."""
 
-CUT = 1.25
-"""Scores that kept rows tell are cut at so many times their root mean square, to need less noise."""
+CUT = 0.6
+"""Scores that kept rows tell are cut at so many times their root mean square, to need less noise: of normal scores cut
+at c a row tells erf(c/√2)/c, most at 0, where only signs are left; but they should grow with the score near 0."""
 
 FLATTER = 0.8
 """Mean curvature of the loss, in units of its largest."""
@@ -91,8 +95,13 @@ class Prediction:
     @property
     def best_scale(self) -> float:
         """The s in [0, 1] with the least E f(s·w): with a = 1 - √left it is aS/(a²S + N), S start and N noise."""
+        return min(1.0, self.free_scale)
+
+    @property
+    def free_scale(self) -> float:
+        """The same s where it may be above 1: steps that end early leave weights that are too short."""
         learned = 1.0 - math.sqrt(self.left)
-        return min(1.0, learned * self.start / max(self.squared_length, 1e-300))
+        return learned * self.start / max(self.squared_length, 1e-300)
 
 
 def has_prediction(segments: Sequence[Segment]) -> bool:
@@ -158,6 +167,14 @@ def expect_scale_at(problem: Problem, schedule: Schedule, clock: float) -> float
     return expect_scale(problem, () if steps is None else (steps,))
 
 
+def expect_longest(problem: Problem, segments: Sequence[Segment]) -> float:
+    """Multiple of the weights that would be best for the strongest signal that the ball allows, at least 1."""
+    if not segments or not has_prediction(segments):
+        return 1.0
+    typical = predict_typical(problem, segments, CURVATURES[1])
+    return max(1.0, replace(typical, start=problem.ball**2).free_scale)
+
+
 def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
     """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
 
@@ -178,8 +195,10 @@ def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[
     bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / problem.classes
     curvature = inside * (FLATTER * bend * spread + problem.alpha)
     known = weak.squared_length * curvature**2 / (CUT**2 * spread) * information
-    fewest, precise = (RARELY_KEPT, SHARPLY) if weak.best_scale >= TRUSTED else (FEWEST_KEPT, PRECISE)
-    return max(fewest, int(known * precise**2))
+    if weak.best_scale >= TRUSTED:
+        return max(RARELY_KEPT, int(known * ROUGHLY**2))
+    fewest = min(FEWEST_KEPT, max(MOST_KEPT, int(known * BLUNT**2)))
+    return max(fewest, int(known * PRECISE**2))
 
 
 def measure_slopes(noise: Noise, problem: Problem) -> Moment:

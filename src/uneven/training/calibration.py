@@ -16,15 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
-from uneven.planner import CUT, FLATTER, SPREAD, TRUSTED, Plan, choose_kept_batch, make_plan
+from uneven.planner import CUT, FLATTER, SPREAD, TRUSTED, Plan, choose_kept_batch, expect_longest, make_plan
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.softmax import centre_weights
 from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
 
 Array = NDArray[np.float64]
 
-SURE = 1.5
-"""Standard errors that are taken from the length found: the objective of predicting nothing is known without error."""
+SURE, KEEN = 1.5, 0.05
+"""Standard errors that are taken from the length found, at most, since the objective of predicting nothing is known
+without error; and the standard error up to which none are: then little can be lost, ½SE² of what steps alone cost."""
+
+WIDER = 2.0
+"""Scores may spread so many times as much as `SPREAD` says: 2.5 times for rows of norm 1, alike in all directions."""
 
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
@@ -86,7 +91,8 @@ def describe_scale(scale: float, rows: int) -> str:
             f"{kept} found no clear sign that the weights separate the classes: they are {FLOOR:g} times as long, "
             "which is to predict nothing."
         )
-    return f"{kept} found that the weights should be {scale:.2f} times as long, because of noise."
+    why = "because of noise" if scale < 1.0 else "since the steps were too few to reach their length"
+    return f"{kept} found that the weights should be {scale:.2f} times as long, {why}."
 
 
 def doubt_steps(plan: Plan) -> tuple[str, ...]:
@@ -100,7 +106,7 @@ def doubt_steps(plan: Plan) -> tuple[str, ...]:
 def find_scale(
     direction: Direction | ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
 ) -> float:
-    """How many times as long the weights should be, from `FLOOR` to 1, by the kept rows.
+    """How many times as long the weights should be, at least `FLOOR`, by the kept rows.
 
     Parameters
     ----------
@@ -119,22 +125,46 @@ def find_scale(
     """
     if not direction.width:
         return 1.0
+    if (
+        not plan.problem.loss_function.smooth
+    ):  # Scores of the hinge get a length by the logistic loss, which is shorter.
+        plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
+    prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
     if isinstance(direction, ClassDirection):
-        return choose_scale(*learn_class_scale(direction, rows, plan, seed, run))
-    return choose_scale(*learn_scale(direction, rows, plan, seed, run))
+        return choose_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
+    return choose_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
+
+
+def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> float:
+    """Part of the s found that may be too much, because scores may spread more than expected: up to `WIDER` times.
+
+    With k and p the curvatures of the loss and of the penalty along the weights, the best s is rg/(r²k + p) for scores
+    that spread r times as much as expected: least at one end of 1 ≤ r ≤ `WIDER`, in units of what r = 1 gives.
+    """
+    classes = problem.classes
+    bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / classes
+    own, penalty = FLATTER * bend * direction.spread**2, problem.alpha * float(np.sum(direction.weights**2))
+    return max(0.0, 1.0 - WIDER * (own + penalty) / (WIDER**2 * own + penalty))
+
+
+def expect_deviation(plan: Plan) -> float:
+    """Standard deviation of the best s before any row is seen, at least 1: the strongest signal's is two of them."""
+    return max(1.0, expect_longest(plan.problem, plan.segments) / 2.0)
 
 
 def make_direction(weights: Array, constant: float, problem: Problem) -> Direction | ClassDirection:
     """The weights after all steps, with the value of the intercept's feature."""
-    return Direction(weights, constant) if problem.outputs == 1 else ClassDirection(weights, constant, problem.classes)
+    if problem.outputs == 1:
+        return Direction(weights, constant)
+    return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes)
 
 
 def learn_scale(
-    direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
+    direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
 ) -> tuple[float, float]:
     """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
 
-    The start is s = 0, which is to predict nothing, and s = 1 one standard deviation away.
+    The start is s = 0, which is to predict nothing, with a standard deviation of `prior`.
     """
     problem, width = plan.problem, direction.width
     steepest, penalty = problem.loss_function.curvature, problem.alpha * float(np.sum(direction.weights**2)) / width**2
@@ -143,25 +173,40 @@ def learn_scale(
     whole, mixed, cut = FLATTER * steepest * direction.expect_squares()
     curvature = float(mixed / whole * (whole + penalty))
     rest = curvature - float(cut)
-    clock = MatrixClock((width**2,), (curvature,), 2.0 / (steepest + rest))
+    clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (steepest + rest))
     small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
     state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
 
 
-def choose_scale(found: float, known: float) -> float:
+def choose_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
-    With m the s found less `SURE` standard errors it is m(1 + 2m). Along a quadratic, weights of s times their length
-    are better than predicting nothing for all s below twice the best. So m of a half and more leaves the weights as
-    they are, and very long ones get the best s; between them the multiple rises from m to 2m, since log-loss asks for
-    longer weights than the objective with its penalty.
+    With m the s found less what is in doubt (`take_doubt`, and a part `uneasy`) it is m(1 + 2m). Along a quadratic,
+    weights of s times their length are better than predicting nothing for all s below twice the best. So m of a half to
+    1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises from m to 2m,
+    since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no more than
+    `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
 
     >>> [choose_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_scale(0.25, 900.0), 2)
-    ([0.001, 1.0], 0.28)
+    ([0.0102, 1.0], 0.38)
     """
-    low = max(found - SURE * math.sqrt(known) / (1.0 + known), 0.0)
-    return min(max(low * (1.0 + 2.0 * low), FLOOR), 1.0)
+    variance = prior**2
+    error = math.sqrt(known) * variance / (1.0 + known * variance)
+    low = max(found - math.hypot(take_doubt(error), uneasy * max(found, 0.0)), 0.0)
+    return min(max(low * (1.0 + 2.0 * low), FLOOR), max(low, 1.0), prior)
+
+
+def take_doubt(error: float) -> float:
+    """What is taken from a length with this standard error SE: ln(SE/`KEEN`) of them, from 0 to `SURE`.
+
+    If the best s is 0, what is lost is about SE²E(z - q)²₊ of what steps alone lose, for q of them and z normal. That
+    falls like e^{-2q} for small q: the loss hardly grows with SE.
+
+    >>> [round(take_doubt(error), 3) for error in (0.03, 0.1, 0.4)]
+    [0.0, 0.069, 0.6]
+    """
+    return error * min(max(math.log(max(error, 1e-300) / KEEN), 0.0), SURE)
 
 
 def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: int | None, run: int) -> State:

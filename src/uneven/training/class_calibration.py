@@ -21,7 +21,7 @@ from uneven.schedules import MatrixClock
 
 Array = NDArray[np.float64]
 
-FARTHEST = 8.0
+FARTHEST = 16.0
 """Scores beyond so many widths are cut: a matter of form, since slopes are cut at one."""
 
 
@@ -67,7 +67,7 @@ class ClassDirection:
 
 
 def learn_class_scale(
-    direction: ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0
+    direction: ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
 ) -> tuple[float, float]:
     """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
 
@@ -78,7 +78,7 @@ def learn_class_scale(
     inside = math.erf(width / spread / math.sqrt(2.0))
     own, penalty = FLATTER * spread**2 * (1.0 - 1.0 / direction.classes), problem.alpha * np.sum(direction.weights**2)
     curvature, rest = inside * float(own + penalty) / width**2, inside * float(penalty) / width**2
-    clock, precision, found = MatrixClock((width**2,), (curvature,), 2.0 / (1.0 + rest)), 0.0, 0.0
+    clock, precision, found = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (1.0 + rest)), 0.0, 0.0
     noises = {one.name: one.noise for one in plan.sources if one.name in rows}
     for name, kept, slopes in list_kept(noises, plan):
         noise, batch = noises[name], choose_kept_batch(slopes, problem.batch_size, kept)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,9 @@ ROUNDS, FOLDS = 4, 5
 ITERATIONS = 200
 START = 0.25
 LEAST = 1e-6
+
+FEW, MANY, APART = 10, 500, 0.1
+"""Of so few sources with unknown rates and so many labels each, two rates that differ by more than this are noticed."""
 
 STRENGTH = 0.5
 """L2 strength of the models, for rows of norm 1, times the number of rows."""
@@ -101,7 +104,29 @@ def estimate_noises(noises: Mapping[str, Noise], data: Mapping[str, tuple[Any, A
             UserWarning,
             stacklevel=5,
         )
+    _warn_of_two_rates(labels, names)
     return {name: found.get(name, noise) for name, noise in noises.items()}
+
+
+def _warn_of_two_rates(labels: _Labels, names: Sequence[str]) -> None:
+    """Say where one rate is to be estimated and labels of the two classes are wrong at rates far apart.
+
+    Only for few sources of many labels: it takes as long as the estimate, and single workers' rates are uncertain.
+    """
+    alike, counts = labels.missing & ~labels.paired, np.bincount(labels.source, minlength=len(names))
+    asked = np.flatnonzero(alike & (counts >= MANY))
+    if not len(asked) or labels.missing.sum() > FEW:
+        return
+    two = estimate_rates(replace(labels, paired=labels.missing))
+    for place in asked.tolist():
+        positive, negative = two[place]
+        if abs(positive - negative) > APART:
+            warnings.warn(
+                f"flip rate of {names[place]!r} seems not to be one: about {positive:.2f} of positive and "
+                f"{negative:.2f} of negative labels are wrong; FlippedLabels(('estimate', 'estimate')) learns both",
+                UserWarning,
+                stacklevel=6,
+            )
 
 
 def estimate_rates(labels: _Labels) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -133,17 +134,23 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
 
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does. A
-    source of very few rows keeps none.
+    source of very few rows keeps none. Of the hinge, which has a kink, it is what pays for the logistic loss.
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
     private = all(noise.protects_features for noise in noises)
-    if asked or not private or not get_loss(settings.loss).probabilistic:
+    if asked or not private or not math.isfinite(get_loss(settings.loss).infimum):
         return plan
-    kept = choose_kept(plan.problem, plan.sources, plan.segments)
+    smooth = plan if plan.problem.loss_function.smooth else make_smooth(plan)
+    kept = choose_kept(smooth.problem, smooth.sources, smooth.segments)
     if not any(count_kept(source.rows, kept) for source in plan.sources):
         return plan
     return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
+
+
+def make_smooth(plan: Plan) -> Plan:
+    """The plan of the same sources with the logistic loss, for which there is a prediction."""
+    return make_plan(plan.sources, replace(plan.problem, loss="logistic"))
 
 
 def name_trusted(plan: Plan) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from scipy import sparse
 from uneven import checks
 from uneven.matrices import is_sparse
 from uneven.problem import DEFAULT_ALPHA
+from uneven.softmax import centre_weights
 from uneven.training.sketch import draw_projection, project
 
 Array = NDArray[np.float64]
@@ -121,8 +122,12 @@ class Scale:
         return self.row_norm if self.norms == "largest" else None
 
     def read_back(self, problems: Iterable[Array], outputs: int) -> tuple[Array, Array]:
-        """Coefficients and intercepts of all problems' weights, each of so many outputs, for the rows as given."""
-        found = [self.coefficients(part) for weights in problems for part in weights.reshape(outputs, -1)]
+        """Coefficients and intercepts of all problems' weights, each of so many outputs, for the rows as given.
+
+        Those of several outputs sum to 0 over them.
+        """
+        centred = [weights if outputs == 1 else centre_weights(weights, outputs) for weights in problems]
+        found = [self.coefficients(part) for weights in centred for part in weights.reshape(outputs, -1)]
         return np.array([coef for coef, _ in found]), np.array([intercept for _, intercept in found])
 
     def coefficients(self, weights: Array) -> tuple[Array, float]:
