@@ -406,3 +406,16 @@ def test_columns_in_another_order_are_matched_in_every_reading(tmp_path, kind):
     for held in (scan.HELD_BYTES, 0):
         found = train_files(read_sources(toml), seed=0, held_bytes=held).model
         np.testing.assert_array_equal(found.coef, straight.coef)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "precision"])
+def test_both_doors_plan_the_same_without_a_seed(tmp_path, strategy):
+    """Rows with flip rates of their own are not private: what they are measured for does not hang on a seed."""
+    rng = np.random.default_rng(0)
+    X, rate = 4 * rng.normal(size=(900, 3)), rng.choice([0.05, 0.3], 900)
+    y, source = np.where(X[:, 0] > 0, "ill", "well"), np.full(900, "s")
+    clf = uneven.UnevenClassifier(strategy=strategy).fit(X, y, source=source, flip_rate=rate)
+    file = write_files(tmp_path, X, y, source, {}, {"strategy": strategy}, own=(rate, "flip_rate"))
+    found = train_files(file)
+    assert found.plan == clf.plan_
+    assert found.measures

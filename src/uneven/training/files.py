@@ -225,8 +225,7 @@ def train_files(
     for what, table in (("test", test), ("validation", validation)):
         _refuse_learned_from(what, file, table)
     noises, names = list_declared_noises(file), (file.label, file.feature_names)
-    hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
-    is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
+    is_open = [entry.name for entry in file.sources if seed is not None or not entry.private]
 
     def compare(known: Known) -> None:
         for what, table in (("test", test), ("validation", validation)):
