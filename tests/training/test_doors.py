@@ -419,3 +419,42 @@ def test_both_doors_plan_the_same_without_a_seed(tmp_path, strategy):
     found = train_files(file)
     assert found.plan == clf.plan_
     assert found.measures
+
+
+def draw_sites(rng, names, rows=1500):
+    """Rows that are far from norm 1, with labels and the names of their sources, mixed."""
+    X = 4 * rng.normal(size=(rows, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=rows) > 0, "ill", "well")
+    return X, y, rng.choice(names, rows)
+
+
+@pytest.mark.parametrize("held", [scan.HELD_BYTES, 0])
+def test_rows_with_private_labels_in_a_shared_file_are_scaled_as_arrays_are(tmp_path, held):
+    """No features are private, so all rows say how steep the objective is, without a seed too."""
+    X, y, source = draw_sites(np.random.default_rng(0), ["public", "labels"])
+    noise = {"labels": uneven.LabelPrivacy(2.0), "public": uneven.Exact()}
+    settings = {"classes": ["ill", "well"], "strategy": "precision", "alpha": 0.01}
+    clf = uneven.UnevenClassifier(noise, **settings).fit(X, y, source=source)
+    found = train_files(write_shared(tmp_path, X, y, source, noise, settings), held_bytes=held)
+    assert found.scale == clf.scale_
+    assert found.plan == clf.plan_
+
+
+def test_open_rows_of_a_shared_file_are_sampled_and_no_others(tmp_path):
+    X, y, source = draw_sites(np.random.default_rng(1), ["a", "b", "c"])
+    noise = dict.fromkeys("abc", uneven.Exact())
+    rows = FileRows(write_shared(tmp_path, X, y, source, noise, {}))
+    ((kept, labels),) = scan.scan_rows(rows, open_sources=["a", "c"]).sample.values()
+    np.testing.assert_array_equal(kept, X[source != "b"])
+    np.testing.assert_array_equal(labels, y[source != "b"])
+    assert scan.scan_rows(rows, open_sources=[]).sample == {}
+
+
+def test_rows_with_flip_rates_of_their_own_are_measured_beside_private_ones(tmp_path):
+    X, y, source = draw_sites(np.random.default_rng(2), ["crowd", "clinic"])
+    rate = np.where(source == "crowd", 0.1, np.nan)
+    settings = {"classes": ["ill", "well"], "row_norm": 20.0, "use": "all"}
+    noise = {"clinic": uneven.LocalPrivacy(2.0)}
+    found = train_files(write_files(tmp_path, X, y, source, noise, settings, own=(rate, "flip_rate")))
+    (measure,) = found.measures
+    assert measure.rows == (source == "crowd").sum()

@@ -151,7 +151,7 @@ class Account:
     def refuse_costs(self, bill: Bill) -> None:
         """Refuse what a row would spend by this call, or by this and those before it."""
         budget, before = bill.budget, self.earlier
-        known_as = dict(zip(bill.groups.names, bill.groups.charged_to, strict=True))
+        known_as = bill.groups.owners
         costs = [(known_as[level], cost) for level, cost in bill.costs.items()]
         refuse_costs(costs, budget)
         for name, cost in costs:
