@@ -66,6 +66,11 @@ class SourceEntry:
         """Whether its rows are private: by their noise, or because they have their own ε."""
         return "epsilon" in self.columns if self.noise is None else self.noise.private
 
+    @property
+    def on_offer(self) -> bool:
+        """Whether it has a price: its rows are not owned."""
+        return self.price is not None or self.prices is not None
+
     @cached_property
     def source(self) -> Source:
         """The source as planned with: its rows as stated, or counted in the file, which may take a reading of it."""
