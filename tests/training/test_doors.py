@@ -270,6 +270,21 @@ def test_a_csv_is_read_at_most_twice(tmp_path, opened, held, readings):
     assert {name: opened.count(name) for name in opened} == {f"{name}.csv": readings for name in noise}
 
 
+def test_rows_to_test_on_are_measured_in_one_reading(tmp_path, opened, monkeypatch):
+    """They are looked through twice before anything is charged, and read once after it."""
+    X, y, source, noise, _ = draw_case(7)
+    settings = {"row_norm": 9.0, "strategy": "precision", "classes": ["ill", "well"]}
+    file = write_files(tmp_path, X, y, source, noise, settings)
+    as_table(X / 2, y).to_csv(tmp_path / "test.csv", index=False)
+    test, at = uneven.io.open_table(tmp_path / "test.csv"), []
+    run = uneven.training.trainer.run
+    monkeypatch.setattr("uneven.training.trainer.run", lambda *a: (at.append(opened.count("test.csv")), run(*a))[1])
+    opened.clear()
+    measures = train_files(file, seed=0, test=test).measures
+    assert (at[0], opened.count("test.csv")) == (2, 3)
+    assert measures[-1].rows == len(y)
+
+
 def write_mixed(folder, kind, settings):
     """A CSV of 900 rows: of three sources, or of one whose rows have one of 50 levels of ε or of 9 flip rates."""
     rng = np.random.default_rng(0)
