@@ -49,8 +49,8 @@ class Verdict:
     excess, excess_without : float
         Expected f(w) - f(w*) with all sources; and without this one and all that bring no more than it.
     accuracy, accuracy_without : Accuracy
-    word : {"worth it", "little", "no"}
-        "no" for sources that bring nothing or harm together: they are to be left out.
+    use : bool
+        Whether the source is to be used: not where such sources bring nothing or harm together.
     others : int
         How many others bring no more than this one.
     """
@@ -59,13 +59,15 @@ class Verdict:
     excess_without: float
     accuracy: Accuracy
     accuracy_without: Accuracy
-    word: str
+    use: bool
     others: int = 0
 
     @property
-    def use(self) -> bool:
-        """Whether the source is to be used."""
-        return self.word != "no"
+    def word(self) -> str:
+        """The verdict for a reader: "worth it", "little" or "no"."""
+        if not self.use:
+            return "no"
+        return "worth it" if self.excess <= WORTH * self.excess_without else "little"
 
 
 def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
@@ -128,9 +130,8 @@ def judge_sources(
     verdicts = {}
     for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
         without = float(ladder.excesses[place + 1])
-        word = "no" if not use else "worth it" if everything <= WORTH * without else "little"
         others = int(np.sum(ladder.places <= place)) - 1
-        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], word, others)
+        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], use, others)
     return verdicts
 
 

@@ -189,7 +189,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    tested = [one for one in trained.measures if not one.which.startswith("rows learned from")]
+    tested = [one for one in trained.measures if not one.learned_from]
     lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(

@@ -22,7 +22,7 @@ from uneven.training.planning import (
     keep_rows,
     plan_steps,
     refuse_file,
-    takes_scale_from_rows,
+    uses_scale_of_rows,
     with_known_rates,
 )
 from uneven.training.refusals import find_cost, find_unknown, refuse_costs, refuse_start
@@ -128,7 +128,7 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
         COMPARED if settings.line_search and all(one.private for one in file.sources) else "",
     )
     said = list(filter(None, found))
-    if not said or takes_scale_from_rows(file):
+    if not said or uses_scale_of_rows(file):
         said.append(note)
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
 

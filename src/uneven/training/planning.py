@@ -163,7 +163,7 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: under site privacy it is trusted with them."
 
 
-def takes_scale_from_rows(file: SourcesFile) -> bool:
+def uses_scale_of_rows(file: SourcesFile) -> bool:
     """Whether a fit would take the scale from rows: where neither a stated norm nor privacy says what it is."""
     has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
     return isinstance(file.settings.row_norm, str) and not (_hides_features(file) and has_data)
@@ -185,7 +185,7 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     refuse_file(file, _list_noises(file, sources), classes)
     sources = with_known_rates(sources)
     weights = read_weights(settings, classes)
-    if takes_scale_from_rows(file):
+    if uses_scale_of_rows(file):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         most = max(weights)  # these rows are not divided by anything else
