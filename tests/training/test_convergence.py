@@ -21,6 +21,7 @@ from uneven.anchor.solver import use_one_thread
 from uneven.datasets import load_covertype
 from uneven.io import read_sources
 from uneven.training import scan
+from uneven.training.convergence import make_state_after
 from uneven.training.files import train_files
 
 DATA = os.environ.get("UNEVEN_DATA", "")
@@ -199,3 +200,10 @@ def test_unequal_flips_are_learned_away():
     np.testing.assert_allclose(two.intercept_, exact.intercept_, atol=4 * 2.5 * 0.01)
     assert abs(one.intercept_[0] - exact.intercept_[0]) > 0.4
     assert two.flip_rates_ == {"data": (0.4, 0.05)}
+
+
+def test_a_converged_fit_weighs_what_its_clock_does():
+    """The average of rows that come later begins with the weight ∫τ dτ of the clock so far."""
+    plan = uneven.plan([uneven.Source("a", rows=1000)], n_features=3)
+    state = make_state_after(np.ones(3), plan)
+    assert state.average_weight == pytest.approx(state.clock**2 / 2)

@@ -192,8 +192,9 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
         draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
         answers = answers + (draws if vectors is None else draws @ vectors.T).T
     X = anchor.X[:: -(-len(anchor.X) // DRAWN_ROWS)]
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(X, left) * X).sum(axis=1))
-    return float(expit(_calibrate(anchor) * np.abs(X @ answers) / doubt[:, None]).mean())
+    factor = _calibrate(anchor)
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * factor**2 * (turn_rows(X, left) * X).sum(axis=1))
+    return float(expit(factor * np.abs(X @ answers) / doubt[:, None]).mean())
 
 
 def _calibrate(anchor: Anchor) -> float:
