@@ -20,7 +20,7 @@ from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training import keep_rows, scan
 from uneven.training.ahead import plan_ahead
-from uneven.training.calibration import DOUBTFUL, FLOOR, Direction, choose_scale, find_scale, learn_scale
+from uneven.training.calibration import DOUBTFUL, FLOOR, Direction, choose_weight_scale, find_scale, learn_scale
 from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
 from uneven.training.files import train_files
 from uneven.training.job import _take_steps
@@ -159,20 +159,20 @@ def test_what_is_chosen_is_never_much_worse_than_nothing():
     for known in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4):
         for best in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2):
             found = (best + z / np.sqrt(known)) * known / (1.0 + known)
-            chosen = np.array([choose_scale(m, known) for m in found])
+            chosen = np.array([choose_weight_scale(m, known) for m in found])
             assert (chosen**2 - 2 * chosen * best).mean() < 0.03
             if known >= 100.0 and best >= 0.8:
                 assert (chosen**2 - 2 * chosen * best).mean() == pytest.approx(1 - 2 * best, abs=0.01)
 
 
 def test_a_length_that_is_known_is_the_best_one_or_left():
-    assert [choose_scale(m, 1e12) for m in (-1.0, 0.0, 0.5001, 0.9, 3.0)] == [FLOOR, FLOOR, 1.0, 1.0, 1.0]
-    assert choose_scale(0.02, 1e12) == pytest.approx(0.02, rel=0.05)
-    lengths = [choose_scale(m, 1e12) for m in np.linspace(0.01, 0.5, 50)]
+    assert [choose_weight_scale(m, 1e12) for m in (-1.0, 0.0, 0.5001, 0.9, 3.0)] == [FLOOR, FLOOR, 1.0, 1.0, 1.0]
+    assert choose_weight_scale(0.02, 1e12) == pytest.approx(0.02, rel=0.05)
+    lengths = [choose_weight_scale(m, 1e12) for m in np.linspace(0.01, 0.5, 50)]
     assert all(0 < a < b for a, b in pairwise(lengths))
     assert all(s < 2 * m + 1e-6 for s, m in zip(lengths, np.linspace(0.01, 0.5, 50), strict=True))
-    assert choose_scale(1.0, 0.0) == 1.0
-    assert choose_scale(0.4, 1.0) == FLOOR  # 1.5 standard errors of 0.5
+    assert choose_weight_scale(1.0, 0.0) == 1.0
+    assert choose_weight_scale(0.4, 1.0) == FLOOR  # 1.5 standard errors of 0.5
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.5, 3.0])

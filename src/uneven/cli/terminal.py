@@ -50,10 +50,10 @@ def make_console() -> Console:
 
 def refuse_output(path: Path | None) -> None:
     """Refuse a path that cannot be written, before any work is done."""
-    from uneven.io import refuse_target
+    from uneven.io import resolve_target
 
     if path is not None:
-        refuse_target(path)
+        resolve_target(path)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

@@ -32,7 +32,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     else:
         twin = None if twin is None else twin.copy()
         kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
-    return codes.state_of(task, state, counters, w, average, twin)
+    return codes.decode_state(task, state, counters, w, average, twin)
 
 
 def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> tuple[Array, State]:
@@ -58,7 +58,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     sources, spec = numbers
     counters, w = codes.encode_state(state, task), state.weights.copy()
     total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)
-    return total, codes.state_of(task, state, counters, w, state.average.copy(), state.twin)
+    return total, codes.decode_state(task, state, counters, w, state.average.copy(), state.twin)
 
 
 def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:

@@ -148,7 +148,7 @@ def scale_to_full(spec: Any, sources: Any, m: int) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
+def draw_batch_variance(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
     """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
     if group.shape[0] == 0:
         m = stop - start
@@ -284,7 +284,7 @@ def add_noisy(
         release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
     else:
         add_up(total, weights, X, start, stop, spec.outputs)
-    variance = spread_of(group, sources, start, stop, d, rng)
+    variance = draw_batch_variance(group, sources, start, stop, d, rng)
     if variance > 0.0:
         scale = np.sqrt(variance)
         for j in range(d):

@@ -25,7 +25,7 @@ from uneven.training.planning import (
     uses_scale_of_rows,
     with_known_rates,
 )
-from uneven.training.refusals import find_cost, find_unknown, refuse_costs, refuse_start
+from uneven.training.refusals import explain_no_start, find_cost, find_unknown, refuse_costs
 from uneven.training.rows import Piece, RowsOf
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
-    if not by_steps and refuse_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
+    if not by_steps and explain_no_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
         if job.groups.any_private and not used:
             job, prepared = settle(job, targets[0])

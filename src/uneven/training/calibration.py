@@ -120,8 +120,8 @@ def find_scale(
     if not direction.width:
         return 1.0
     if isinstance(direction, ClassDirection):
-        return choose_scale(*learn_class_scale(direction, rows, plan, seed, run))
-    return choose_scale(*learn_scale(direction, rows, plan, seed, run))
+        return choose_weight_scale(*learn_class_scale(direction, rows, plan, seed, run))
+    return choose_weight_scale(*learn_scale(direction, rows, plan, seed, run))
 
 
 def make_direction(weights: Array, constant: float, problem: Problem) -> Direction | ClassDirection:
@@ -149,7 +149,7 @@ def learn_scale(
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
 
 
-def choose_scale(found: float, known: float) -> float:
+def choose_weight_scale(found: float, known: float) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
     With m the s found less `SURE` standard errors it is m(1 + 2m). Along a quadratic, weights of s times their length
@@ -157,7 +157,7 @@ def choose_scale(found: float, known: float) -> float:
     they are, and very long ones get the best s; between them the multiple rises from m to 2m, since log-loss asks for
     longer weights than the objective with its penalty.
 
-    >>> [choose_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_scale(0.25, 900.0), 2)
+    >>> [choose_weight_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_weight_scale(0.25, 900.0), 2)
     ([0.001, 1.0], 0.28)
     """
     low = max(found - SURE * math.sqrt(known) / (1.0 + known), 0.0)

@@ -53,23 +53,23 @@ def refuse_impossible(
     problems = len(list_targets(classes, settings))
     seen = {name: noise.observed_among(len(classes)) for name, noise in noises.items()}
     if settings.line_search:
-        line_search.refuse_unfit(seen, settings, problems, validation)
-    if settings.needs_anchor and (why := refuse_anchor(settings, seen, problems, sparse)) is not None:
+        line_search.refuse_line_search(seen, settings, problems, validation)
+    if settings.needs_anchor and (why := explain_no_anchor(settings, seen, problems, sparse)) is not None:
         raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
     _refuse_averages(settings, shuffled=get_strategy(settings.stepping).shuffles and len(noises) > 1)
     if sparse:
         _refuse_sparse_steps(seen, settings, problems == 1 and len(classes) > 2)
 
 
-def refuse_anchor(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+def explain_no_anchor(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
     """In words why rows of these sources, as observed, cannot be anchored; None if they can."""
     private = [noise.private for noise in noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
-    return refuse_start(settings, noises, problems, sparse)
+    return explain_no_start(settings, noises, problems, sparse)
 
 
-def refuse_start(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+def explain_no_start(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
     """In words why nothing can be expected of these rows without privacy; None if it can."""
     loss = get_loss(settings.loss)
     if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
