@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import uneven
 from uneven import evaluation
-from uneven.evaluation import THRESHOLDS, compute_auc, evaluate, measure_auc, randomise
+from uneven.evaluation import THRESHOLDS, compute_auc, estimate_auc, evaluate, randomise
 
 
 class Fixed:
@@ -68,7 +68,7 @@ def test_public_rows_are_measured_exactly():
     assert found.accuracy.value == (Fixed().predict(X) == y).mean()
     assert found.auc.value == pytest.approx(roc_auc_score(y, X[:, 0]))
     assert found.epsilon is None
-    covers = [measure_auc(*_pair(seed), 0.95) for seed in range(300)]
+    covers = [estimate_auc(*_pair(seed), 0.95) for seed in range(300)]
     truth = 0.5 * (1 + math.erf(3.0 / math.sqrt(8) / math.sqrt(2)))  # P(N(3, 8) > 0)
     assert (
         abs(np.mean([one.low <= truth <= one.high for one in covers]) - 0.95) < 4 * math.sqrt(0.05 * 0.95 / 300) + 0.01

@@ -7,10 +7,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
 
 import uneven
+from uneven.intervals import find_wilson_interval
 from uneven.settings import Settings
 from uneven.training.files import measure
 from uneven.training.model import Model
-from uneven.training.quality import compare, find_area_interval, find_wilson_interval, fit_public_rivals
+from uneven.training.quality import compare, find_area_interval, fit_public_rivals
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 

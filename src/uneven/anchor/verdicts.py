@@ -17,6 +17,7 @@ from uneven.anchor.ladder import WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
+from uneven.intervals import find_wilson_interval
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
 
@@ -25,7 +26,7 @@ Array = NDArray[np.float64]
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once per batch."""
 
-DRAWS, DRAWN_ROWS, SEED, NORMAL = 200, 1_000, 0, 1.96
+DRAWS, DRAWN_ROWS, SEED = 200, 1_000, 0
 
 COMPUTED = 16
 """Steps of a ladder that an accuracy is computed for: of those between it is interpolated."""
@@ -173,10 +174,8 @@ def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cloc
         known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, most / expected_excess(coordinates, 0.0)))
         left = left * min(1.0, most / expected_excess(coordinates, clock))
         gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
-    middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
-    half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
-    low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
-    return Accuracy(float(value), float(low), float(high))
+    moved = np.clip(np.add(find_wilson_interval(correct * n, n), gain), 0.0, 1.0)
+    return Accuracy(*moved.tolist())
 
 
 def _modelled(anchor: Anchor, left: Array, count: int) -> float:

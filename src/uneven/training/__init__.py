@@ -63,8 +63,8 @@ if TYPE_CHECKING:
         scale_problem,
     )
     from uneven.training.preparation import prepare, prepare_alone
-    from uneven.training.quality import Bin, Interval, Scores, compare
-    from uneven.training.refusals import explain_no_anchor
+    from uneven.training.quality import Bin, Scores, compare
+    from uneven.training.refusals import explain_no_anchor, refuse_anchored
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
     from uneven.training.scaling import Scale, read_scale, shorten_rows

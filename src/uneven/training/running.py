@@ -20,7 +20,7 @@ from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
-from uneven.training.refusals import explain_no_anchor
+from uneven.training.refusals import explain_no_anchor, refuse_anchored
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -93,8 +93,7 @@ def can_anchor(job: Job, problems: int) -> bool:
     """Whether private rows can be added to public ones; refused where they cannot and the settings ask for it."""
     sparse = job.scan.sparse and not job.scale.sketch
     why = explain_no_anchor(job.settings, job.groups.noises, problems, sparse)
-    if why is not None and job.settings.needs_anchor:
-        raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    refuse_anchored(job.settings, why)
     return why is None
 
 
