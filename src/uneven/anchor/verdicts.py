@@ -43,7 +43,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one private source and all that bring no more than it are worth together, before ε is spent.
+    """Expected value of a private source together with all less useful ones, before ε is spent.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def compute_release_energy(noise: Noise, problem: Problem, activity: float) -> f
 
 
 def weigh_public_row(noise: Noise, problem: Problem) -> float:
-    """What a row without privacy counts, in exact rows."""
+    """Weight of a public row, in exact rows."""
     return weigh_source(noise, replace(problem, clip=None))
 
 

@@ -78,7 +78,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
 
 
 def refuse_numbers(seed: int | None, patience: float) -> None:
-    """Refuse a seed or a patience that nothing can be done with, before any work is done."""
+    """Refuse an invalid seed or waiting time, before any work is done."""
     checks.whole("--seed", 0 if seed is None else seed, least=0)
     checks.positive("--patience", patience)
 

@@ -1,4 +1,4 @@
-"""What a run carries from one stretch of rows to the next, and what a stretch is told to do."""
+"""State of a run between segments, and the task of a segment."""
 
 from __future__ import annotations
 

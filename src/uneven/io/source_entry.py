@@ -80,7 +80,7 @@ class SourceEntry:
         return Source(self.name, rows, Exact() if self.noise is None else self.noise, self.price)
 
     def refuse_count(self, rows: int) -> None:
-        """Refuse a file that has other than the stated number of rows."""
+        """Refuse a file whose number of rows is not the stated one."""
         if self.stated_rows not in (None, rows):
             raise ValueError(
                 f"source {self.name!r}: rows must be {rows} as in {self.data}, or left out; got {self.stated_rows}"
@@ -113,7 +113,7 @@ def parse_entry(
         noise = noise_from_dict(values["noise"]) if "noise" in values else None
     with located(f"{file}: source {name!r}"):
         if column is not None and "data" in values:
-            raise ValueError("data must be left out where source_column says whose each row is")
+            raise ValueError("data must be left out where source_column names each row's source")
         if column is None and "rows" not in values and "data" not in values:
             raise ValueError("rows must be given where there is no data, got neither")
         columns = {key: checks.text(key, values[key]) for key in COLUMN_KEYS if key in values}

@@ -52,7 +52,7 @@ class Batches:
 
     @property
     def noise_level(self) -> float:
-        """m·γ² of a full mini-batch of m rows: what one over a row's precision is, to compare sources by."""
+        """m·γ² of a full mini-batch of m rows: the inverse precision of a row, for comparing sources."""
         return float(self.batch_size * self.moment.at(self.batch_size))
 
     @property

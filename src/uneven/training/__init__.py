@@ -9,7 +9,7 @@ scaling        rows to norm 1, by a public constant or by their root mean square
 flips          flip rates estimated from the labels themselves
 planning       the plan that a fit runs
 preparation    a job from rows as scanned: sources, scale, flip rates, class weights, alpha
-class_weights  what rows of each class count
+class_weights  the weight of each class
 refusals       what no fit can do, for fits and plans alike
 sketch         a public random projection of wide private rows
 strength       alpha where all rows are private

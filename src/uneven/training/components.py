@@ -71,7 +71,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
 
 
 def choose_widest(losses: Array) -> int:
-    """The last of the candidates, narrow ones first, whose mean loss cannot be told from the least.
+    """The widest candidate whose mean loss is not significantly above the smallest.
 
     That is within `CLEAR` standard errors of the difference, row by row: columns are left out for a reason only.
 

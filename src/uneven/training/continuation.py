@@ -1,4 +1,4 @@
-"""More rows later: the precision clock goes on where it stood, without knowing how much is to come."""
+"""More rows later: the precision clock continues, without knowing how many rows will follow."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class FileRows(Rows):
 
 
 def _read_own(table: Table, key: str, column: str, cells: Any, rows: Sequence[int]) -> NDArray[Any]:
-    """What rows tell in a column of their own, as numbers."""
+    """Values of a per-row column (ε, flip rate or id), as numbers."""
     return (read_ids if key == "id" else read_levels)(table.path, column, np.asarray(cells), rows)
 
 
@@ -117,7 +117,7 @@ def _argument(key: str) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
+    """Scores of the model on some rows: which rows, how many, accuracy, and the objective for two classes.
 
     `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
     `learned_from` says whether the model was learned from these rows.

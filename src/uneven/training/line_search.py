@@ -69,7 +69,7 @@ def find_best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any
 
 
 def refuse_line_search(noises: Mapping[str, Noise], settings: Settings, problems: int, validation: bool) -> None:
-    """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend.
+    """Refuse a search that is not the paper's, that has nothing to compare on, or that would exceed the budget.
 
     `problems` are those that the classes are learned as; `validation` says whether there are rows to compare runs on.
     """

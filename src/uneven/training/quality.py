@@ -1,4 +1,4 @@
-"""Is the result any good? Accuracy, AUC and log-loss with intervals, beside what its user would do instead."""
+"""Accuracy, AUC and log-loss with intervals, compared with baselines."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interv
 
 
 def average_intervals(areas: Sequence[Interval | None]) -> Interval | None:
-    """Mean of several intervals, no narrower than it should be however they depend on one another; None if one is.
+    """Mean of several intervals, valid under any dependence between them; None if one is None.
 
     >>> average_intervals([Interval(0.5, 0.25, 0.75), Interval(1.0, 1.0, 1.0)])
     Interval(value=0.75, low=0.625, high=0.875)
@@ -154,7 +154,7 @@ def _mean(total: float, squares: float, rows: int) -> Interval:
 
 
 def fit_public_rivals(trained: Trained) -> dict[str, Model]:
-    """What the rows without privacy teach by themselves, at no cost in ε: all of them, and the cleanest source alone.
+    """Baselines from public rows only, at no cost in ε: all of them, and the cleanest source alone.
 
     Logistic regression to convergence at the same alpha. Where nothing but exact rows was learned from, to
     convergence, the model is that itself, and there is nothing to compare.
@@ -245,7 +245,7 @@ def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
 
 
 def _words(own: Scores, other: Scores, gain: Array) -> str:
-    """Where the model does not beat another: differences of the same rows, beyond 1.96 standard errors or not."""
+    """Baselines that the model does not clearly beat: paired differences within 1.96 standard errors."""
     (n, right, right_square), (_, loss, loss_square) = gain
     accuracy = _mean(right, right_square, int(n))
     if accuracy.low > 0.0:

@@ -1,6 +1,6 @@
 """The first reading of the rows, before anything is charged or learned: a run that would be refused is refused here.
 
-Memory stays bounded: values are held while they are few (`HELD_BYTES`); of more rows only sums, a sample and, where
+Memory is bounded: values are kept while they are few (`HELD_BYTES`); of more rows only sums, a sample and, where
 rows say their own source, noise or id, those columns are kept, and the values are read a second time to learn from.
 """
 
