@@ -25,7 +25,7 @@ OTHERS = {"budget", "downloading", "reading", "all_or_nothing"}
 WORDS = """
 absorb accumulate add advance agree allow announce answer apply ask attach audit average begin boot bound build
 buy change charge check choose clamp compare complete compute connect continue converge convert copy correct
-count cut deal decide declare descend describe digest divide doubt draft draw drop dump edit encode escape estimate
+count cut deal decide declare decode descend describe digest divide doubt draft draw dump edit encode escape estimate
 evaluate expect explain export extend factorise federate find finish fit fold format free get give group guess
 hash hold identify init invert iterate jackknife join judge keep know label learn leave limit list load make
 mark measure mix move multiply name normalise note number open parse plan predict prepare print project propose

@@ -19,6 +19,7 @@ from scipy.special import betaincinv, ndtri
 from uneven import checks
 from uneven.cautions import SimulationWarning
 from uneven.engine import check_seed, make_generator
+from uneven.intervals import measure_shares_below
 from uneven.ledger import Fingerprints, Ledger
 from uneven.noise import LabelPrivacy
 
@@ -221,19 +222,13 @@ def estimate_accuracy(said: int, rows: int, rate: float, confidence: float) -> E
     return Estimate(value, max(low, 0.0), min(high, 1.0), rows)
 
 
-def measure_auc(scores: ArrayLike, positive: NDArray[np.bool_], confidence: float) -> Estimate:
+def estimate_auc(scores: ArrayLike, positive: NDArray[np.bool_], confidence: float) -> Estimate:
     """AUC with its interval by the variance of its two halves (DeLong et al. 1988), for public rows."""
     values = np.asarray(scores, dtype=np.float64)
     ours, theirs = values[positive], values[~positive]
     if not len(ours) or not len(theirs):
         raise ValueError("y must hold both classes for auc, got one")
-
-    def share_below(a: Array, b: Array) -> Array:
-        """For each of a, the share of b below it; equals count half."""
-        ordered = np.sort(b)
-        return (np.searchsorted(ordered, a) + np.searchsorted(ordered, a, side="right")) / (2.0 * len(b))
-
-    up, down = share_below(ours, theirs), 1.0 - share_below(theirs, ours)
+    up, down = measure_shares_below(ours, theirs), 1.0 - measure_shares_below(theirs, ours)
     variance = sum(np.var(one, ddof=1) / len(one) if len(one) > 1 else 0.25 for one in (up, down))
     return _interval(float(up.mean()), math.sqrt(variance), confidence, len(values))
 
@@ -245,9 +240,9 @@ def _public_auc(model: Classifier, X: Any, labels: NDArray[Any], confidence: flo
     """
     classes, scores = model.classes_, np.asarray(model.decision_function(X))
     if len(classes) == 2:
-        return measure_auc(scores, labels == classes[1], confidence)
+        return estimate_auc(scores, labels == classes[1], confidence)
     ranked = model.predict_proba(X) if hasattr(model, "predict_proba") else scores
-    found = [measure_auc(column, labels == one, confidence) for one, column in zip(classes, ranked.T, strict=True)]
+    found = [estimate_auc(column, labels == one, confidence) for one, column in zip(classes, ranked.T, strict=True)]
     value, low, high = np.mean([(one.value, one.low, one.high) for one in found], axis=0).tolist()
     return Estimate(value, low, high, len(labels))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,14 @@ BLOCK_ROWS = 1 << 16
 def is_sparse(X: Any) -> bool:
     """Whether X is one of SciPy's sparse matrices or arrays."""
     return bool(sparse.issparse(X))
+
+
+def refuse_sparse_steps(joint: bool, filling: Mapping[str, Any]) -> None:
+    """Refuse steps on sparse rows that would fill them: of several classes in one problem, or with these noises."""
+    if joint:
+        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
+    for name, noise in filling.items():
+        raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
 
 
 def join_rows(parts: Sequence[Any]) -> Any:

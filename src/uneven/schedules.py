@@ -170,6 +170,12 @@ def find_late_window(
     return LateWindow(offset * ((1.0 + SETTLED) ** (share / LAST_SHARE) - 1.0), share)
 
 
+def refuse_late(average: str, is_end_known: bool) -> None:
+    """Refuse the "late" average of a clock whose end is not known beforehand."""
+    if average == "late" and not is_end_known:
+        raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+
+
 LATE_AVERAGE = "the average of late iterates"
 """The "late" average in words."""
 

@@ -22,7 +22,7 @@ MULTI_CLASS = ("softmax", "one-vs-rest")
 
 LEFT_OPEN = "auto"
 PUBLIC_FIRST = (LEFT_OPEN, ANCHORED.name)
-"""Strategies that learn sources without privacy first, to convergence where they can."""
+"""Strategies that fit the public sources first, to convergence where possible."""
 
 Check = Callable[[str, Any], object]
 
@@ -210,7 +210,7 @@ class Settings:
 
     @property
     def left_open(self) -> bool:
-        """Whether the strategy is left to the fit."""
+        """Whether the strategy is "auto"."""
         return self.strategy == LEFT_OPEN
 
     @property
@@ -220,19 +220,19 @@ class Settings:
 
     @property
     def steps_asked(self) -> str | None:
-        """A setting that only a run by steps can follow, if there is one."""
+        """Name of a setting that only SGD can honour, if one was given."""
         asked = {"passes": self.passes != "auto", "moments": self.moments != "auto", "average": self.average != "auto"}
         asked |= {"line_search": self.line_search > 0, "clip": self.clip != "auto"}
         return next((name for name, given in asked.items() if given), None)
 
     @property
     def estimate(self) -> bool:
-        """Whether moments are learned on the way."""
+        """Whether moments are estimated during the run."""
         return self.moments == "estimated"
 
     @property
     def planned_moments(self) -> str:
-        """Moments to plan with; where they are learned on the way, the strategy's own."""
+        """Moments to plan with; the strategy's own where they are estimated during the run."""
         return "auto" if self.estimate else self.moments
 
 

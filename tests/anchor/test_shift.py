@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from uneven import Exact, LocalPrivacy
 from uneven.anchor.shape import find_plain_coordinates
@@ -213,3 +214,13 @@ def test_what_clipping_takes_from_a_rare_class_is_no_disagreement(loop):
     clock = len(y) * 4 / c.clip**2
     assert measure_shift(gradient, clock, c.curvature, c.variance, limit_shift(c)).found
     assert not react(c, gradient, clock, step=True)[1].found
+
+
+def test_directions_that_share_few_rows_have_the_freedom_that_is_left():
+    """As with Hotelling's T²: of f rows and d directions f - d + 1 degrees are left, beside SciPy's F."""
+    d, rows = 20, 40
+    for g in np.random.default_rng(0).standard_normal((5, d)):
+        found = measure_shift(g, 1e12, np.ones(d), np.ones(d), 1.0, np.full(d, float(rows)))
+        taken_down = stats.chi2.isf(stats.f.sf(g**2, 1, rows), 1)
+        assert found.statistic == pytest.approx(taken_down.sum(), rel=1e-6)
+        assert found.p_value == pytest.approx(stats.f.sf(taken_down.mean(), d, rows - d + 1), rel=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from uneven.anchor.uncertainty import fit_anchor
-from uneven.anchor.verdicts import expect, judge_sources
+from uneven.anchor.verdicts import _modelled, expect, judge_sources
 
 TRUTH = np.array([6.0, -4.0, 2.0, 0.0, 0.0])
 
@@ -99,3 +99,21 @@ def test_the_interval_holds_the_accuracy_of_fresh_rows():
         accuracy = expect(anchor, [])[1]
         held += accuracy.low <= np.mean(y * (X @ anchor.weights) > 0) <= accuracy.high
     assert held >= 88
+
+
+@pytest.mark.parametrize("draws", [0, 50])
+def test_scores_in_other_units_have_the_same_accuracy(anchor, draws):
+    """Where a loss has no probabilities, scores are made log-odds first: three times as long they say the same."""
+    plain = replace(anchor, loss=replace(anchor.loss, probabilistic=False))
+    longer = replace(plain, weights=3 * plain.weights, margins=3 * plain.margins, covariance=9 * plain.covariance)
+    one, other = (_modelled(each, each.covariance / 2, draws) for each in (plain, longer))
+    assert other == pytest.approx(one, rel=1e-5)
+
+
+def test_accuracy_without_a_source_is_that_of_the_others(anchor):
+    """The larger source is judged together with the smaller: without both there is the anchor alone."""
+    large, small = (lambda _: 1e6), (lambda _: 1e2)
+    verdicts = judge_sources(anchor, {"large": large, "small": small})
+    assert verdicts["large"].accuracy_without == expect(anchor, [])[1]
+    assert verdicts["small"].accuracy_without == expect(anchor, [large])[1]
+    assert verdicts["small"].accuracy == expect(anchor, [large, small])[1]

@@ -78,7 +78,7 @@ CASES = {
     "ledger": (None, (*FIT, "--ledger", "rows.parquet"), "path must be a ledger or a new file"),
     "no test": (None, (*FIT, "--test", "no.csv"), "no.csv does not exist"),
     "no model": (None, ("predict", "nowhere.json", "rows.parquet"), "nowhere.json does not exist"),
-    "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a model that was saved whole"),
+    "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a complete JSON model file"),
     "no rows": (None, ("predict", "model.json", "no.csv"), "no.csv does not exist"),
     "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "a.xls must end in .csv or .parquet"),
     "prediction folder": (
@@ -260,7 +260,7 @@ def test_a_model_cut_short(folder, model, uneven_in):
     for kept in (0, 1, len(whole) // 2, len(whole) - 3):
         model.write_text(whole[:kept])
         said = refused(uneven_in, folder, ("predict", "model.json", "rows.parquet", "-o", "out.csv"))
-        assert "model.json must be a model that was saved whole" in said
+        assert "model.json must be a complete JSON model file" in said
     model.write_text(json.dumps({**json.loads(whole), "coef": [[1.0]]}))
     assert "model.json: must name 1 features, got 3" in refused(
         uneven_in, folder, ("predict", "model.json", "rows.parquet")

@@ -250,6 +250,15 @@ def test_only_open_sources_are_measured(described, good):
     assert measure["rows"] == 400
 
 
+def test_a_test_file_may_have_any_name(folder, described, good):
+    """What it is called does not make its rows those learned from."""
+    described()
+    (folder / "rows.parquet").rename(folder / "rows learned from, later.parquet")
+    said = good("fit", "sources.toml", "--test", "rows learned from, later.parquet")
+    assert "On rows learned from, later.parquet: accuracy 0." in said
+    assert "On rows learned from: " not in said
+
+
 def test_the_first_line_says_who_is_protected(described, good):
     described()
     assert good("fit", "sources.toml").startswith("Protected: nobody. Not protected: 'clinic' and 'crowd'.\n")

@@ -184,7 +184,7 @@ def test_a_changed_model_is_refused(folder, described, good, uneven_in):
     (folder / "model.json").write_text(json.dumps(values))
     done = uneven_in("predict", "model.json", "rows.parquet")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "model.json must be a model as it was saved, got one whose content was changed since" in done.stderr
+    assert "model.json must be an unmodified model file, got one whose digest does not match its content" in done.stderr
 
 
 def test_messages_of_a_redacted_model_tell_nothing_of_single_rows(folder, described, uneven_in):
@@ -277,4 +277,4 @@ def test_no_part_of_a_model_can_be_changed(folder, frame, good, uneven_in, key):
     (folder / "model.json").write_text(json.dumps({**values, key: changed[key]}))
     done = uneven_in("predict", "model.json", "jobs.csv")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "whose content was changed since" in done.stderr
+    assert "whose digest does not match its content" in done.stderr

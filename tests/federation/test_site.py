@@ -11,7 +11,7 @@ from sites import EPSILON, ROWS, D, Network, make_rows, policy_text, request, sp
 import uneven
 from uneven.engine import State, Task, initial_state, tasks_of
 from uneven.federation.messages import STATE_KEYS, TASK_KEYS, state_to_dict
-from uneven.federation.policy import MOST_BATCH, Refused, read_policy, refuse_problem
+from uneven.federation.policy import MOST_BATCH, Refused, read_policy, refuse_noise, refuse_problem
 from uneven.federation.segments import Batches
 from uneven.federation.site import Site
 
@@ -137,7 +137,8 @@ def test_a_second_pass_is_refused(network, kind, more):
 )
 @pytest.mark.parametrize("kind", ["relay", "open"])
 def test_less_protection_than_the_policy_asks_for_is_refused(network, kind, noise, reason):
-    sites = network(seed=None)
+    """One release may cost ε and no more, though the budget has room for three."""
+    sites = network(seed=None, budget=3 * EPSILON["east"])
     assert sites.ask("east", **request(kind, noise=noise)) == {"refused": reason}
     assert spent(sites) == set()
 
@@ -148,6 +149,12 @@ def test_privacy_of_labels_alone_is_refused_whatever_the_policy_says(network):
     message["task"]["noise"] = uneven.LabelPrivacy(1.0).to_dict()
     assert "refused" in sites.ask("east", **message)
     assert spent(sites) == set()
+
+
+def test_a_policy_for_labels_alone_protects_features_all_the_same(network):
+    policy = network(seed=None, noises=["label-privacy"]).sites["east"].policy
+    with pytest.raises(Refused, match="noise of 'east' must be label-privacy and protect features"):
+        refuse_noise(policy, uneven.LabelPrivacy(1.0))
 
 
 def test_messages_hold_all_of_a_state_and_a_task():

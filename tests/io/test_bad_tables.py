@@ -349,3 +349,15 @@ def test_a_changed_byte_is_refused_or_harmless(form, tmp_path, data):
     path.write_bytes(content)
     found = outcome(path, label)
     assert one_line_about(path, found) or isinstance(found, int)
+
+
+def test_parquet_with_fewer_rows_than_its_footer_states_is_refused(tmp_path, monkeypatch):
+    """Rows that are lost on the way would be charged to nobody and learned from by nobody, without a word."""
+    table = pa.table({"a": np.arange(100.0), "y": np.arange(100) % 2})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=10)
+    found, real = open_table(tmp_path / "rows.parquet"), pa.parquet.ParquetFile.iter_batches
+    lose = lambda *given, **more: list(real(*given, **more))[:-1]  # noqa: E731
+    monkeypatch.setattr("uneven.io.arrow.BLOCK_ROWS", 10)
+    monkeypatch.setattr(pa.parquet.ParquetFile, "iter_batches", lose)
+    with pytest.raises(ValueError, match="its footer states 100 rows, there are 10 fewer"):
+        list(found.read("y", ("a",)))

@@ -1,6 +1,7 @@
 """sources.toml: what is written is read back, and every slip is named with its table and key."""
 
 import os
+import re
 import tomllib
 
 import numpy as np
@@ -221,6 +222,17 @@ def test_any_sources_come_back(tmp_path, sources, alpha, clip, loss):
 )
 def test_any_value_is_toml(value):
     assert tomllib.loads(f"a = {format_value(value)}")["a"] == value
+
+
+def test_columns_for_both_levels_are_refused_by_their_names(tmp_path):
+    text = 'n_features = 3\n[[source]]\nname = "crowd"\nrows = 9\nflip_rate = "wrong"\n'
+    text += '[[source]]\nname = "clinic"\nrows = 9\nepsilon = "level"\n'
+    message = (
+        "sources must have columns for epsilon or for flip_rate, not some for each; got epsilon = 'level' of "
+        "'clinic' and flip_rate = 'wrong' of 'crowd'"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_sources(described(tmp_path, text))
 
 
 def test_a_crash_leaves_the_old_file(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from scipy import sparse
 from written import BY_NAME, FORMATS, as_table, rows, write
 
 import uneven
-from uneven.io import arrays, arrow, delimited, open_table
+from uneven.io import arrays, arrow, delimited, open_table, read_ids
 
 
 def dense(X):
@@ -224,3 +225,13 @@ def test_any_names_and_numbers_come_back(form, tmp_path, data, names, n):
 def test_importing_is_light():
     code = "import sys, uneven.io; assert not {'pyarrow', 'sklearn'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_ids_that_floats_cannot_tell_apart_are_refused(kind):
+    """From 2^53 on, of float64, a whole number and the next are the same float: two people would be one."""
+    most = 2 ** (np.finfo(kind).nmant + 1)
+    assert read_ids(Path("rows.csv"), "id", np.array([most], kind), range(1)).tolist() == [most]
+    assert kind(most + 1) == kind(most)
+    with pytest.raises(ValueError, match=f"column 'id' must hold whole numbers of at most {most}"):
+        read_ids(Path("rows.csv"), "id", np.array([most + 2], kind), range(1))

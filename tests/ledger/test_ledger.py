@@ -624,3 +624,11 @@ def test_rows_known_by_ids_are_not_taken_for_rows_known_by_content():
     other.charge("a", other.fingerprint(X), 1.0)
     with pytest.raises(ValueError, match="must all be known by content"):
         other.charge("a", [1, 2, 3], 1.0)
+
+
+def test_summary_leaves_what_the_row_that_spent_most_has_left():
+    ledger = Ledger(budget=2.0)
+    ledger.charge("clinic", [1, 2], 0.5)
+    ledger.charge("clinic", [1], 1.0)
+    (one,) = ledger.summary()
+    assert (one.most, one.left) == (1.5, 0.5)

@@ -347,3 +347,12 @@ def test_plans_from_before_activity_are_read():
     assert noise_from_dict(old) == LocalPrivacy(2.0, "privunit")
     assert noise_from_dict(old).to_dict() == old
     assert noise_from_dict({"kind": "local-privacy", "epsilon": 2.0}).mechanism == "quiet"
+
+
+def test_pooled_activity_is_planned_by_the_rows_weight():
+    """A mean by rows, each with the weight that its own release has."""
+    one, two, d = LocalPrivacy(1.0, activity=0.1), LocalPrivacy(4.0, activity=0.9), 9
+    own = [noise.calibration(d).own for noise in (one, two)]
+    found = pool_activity(d, [(one, 500, 1000), (two, 900, 3000)])
+    expected = (0.1 * own[0] * 1000 + 0.9 * own[1] * 3000) / (own[0] * 1000 + own[1] * 3000)
+    assert found.planned == pytest.approx(expected)

@@ -15,6 +15,7 @@ import uneven
 from uneven import theory
 from uneven.losses import LOSSES
 from uneven.planner import STRATEGIES, Verdict, change_rates, describe_verdicts, tabulate_strategies
+from uneven.planner.guarantees import bound_late_average
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
 SURVEY = uneven.Source("survey", 54_000, uneven.LocalPrivacy(1, "l2-laplace"))
@@ -517,3 +518,25 @@ def test_an_estimate_is_not_listed_among_bounds():
     assert plan.anchored is not None
     assert [row[0] for row in tabulate_strategies(plan, plan.alternatives())] == ["strategy", *STRATEGIES]
     assert "'anchored' has an estimate instead" in " ".join(plan.summary().split())
+
+
+def test_moment_of_a_pass_shorter_than_a_batch():
+    """Rows are used once a pass: no batch has more of them, though two passes have more than a batch."""
+    source = uneven.Source("a", rows=60, passes=2, noise=uneven.AdditiveNoise(3.0))
+    (segment,) = uneven.plan([source], n_features=3, batch_size=50).segments
+    assert segment.step_moment == pytest.approx(segment.moments()[0])
+
+
+def test_the_late_average_begins_with_a_step_that_began_before_it():
+    """The first iterate averaged is that of a step which takes 1/γ² of the clock and may begin so much earlier."""
+    sources = [uneven.Source("a", 400, uneven.FlippedLabels(0.1)), uneven.Source("b", 300)]
+    plan = uneven.plan(sources, n_features=3, batch_size=100)
+    problem, offset = plan.problem, plan.segments[0].schedule.offset
+    precision = sum(segment.precision for segment in plan.segments)
+    after = 0.75 * precision  # no source is private: the last quarter of the clock
+    start = after - max(1 / segment.step_moment for segment in plan.segments)
+    limits = problem.alpha, problem.ball, offset
+    late = theory.theorem_c_late_bound(precision, *limits, start, 0.0)
+    assert late > 1.005 * theory.theorem_c_late_bound(precision, *limits, after, 0.0)
+    found = bound_late_average(problem, plan.segments, plan.bound, private=False)
+    assert found == pytest.approx(min(late, theory.theorem_c_bound(start, *limits)))

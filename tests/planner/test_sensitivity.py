@@ -197,3 +197,27 @@ def test_an_anchored_plan_takes_sources_in_the_order_of_their_other_noise():
     orders = {(one.source, one.actual): one.order for one in clf.plan_.sensitivity()}
     assert orders["a", 0.75] == orders["b", 4.0] == ["open", "b", "a"]
     assert orders["a", 3.0] == orders["b", 1.0] == ["open", "a", "b"]
+
+
+def test_noise_once_per_batch_is_shared_by_its_rows_in_an_anchored_plan():
+    """The clock of each source is its rows over the energy of one, and one over the excess is linear in their sum."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 3)) / 3
+    y, source = (X[:, 0] > 0).astype(int), np.repeat(["open", "site", "each"], [200, 2_900, 2_900])
+    noise = {"open": Exact(), "site": SitePrivacy(1.0, interval=(1.0, 2.0)), "each": LocalPrivacy(2.0)}
+    clf = uneven.UnevenClassifier(noise, row_norm=2.0, use="all", random_state=0).fit(X, y, source=source)
+    plan, rows = clf.plan_, 2_900
+    assert set(plan.order) == set(noise)
+
+    def clock(name, noise):
+        shared = noise.batch_energy(plan.problem) / plan.batch_sizes[name]
+        return rows / (noise.planned_energy(plan.problem) + shared)
+
+    each, stated, actual = (
+        clock("each", noise["each"]),
+        clock("site", SitePrivacy(1.0)),
+        clock("site", SitePrivacy(2.0)),
+    )
+    start, end = 1 / plan.anchored.excess_start, 1 / plan.anchored.excess
+    (change,) = [one for one in plan.sensitivity() if one.source == "site"]
+    assert 1 / change.excess == pytest.approx(start + (end - start) * (each + actual) / (each + stated))

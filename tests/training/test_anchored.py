@@ -195,8 +195,8 @@ def test_nothing_before_the_charge_depends_on_what_private_rows_say(monkeypatch,
     """Anchor, alpha, verdicts and plan are equal for any private rows of the same number."""
     X, y = small(np.random.default_rng(2))
     source, anchors = small_sources(len(y), 300), []
-    real = anchoring.prepare
-    monkeypatch.setattr(anchoring, "prepare", lambda *args: anchors.append(real(*args)) or anchors[-1])
+    real = anchoring.prepare_anchor
+    monkeypatch.setattr(anchoring, "prepare_anchor", lambda *args: anchors.append(real(*args)) or anchors[-1])
     others, labels = X.copy(), y.copy()
     others[300:] = np.random.default_rng(3).uniform(-5.0, 5.0, others[300:].shape)  # beyond row_norm too
     labels[300:] = np.random.default_rng(4).choice([-1, 1], len(y) - 300)

@@ -16,6 +16,7 @@ from uneven.ledger import count_copies
 from uneven.redaction import owner_only, redacted
 from uneven.training import continuation
 from uneven.training.files import train_files
+from uneven.training.known_rows import ERRORS, Hashes
 
 NOISE = uneven.LocalPrivacy(1.0)
 
@@ -575,3 +576,10 @@ def test_rows_that_differ_in_one_column_are_no_copies(column):
     with warnings.catch_warnings():
         warnings.simplefilter("error", uneven.CopiesWarning)
         model.fit(X, np.arange(60) % 2)
+
+
+def test_chance_allows_a_few_standard_errors_of_agreement():
+    """Half of the rows agree with another: of 10,000 others 5,000 do by chance, with an error of √(10,000·½·½) = 50."""
+    hashes = Hashes(np.arange(3), np.array([2, 1, 1]))
+    assert hashes.alike == 0.5
+    assert hashes.most(10_000, 0.0) == pytest.approx(5_000 + ERRORS * 50)

@@ -25,7 +25,7 @@ from uneven.training.calibration import (
     FLOOR,
     WIDER,
     Direction,
-    choose_scale,
+    choose_weight_scale,
     doubt_spread,
     expect_deviation,
     find_scale,
@@ -169,7 +169,7 @@ def test_what_is_chosen_is_never_much_worse_than_nothing():
     for known in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4):
         for best in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2):
             found = (best + z / np.sqrt(known)) * known / (1.0 + known)
-            chosen = np.array([choose_scale(m, known) for m in found])
+            chosen = np.array([choose_weight_scale(m, known) for m in found])
             assert (chosen**2 - 2 * chosen * best).mean() < 0.03
             if known >= 100.0 and best >= 0.8:
                 assert (chosen**2 - 2 * chosen * best).mean() == pytest.approx(1 - 2 * best, abs=0.01)
@@ -184,7 +184,7 @@ def test_scores_that_spread_more_than_expected_do_no_harm(r):
         uneasy = doubt_spread(direction, replace(problem, alpha=own * p / k / squared))
         for g in np.linspace(0.02, 0.5, 40) * (k + p):
             best = r * g / (r**2 * k + p)
-            chosen = choose_scale(g / (k + p), 1e12, uneasy=uneasy)
+            chosen = choose_weight_scale(g / (k + p), 1e12, uneasy=uneasy)
             assert chosen**2 - 2 * chosen * best < 1e-9
     assert doubt_spread(direction, replace(problem, alpha=1e3)) == 0.0  # a steep penalty: the spread does not matter
 
@@ -199,8 +199,8 @@ def test_steps_that_end_early_leave_weights_that_may_be_lengthened():
     assert expect_deviation(early) == pytest.approx(
         learned * strongest / (learned**2 * strongest + run.noise) / 2, rel=1e-9
     )
-    assert [choose_scale(m, 1e12, prior=1.5) for m in (0.7, 1.2, 3.0)] == pytest.approx([1.0, 1.2, 1.5])
-    assert choose_scale(1.2, 4.0, prior=1.5) == 1.0  # a standard error of 0.45
+    assert [choose_weight_scale(m, 1e12, prior=1.5) for m in (0.7, 1.2, 3.0)] == pytest.approx([1.0, 1.2, 1.5])
+    assert choose_weight_scale(1.2, 4.0, prior=1.5) == 1.0  # a standard error of 0.45
 
 
 def test_the_hinge_is_protected_too():
@@ -231,13 +231,13 @@ def test_the_hinge_keeps_what_a_signal_brought():
 
 
 def test_a_length_that_is_known_is_the_best_one_or_left():
-    assert [choose_scale(m, 1e12) for m in (-1.0, 0.0, 0.5001, 0.9, 3.0)] == [FLOOR, FLOOR, 1.0, 1.0, 1.0]
-    assert choose_scale(0.02, 1e12) == pytest.approx(0.02, rel=0.05)
-    lengths = [choose_scale(m, 1e12) for m in np.linspace(0.01, 0.5, 50)]
+    assert [choose_weight_scale(m, 1e12) for m in (-1.0, 0.0, 0.5001, 0.9, 3.0)] == [FLOOR, FLOOR, 1.0, 1.0, 1.0]
+    assert choose_weight_scale(0.02, 1e12) == pytest.approx(0.02, rel=0.05)
+    lengths = [choose_weight_scale(m, 1e12) for m in np.linspace(0.01, 0.5, 50)]
     assert all(0 < a < b for a, b in pairwise(lengths))
     assert all(s < 2 * m + 1e-6 for s, m in zip(lengths, np.linspace(0.01, 0.5, 50), strict=True))
-    assert choose_scale(1.0, 0.0) == 1.0
-    assert choose_scale(0.4, 1.0) == FLOOR  # 1.5 standard errors of 0.5
+    assert choose_weight_scale(1.0, 0.0) == 1.0
+    assert choose_weight_scale(0.4, 1.0) == FLOOR  # 1.5 standard errors of 0.5
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.5, 3.0])

@@ -102,3 +102,13 @@ def test_a_budget_counts_what_a_ledger_knows_and_what_it_does_not():
         else:
             account.charge(make_bill(used=("clinic",), budget=1.5))
             assert account.spent == {"clinic": pytest.approx(1.4)}
+
+
+def test_another_ledger_counts_on_top_of_the_one_before():
+    """It does not know what the first one was charged, and its rows may be the same."""
+    account = Account()
+    for ledger, spent in ((Ledger(), 0.5), (Ledger(), 1.0)):
+        account.start(ledger)
+        account.charge(make_bill(used=("clinic",)))
+        assert account.spent == {"clinic": spent}
+        assert set(ledger.spent("clinic").values()) == {0.5}

@@ -116,7 +116,7 @@ def test_the_expected_loss_counts_what_private_rows_bring(monkeypatch, epsilon):
 
     def note(job, target):
         losses = real(job, target)
-        found.append((losses.mean(), anchoring.prepare(job, target).anchor.losses.mean()))
+        found.append((losses.mean(), anchoring.prepare_anchor(job, target).anchor.losses.mean()))
         return losses
 
     monkeypatch.setattr(components, "expect_losses", note)
@@ -253,7 +253,7 @@ def test_a_looked_at_sample_errs_more_than_all_public_rows(monkeypatch):
     """Losses of 2 of 4 rows hold what 2 rows err by, twice the expected excess of 4: that is taken from them."""
     anchor = SimpleNamespace(X=np.zeros((2, 3)), losses=np.array([1.0, 2.0]))
     prepared = SimpleNamespace(anchor=anchor, converged=("open",))
-    monkeypatch.setattr(components.anchoring, "prepare", lambda *_: prepared)
+    monkeypatch.setattr(components.anchoring, "prepare_anchor", lambda *_: prepared)
     monkeypatch.setattr(components.anchoring, "expect", lambda *_: (0.25, 0.1, None, None))
     job = SimpleNamespace(groups=SimpleNamespace(row_counts={"open": 4, "closed": 900}))
     np.testing.assert_allclose(components.expect_losses(job, None), [1.0 - 0.5 + 0.1, 2.0 - 0.5 + 0.1])

@@ -22,6 +22,7 @@ from uneven.anchor.solver import use_one_thread
 from uneven.datasets import load_covertype
 from uneven.io import read_sources
 from uneven.training import scan
+from uneven.training.convergence import make_state_after
 from uneven.training.files import train_files
 
 DATA = os.environ.get("UNEVEN_DATA", "")
@@ -219,3 +220,10 @@ def test_flipped_labels_beside_exact_ones_do_no_harm_where_classes_are_nearly_se
         found.append([log_loss(y[2_500:], one.predict_proba(X[2_500:])) for one in (model, plain)])
     apart = np.subtract(*np.transpose(found))
     assert apart.mean() < 3 * apart.std(ddof=1) / 6**0.5 + 0.002
+
+
+def test_a_converged_fit_weighs_what_its_clock_does():
+    """The average of rows that come later begins with the weight ∫τ dτ of the clock so far."""
+    plan = uneven.plan([uneven.Source("a", rows=1000)], n_features=3)
+    state = make_state_after(np.ones(3), plan)
+    assert state.average_weight == pytest.approx(state.clock**2 / 2)

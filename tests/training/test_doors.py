@@ -270,6 +270,21 @@ def test_a_csv_is_read_at_most_twice(tmp_path, opened, held, readings):
     assert {name: opened.count(name) for name in opened} == {f"{name}.csv": readings for name in noise}
 
 
+def test_rows_to_test_on_are_measured_in_one_reading(tmp_path, opened, monkeypatch):
+    """They are looked through twice before anything is charged, and read once after it."""
+    X, y, source, noise, _ = draw_case(7)
+    settings = {"row_norm": 9.0, "strategy": "precision", "classes": ["ill", "well"]}
+    file = write_files(tmp_path, X, y, source, noise, settings)
+    as_table(X / 2, y).to_csv(tmp_path / "test.csv", index=False)
+    test, at = uneven.io.open_table(tmp_path / "test.csv"), []
+    run = uneven.training.trainer.run
+    monkeypatch.setattr("uneven.training.trainer.run", lambda *a: (at.append(opened.count("test.csv")), run(*a))[1])
+    opened.clear()
+    measures = train_files(file, seed=0, test=test).measures
+    assert (at[0], opened.count("test.csv")) == (2, 3)
+    assert measures[-1].rows == len(y)
+
+
 def write_mixed(folder, kind, settings):
     """A CSV of 900 rows: of three sources, or of one whose rows have one of 50 levels of ε or of 9 flip rates."""
     rng = np.random.default_rng(0)
@@ -406,3 +421,55 @@ def test_columns_in_another_order_are_matched_in_every_reading(tmp_path, kind):
     for held in (scan.HELD_BYTES, 0):
         found = train_files(read_sources(toml), seed=0, held_bytes=held).model
         np.testing.assert_array_equal(found.coef, straight.coef)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "precision"])
+def test_both_doors_plan_the_same_without_a_seed(tmp_path, strategy):
+    """Rows with flip rates of their own are not private: what they are measured for does not hang on a seed."""
+    rng = np.random.default_rng(0)
+    X, rate = 4 * rng.normal(size=(900, 3)), rng.choice([0.05, 0.3], 900)
+    y, source = np.where(X[:, 0] > 0, "ill", "well"), np.full(900, "s")
+    clf = uneven.UnevenClassifier(strategy=strategy).fit(X, y, source=source, flip_rate=rate)
+    file = write_files(tmp_path, X, y, source, {}, {"strategy": strategy}, own=(rate, "flip_rate"))
+    found = train_files(file)
+    assert found.plan == clf.plan_
+    assert found.measures
+
+
+def draw_sites(rng, names, rows=1500):
+    """Rows that are far from norm 1, with labels and the names of their sources, mixed."""
+    X = 4 * rng.normal(size=(rows, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=rows) > 0, "ill", "well")
+    return X, y, rng.choice(names, rows)
+
+
+@pytest.mark.parametrize("held", [scan.HELD_BYTES, 0])
+def test_rows_with_private_labels_in_a_shared_file_are_scaled_as_arrays_are(tmp_path, held):
+    """No features are private, so all rows say how steep the objective is, without a seed too."""
+    X, y, source = draw_sites(np.random.default_rng(0), ["public", "labels"])
+    noise = {"labels": uneven.LabelPrivacy(2.0), "public": uneven.Exact()}
+    settings = {"classes": ["ill", "well"], "strategy": "precision", "alpha": 0.01}
+    clf = uneven.UnevenClassifier(noise, **settings).fit(X, y, source=source)
+    found = train_files(write_shared(tmp_path, X, y, source, noise, settings), held_bytes=held)
+    assert found.scale == clf.scale_
+    assert found.plan == clf.plan_
+
+
+def test_open_rows_of_a_shared_file_are_sampled_and_no_others(tmp_path):
+    X, y, source = draw_sites(np.random.default_rng(1), ["a", "b", "c"])
+    noise = dict.fromkeys("abc", uneven.Exact())
+    rows = FileRows(write_shared(tmp_path, X, y, source, noise, {}))
+    ((kept, labels),) = scan.scan_rows(rows, open_sources=["a", "c"]).sample.values()
+    np.testing.assert_array_equal(kept, X[source != "b"])
+    np.testing.assert_array_equal(labels, y[source != "b"])
+    assert scan.scan_rows(rows, open_sources=[]).sample == {}
+
+
+def test_rows_with_flip_rates_of_their_own_are_measured_beside_private_ones(tmp_path):
+    X, y, source = draw_sites(np.random.default_rng(2), ["crowd", "clinic"])
+    rate = np.where(source == "crowd", 0.1, np.nan)
+    settings = {"classes": ["ill", "well"], "row_norm": 20.0, "use": "all"}
+    noise = {"clinic": uneven.LocalPrivacy(2.0)}
+    found = train_files(write_files(tmp_path, X, y, source, noise, settings, own=(rate, "flip_rate")))
+    (measure,) = found.measures
+    assert measure.rows == (source == "crowd").sum()

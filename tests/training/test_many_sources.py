@@ -5,6 +5,7 @@ import pytest
 
 import uneven
 from uneven.planner import Plan
+from uneven.training.grouping import FLIP_LEVELS, _round_to_grid
 
 ROWS, TRUTH = 50_000, np.array([15.0, -12.0, 9.0, -6.0, 3.0])
 
@@ -85,3 +86,9 @@ def test_verdicts_of_many_sources_are_saved_and_loaded(tmp_path):
     for verdict in old["anchored"]["verdicts"].values():
         del verdict["others"]  # as plans were before
     assert {one.others for one in Plan.from_dict(old).verdicts.values()} == {0}
+
+
+def test_rounded_flip_rates_are_within_half_a_step():
+    rate = np.random.default_rng(0).uniform(0, 0.49, 5000)
+    step = (rate.max() - rate.min()) / (FLIP_LEVELS - 1)
+    assert np.abs(_round_to_grid(rate) - rate).max() <= step / 2 * (1 + 1e-9)

@@ -68,8 +68,8 @@ def test_what_was_run_is_saved_whatever_is_set_later(tmp_path):
 
 
 BROKEN = {
-    "cut short": (lambda text: text[: len(text) // 2], "must be a model that was saved whole"),
-    "empty": (lambda _: "", "must be a model that was saved whole"),
+    "cut short": (lambda text: text[: len(text) // 2], "must be a complete JSON model file"),
+    "empty": (lambda _: "", "must be a complete JSON model file"),
     "something else": (lambda _: "[1, 2]", "must be a model saved by uneven"),
     "newer": (lambda text: text.replace('"version": 2', '"version": 99'), "must be a model of version 2, got 99"),
     "unknown key": (lambda text: text.replace('"classes"', '"klasses"', 1), "has no key 'klasses'"),
@@ -203,7 +203,7 @@ def test_a_changed_number_is_noticed(tmp_path):
     }
     for key, value in changes.items():
         file.write_text(json.dumps({**values, key: value}))
-        with pytest.raises(ValueError, match=r"model.json must be a model as it was saved, got one whose content was"):
+        with pytest.raises(ValueError, match=r"model.json must be an unmodified model file, got one whose digest does"):
             UnevenClassifier.load(file)
 
 

@@ -7,10 +7,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
 
 import uneven
+from uneven.intervals import find_wilson_interval
 from uneven.settings import Settings
 from uneven.training.files import measure
 from uneven.training.model import Model
-from uneven.training.quality import compare, find_area_interval, find_wilson_interval, fit_public_rivals
+from uneven.training.quality import compare, find_area_interval, fit_public_rivals
 from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import train
 
@@ -195,7 +196,18 @@ def test_the_objective_shown_has_no_l2_term_of_the_intercept():
     X += 2.0
     trained = train(ArrayRows(Piece(X, y)), None, Settings(alpha=0.05, random_state=0))
     model = trained.model
-    shown = measure(trained, "rows", lambda: [(X[:300], y[:300]), (X[300:], y[300:])]).objective
+    shown = measure(trained, "rows", [(X[:300], y[:300]), (X[300:], y[300:])]).objective
     pull = 0.05 / 2 * float(np.square(model.coef).sum())
     assert shown == pytest.approx(log_loss(y, model.predict_proba(X)) + pull, rel=1e-5)  # rows are in float32
     assert abs(float(model.intercept[0])) > 0.1
+
+
+def test_auc_interval_with_few_positives():
+    """Hanley and McNeil's Q1 goes with the positives, Q2 with the negatives."""
+    negative, positive = np.array([900, 100]), np.array([2, 18])
+    area, n, m = 0.9, 20, 1000
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    error = np.sqrt((area * (1 - area) + (n - 1) * (q1 - area**2) + (m - 1) * (q2 - area**2)) / (n * m))
+    found = find_area_interval(negative, positive)
+    assert found.value == pytest.approx(0.9)
+    assert found.value - found.low == pytest.approx(1.96 * error)

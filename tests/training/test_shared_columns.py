@@ -126,3 +126,16 @@ def test_ids_of_a_shared_file_are_kept_to_the_last_digit(tmp_path):
     (piece,) = FileRows(file).pieces()
     own = (table["site"] == "survey").to_numpy()
     np.testing.assert_array_equal(piece.row_id, np.where(own, table["patient"], -1))
+
+
+def test_wrong_level_in_a_later_block_is_named_by_its_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("uneven.io.delimited.BLOCK_ROWS", 10)
+    table = pd.DataFrame({"a": np.arange(40) / 99, "y": np.arange(40) % 2, "site": "s", "level": "1.0"})
+    table.loc[33, "level"] = "much"
+    table.to_csv(tmp_path / "all.csv", index=False)
+    (tmp_path / "sources.toml").write_text(
+        'label = "y"\nfeatures = ["a"]\nclasses = [0, 1]\ndata = "all.csv"\nsource_column = "site"\n'
+        '[[source]]\nname = "s"\nepsilon = "level"\n'
+    )
+    with pytest.raises(ValueError, match="in row 33"):
+        list(FileRows(read_sources(tmp_path / "sources.toml")).pieces())

@@ -1,5 +1,7 @@
 """What data is worth is said of the very fit that `uneven fit` would run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,6 +40,40 @@ def test_random_files_are_valued_for_the_fit_that_is_run(tmp_path, seed):
     assert any("learns these rows to convergence" in caveat for caveat in found.caveats) == bool(ran.converged)
 
 
+def write_rates(folder, rest, settings, offer=""):
+    """Rows of a crowd with flip rates of their own, and a second half of another noise, or of the crowd too."""
+    rng = np.random.default_rng(0)
+    X = 4 * rng.normal(size=(1200, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=1200) > 0, "ill", "well")
+    source = np.where((np.arange(1200) < 600) & (rest is not None), "clinic", "crowd")
+    rate = np.where(source == "crowd", rng.choice([0.05, 0.3], 1200), np.nan)
+    settings = {"classes": ["ill", "well"], "row_norm": 20.0, **settings}
+    write_files(folder, X, y, source, {} if rest is None else {"clinic": rest}, settings, own=(rate, "flip_rate"))
+    path = folder / "sources.toml"
+    path.write_text(f'features = ["x0", "x1", "x2"]\n{path.read_text()}{offer}')
+    return read_sources(path)
+
+
+@pytest.mark.parametrize("rest", [None, uneven.Exact(), uneven.LocalPrivacy(4.0)])
+@pytest.mark.parametrize("settings", [{}, {"use": "all"}, {"strategy": "precision"}, {"row_norm": "auto"}])
+def test_rows_with_flip_rates_of_their_own_are_valued_for_the_fit_that_is_run(tmp_path, rest, settings):
+    file = write_rates(tmp_path, rest, settings)
+    found, ran = value_file(file, more=1), train_files(file, seed=0).plan
+    assert found.problem == ran.problem
+    if ran.anchored is not None:
+        assert found.bound == pytest.approx(ran.anchored.excess, rel=1e-9)
+
+
+def test_rows_with_flip_rates_of_their_own_are_read_beside_an_offer(tmp_path):
+    """An offer has no file to read from; the levels of the owned rows are read all the same, and alpha is theirs."""
+    alone = value_file(write_rates(tmp_path, None, {}))
+    file = write_rates(tmp_path, None, {}, OFFERS.partition('[[source]]\nname = "survey"')[0])
+    found = value_file(file)
+    assert found.problem.alpha == pytest.approx(alone.problem.alpha, rel=1 / 1200)  # the offer counts one row
+    assert replace(found.problem, alpha=alone.problem.alpha) == alone.problem
+    assert [one.noise for one in found.owned] == [one.noise for one in alone.owned]
+
+
 @pytest.mark.parametrize("setting", ["alpha", "loss", "strategy", "class_weight", "clip", "passes", "moments"])
 def test_each_setting_of_a_fit_changes_its_valuation(tmp_path, setting):
     X, y, _, _, _ = draw_case(1)
@@ -58,7 +94,7 @@ def test_each_setting_of_a_fit_changes_its_valuation(tmp_path, setting):
 
 
 OFFERS = (
-    '[[source]]\nname = "crowd"\nrows = 10_000\nprice = 0.01\nnoise = { kind = "flipped-labels", rate = 0.3 }\n'
+    '[[source]]\nname = "panel"\nrows = 10_000\nprice = 0.01\nnoise = { kind = "flipped-labels", rate = 0.3 }\n'
     '[[source]]\nname = "survey"\nrows = 10_000\nprice = 0.01\nnoise = { kind = "local-privacy", epsilon = 4.0 }\n'
 )
 

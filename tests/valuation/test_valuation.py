@@ -531,3 +531,11 @@ def test_sites_are_valued_by_what_their_plan_predicts():
         assert "a prediction, not a promise" in " ".join(valued.summary().split())
         found[noise.kind] = valued.bound
     assert found["site-privacy"] < found["local-privacy"]
+
+
+def test_next_precision_is_of_all_the_rows():
+    """What more rows of a source add to the precision, as a share of that of all rows."""
+    found = uneven.value([Source("a", rows=1000), Source("b", rows=1000, noise=FlippedLabels(0.2))], 3, more=500)
+    total = sum(one.precision * one.rows for one in found.worths)
+    for one in found.worths:
+        assert one.next_precision == pytest.approx(500 * one.precision / total)

@@ -1,4 +1,4 @@
-"""Which private sources to leave out: many that bring little each may bring much together.
+"""Which private sources to leave out: many sources that each help little may help much together.
 
 Sources are left out from the least useful on, those that bring the same all at once, as far as the whole of what has
 been left out is not worth using. So each step of the ladder stands for a set of sources, and many small ones are
@@ -47,7 +47,7 @@ class Ladder:
 
     @property
     def excesses(self) -> Array:
-        """The expected excesses as far as they are believed; above that they still tell better from worse."""
+        """The expected excesses, capped at that of zero weights; `computed` still ranks those above the cap."""
         return np.minimum(self.computed, self.most)
 
     @property

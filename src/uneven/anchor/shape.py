@@ -2,7 +2,7 @@
 
 The noise of a release is isotropic in the coordinates z = A⁻¹x/r of the release. AAᵀ = M = H^½(H^{-½}SₓH^{-½})^½H^½
 minimises tr(H⁻¹M)·tr(M⁻¹Sₓ), noise times length; r makes a chosen quantile of the public gradients as long as the clip.
-Longer ones are clipped by their slope, so the margin of a row, and with it the model, stays as it is. Which of a
+Longer gradients are clipped by capping the slope, so a row's margin, and so the model, is unchanged. Which of a
 few such coordinates to use is decided by the expected excess, where the rows are enough to tell: rare columns make
 shaping lose, and then it is not used.
 """
@@ -115,7 +115,7 @@ def keep_hessian(hessian: Array, known: bool) -> Array:
 
 
 def describe_clipping(taken: Array, rows: int, known: bool) -> tuple[Array, Array]:
-    """Mean of what clipping takes from the gradients of so many rows, 0 for those not listed, and its variance.
+    """Mean and variance of the clipping bias over `rows` gradients; 0 for those not listed.
 
     Rows that are too few to know the curvature do not know what clipping takes either: one or two of them decide. It is
     0 then, give or take what they say.

@@ -17,6 +17,7 @@ from uneven.anchor.ladder import WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
+from uneven.intervals import find_wilson_interval
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
 
@@ -25,7 +26,7 @@ Array = NDArray[np.float64]
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once per batch."""
 
-DRAWS, DRAWN_ROWS, SEED, NORMAL = 200, 1_000, 0, 1.96
+DRAWS, DRAWN_ROWS, SEED = 200, 1_000, 0
 
 COMPUTED = 16
 """Steps of a ladder that an accuracy is computed for: of those between it is interpolated."""
@@ -42,15 +43,15 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one private source and all that bring no more than it are worth together, before ε is spent.
+    """Expected value of a private source together with all less useful ones, before ε is spent.
 
     Attributes
     ----------
     excess, excess_without : float
         Expected f(w) - f(w*) with all sources; and without this one and all that bring no more than it.
     accuracy, accuracy_without : Accuracy
-    word : {"worth it", "little", "no"}
-        "no" for sources that bring nothing or harm together: they are to be left out.
+    use : bool
+        Whether the source is to be used: not where such sources bring nothing or harm together.
     others : int
         How many others bring no more than this one.
     """
@@ -59,13 +60,15 @@ class Verdict:
     excess_without: float
     accuracy: Accuracy
     accuracy_without: Accuracy
-    word: str
+    use: bool
     others: int = 0
 
     @property
-    def use(self) -> bool:
-        """Whether the source is to be used."""
-        return self.word != "no"
+    def word(self) -> str:
+        """The verdict for a reader: "worth it", "little" or "no"."""
+        if not self.use:
+            return "no"
+        return "worth it" if self.excess <= WORTH * self.excess_without else "little"
 
 
 def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
@@ -102,7 +105,7 @@ def compute_release_energy(noise: Noise, problem: Problem, activity: float) -> f
 
 
 def weigh_public_row(noise: Noise, problem: Problem) -> float:
-    """What a row without privacy counts, in exact rows."""
+    """Weight of a public row, in exact rows."""
     return weigh_source(noise, replace(problem, clip=None))
 
 
@@ -128,9 +131,8 @@ def judge_sources(
     verdicts = {}
     for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
         without = float(ladder.excesses[place + 1])
-        word = "no" if not use else "worth it" if everything <= WORTH * without else "little"
         others = int(np.sum(ladder.places <= place)) - 1
-        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], word, others)
+        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], use, others)
     return verdicts
 
 
@@ -172,10 +174,8 @@ def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cloc
         known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, most / expected_excess(coordinates, 0.0)))
         left = left * min(1.0, most / expected_excess(coordinates, clock))
         gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
-    middle = (correct + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
-    half = NORMAL / (1 + NORMAL**2 / n) * np.sqrt(correct * (1 - correct) / n + NORMAL**2 / (4 * n * n))
-    low, value, high = np.clip([middle - half + gain, correct + gain, middle + half + gain], 0.0, 1.0)
-    return Accuracy(float(value), float(low), float(high))
+    moved = np.clip(np.add(find_wilson_interval(correct * n, n), gain), 0.0, 1.0)
+    return Accuracy(*moved.tolist())
 
 
 def _modelled(anchor: Anchor, left: Array, count: int) -> float:
@@ -191,8 +191,9 @@ def _modelled(anchor: Anchor, left: Array, count: int) -> float:
         draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
         answers = answers + (draws if vectors is None else draws @ vectors.T).T
     X = anchor.X[:: -(-len(anchor.X) // DRAWN_ROWS)]
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * (turn_rows(X, left) * X).sum(axis=1))
-    return float(expit(_calibrate(anchor) * np.abs(X @ answers) / doubt[:, None]).mean())
+    factor = _calibrate(anchor)
+    doubt = np.sqrt(1.0 + np.pi / 8.0 * factor**2 * (turn_rows(X, left) * X).sum(axis=1))
+    return float(expit(factor * np.abs(X @ answers) / doubt[:, None]).mean())
 
 
 def _calibrate(anchor: Anchor) -> float:

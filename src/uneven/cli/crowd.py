@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from uneven.crowd import Crowd
-    from uneven.training import Interval, Model, Scores
+    from uneven.intervals import Interval
+    from uneven.training import Model, Scores
 
 SHOWN, MOST_COLUMNS = 20, 4
 """Workers in the table on the terminal, and classes that get a column of their own there."""

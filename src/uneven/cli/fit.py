@@ -180,8 +180,8 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     model = trained.model
     lines = [
         _protection(trained),
-        *_how(trained),
-        f"It predicts {_either(model.classes.tolist())} from {model.n_features} features"
+        *_describe_training(trained),
+        f"It predicts {_join_classes(model.classes.tolist())} from {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained)}.",
         *describe_verdicts(trained.plan.verdicts),
@@ -189,7 +189,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         *trained.describe_activity(),
     ]
     lines += _privacy(trained, written["ledger"])
-    tested = [one for one in trained.measures if not one.which.startswith("rows learned from")]
+    tested = [one for one in trained.measures if not one.learned_from]
     lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
     if not trained.measures:
         lines.append(
@@ -220,7 +220,7 @@ def _protection(trained: FileFit) -> str:
     return f"{protected} {open_rows}{rest}"
 
 
-def _how(trained: FileFit) -> list[str]:
+def _describe_training(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
     from uneven.planner import describe_steps
     from uneven.words import format_count
@@ -247,7 +247,7 @@ def _how(trained: FileFit) -> list[str]:
     return lines
 
 
-def _either(classes: list[object]) -> str:
+def _join_classes(classes: list[object]) -> str:
     return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.join_quoted(classes)}"
 
 
@@ -285,12 +285,13 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
     objective = "" if measure.objective is None else f"; objective {measure.objective:.4f}"
     lines = [f"On {measure.which}: {_scores(compared.scores)}{objective} ({format_count(measure.rows)})."]
     if measure.learned_from:
-        lines.append(f"  These are {_why(measure, trained)}. --test FILE measures on rows that were not learned from.")
+        which = _explain_rows_measured(measure, trained)
+        lines.append(f"  These are {which}. --test FILE measures on rows that were not learned from.")
     lines += [f"  For comparison, {other.name}: {_scores(other)}." for other in compared.others]
     return lines + [f"  {word}" for word in compared.words]
 
 
-def _why(measure: Measure, trained: FileFit) -> str:
+def _explain_rows_measured(measure: Measure, trained: FileFit) -> str:
     """How many of the rows learned from were measured on, and why those."""
     groups = trained.trained.groups
     rows = groups.row_counts

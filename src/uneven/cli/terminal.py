@@ -50,10 +50,10 @@ def make_console() -> Console:
 
 def refuse_output(path: Path | None) -> None:
     """Refuse a path that cannot be written, before any work is done."""
-    from uneven.io import refuse_target
+    from uneven.io import resolve_target
 
     if path is not None:
-        refuse_target(path)
+        resolve_target(path)
 
 
 def write_figure(figure: Figure, path: Path) -> None:
@@ -84,7 +84,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, 
 
 
 def refuse_numbers(seed: int | None, patience: float) -> None:
-    """Refuse a seed or a patience that nothing can be done with, before any work is done."""
+    """Refuse an invalid seed or waiting time, before any work is done."""
     checks.whole("--seed", 0 if seed is None else seed, least=0)
     checks.positive("--patience", patience)
 

@@ -107,7 +107,7 @@ def encode_state(state: State, task: Task) -> Array:
     return np.array([*own, *tallies], dtype=np.float64)
 
 
-def state_of(task: Task, before: State, counters: Array, w: Array, average: Array, twin: Array | None) -> State:
+def decode_state(task: Task, before: State, counters: Array, w: Array, average: Array, twin: Array | None) -> State:
     """State with the numbers of `counters` and these vectors."""
     estimates = before.estimates
     if task.estimate:

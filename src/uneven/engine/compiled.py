@@ -7,7 +7,7 @@ import numpy as np
 from uneven.engine import codes, kernels, matrix, reference, sparse
 from uneven.engine.rows import Chunk
 from uneven.engine.state import Array, State, Task
-from uneven.matrices import is_sparse
+from uneven.matrices import is_sparse, refuse_sparse_steps
 from uneven.schedules import MatrixClock
 
 NO_TWIN = np.zeros(0)
@@ -32,7 +32,7 @@ def advance(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) ->
     else:
         twin = None if twin is None else twin.copy()
         kernels.advance(w, NO_TWIN if twin is None else twin, average, counters, chunk.arrays, sources, spec, rng)
-    return codes.state_of(task, state, counters, w, average, twin)
+    return codes.decode_state(task, state, counters, w, average, twin)
 
 
 def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Generator) -> tuple[Array, State]:
@@ -58,7 +58,7 @@ def measure_gradient(state: State, task: Task, chunk: Chunk, rng: np.random.Gene
     sources, spec = numbers
     counters, w = codes.encode_state(state, task), state.weights.copy()
     total = matrix.measure(w, counters, chunk.arrays, sources, spec, rng)
-    return total, codes.state_of(task, state, counters, w, state.average.copy(), state.twin)
+    return total, codes.decode_state(task, state, counters, w, state.average.copy(), state.twin)
 
 
 def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
@@ -71,10 +71,8 @@ def _as_numbers(task: Task) -> tuple[Array, codes.Spec] | None:
 
 
 def _refuse_dense_noise(state: State, task: Task, sources: Array) -> None:
-    if task.problem.outputs > 1:
-        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
-    for name, noise, row in zip(task.names, task.noises, sources, strict=True):
-        if row[[codes.GAMMA, codes.GAUSSIAN, codes.MEAN, codes.BATCH_GAMMA]].any():
-            raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
+    filled = sources[:, [codes.GAMMA, codes.GAUSSIAN, codes.MEAN, codes.BATCH_GAMMA]].any(axis=1)
+    filling = {task.names[k]: task.noises[k] for k in np.flatnonzero(filled)}
+    refuse_sparse_steps(task.problem.outputs > 1, filling)
     if state.twin is not None:
         raise ValueError("twin must be False for sparse rows: nothing is added, so the twin is the run itself")

@@ -143,12 +143,12 @@ def find_step_moment(spec: Any, counters: Any, group: Any, sources: Any, start: 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def scale_to_full(spec: Any, sources: Any, m: int) -> float:
-    """What ‖G‖² of m rows is multiplied by to stand for that of a full batch: the stated ratio of the two."""
+    """Factor that rescales ‖G‖² of m rows to a full batch: the ratio of the stated moments."""
     return find_moment(sources[0], spec.batch) / find_moment(sources[0], m)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def spread_of(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
+def draw_batch_variance(group: Any, sources: Any, start: int, stop: int, d: int, rng: Any) -> float:
     """Variance of the Gaussian that stands for the batch's noise (`Noise.spread`)."""
     if group.shape[0] == 0:
         m = stop - start
@@ -184,7 +184,7 @@ def square_norms(X: Any) -> Any:
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def weigh(weights: Any, w: Any, rows: Any, start: int, stop: int, sources: Any, spec: Any) -> None:
-    """What each row of the batch is multiplied by in its gradient: scores first, then slopes, a loop each."""
+    """Slope factor of each row's gradient: scores first, then slopes, in two loops."""
     if spec.outputs > 1:
         weigh_classes(weights, w, rows, start, stop, sources, spec)
         return
@@ -284,7 +284,7 @@ def add_noisy(
         release(total, weights, rows, start, stop, sources, spec, counters, scratch, rng)
     else:
         add_up(total, weights, X, start, stop, spec.outputs)
-    variance = spread_of(group, sources, start, stop, d, rng)
+    variance = draw_batch_variance(group, sources, start, stop, d, rng)
     if variance > 0.0:
         scale = np.sqrt(variance)
         for j in range(d):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from uneven.engine.state import Array
+from uneven.intervals import measure_shares_below
 from uneven.problem import Problem
 from uneven.softmax import compute_probabilities
 
@@ -117,7 +117,6 @@ def measure_auc(weights: ArrayLike, X: Any, y: ArrayLike, classes: int = 2, toge
 
 def _area(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:
     """Chance that a positive row has a larger score than a negative one; NaN without rows of both kinds."""
-    n, m = int(positive.sum()), int((~positive).sum())
-    if not n or not m:
+    if positive.all() or not positive.any():
         return math.nan
-    return float((rankdata(scores)[positive].sum() - n * (n + 1) / 2.0) / (n * m))
+    return float(measure_shares_below(scores[positive], scores[~positive]).mean())

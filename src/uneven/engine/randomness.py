@@ -1,4 +1,4 @@
-"""Randomness: independent streams for each run and source, and none that can be guessed unless a seed is given."""
+"""Randomness: independent streams for each run and source, unpredictable unless a seed is given."""
 
 from __future__ import annotations
 

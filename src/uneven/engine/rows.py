@@ -174,7 +174,7 @@ def repair_csr(X: Any, name: str) -> Any:
     if csr.ndim != 2:
         raise ValueError(f"X of source {name!r} must have two dimensions, got {csr.ndim}")
     if csr.indptr[0] != 0 or csr.indptr[-1] > len(csr.indices) or (np.diff(csr.indptr) < 0).any():
-        raise ValueError(f"X of source {name!r} must be sound CSR, got row pointers that are not in order")
+        raise ValueError(f"X of source {name!r} must be valid CSR, got row pointers that are not sorted")
     if csr.dtype.kind not in "fiub":
         raise ValueError(f"X of source {name!r} must be plain real numbers, got {csr.dtype}")
     if len(csr.indices) and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]:

@@ -1,4 +1,4 @@
-"""What a run carries from one stretch of rows to the next, and what a stretch is told to do."""
+"""State of a run between segments, and the task of a segment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uneven import checks
 from uneven.noise import Activity, LocalPrivacy, Moment, Noise, pool_activity
 from uneven.problem import Problem
-from uneven.schedules import AVERAGES, LateWindow, Schedule
+from uneven.schedules import AVERAGES, LateWindow, Schedule, refuse_late
 
 Array = NDArray[np.float64]
 
@@ -35,8 +35,8 @@ def choose_average(kind: str, usual: str, window: LateWindow | None) -> Average:
         kind = "growing" if usual == "late" and window is None else usual
     if kind != "late":
         return Average(kind)
-    if window is None:
-        raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+    refuse_late(kind, is_end_known=window is not None)
+    assert window is not None
     return Average("late", *window)
 
 

@@ -188,7 +188,7 @@ def _checked_pieces(stream: Stream) -> Iterator[tuple[Any, Any]]:
 
 
 def make_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, the next one made in another thread while this one is used."""
+    """The same items, prefetched: the next one is produced in a background thread."""
     end: Any = object()
     maker = ThreadPoolExecutor(1)
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from uneven.experiments.claims import Claim
 from uneven.experiments.panels import SITE, name_setting
 from uneven.experiments.results import Results
-from uneven.io import refuse_folder, refuse_target, write_text_atomically, written_atomically
+from uneven.io import refuse_folder, resolve_target, write_text_atomically, written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ def refuse_outputs(folder: Path) -> None:
     """Refuse a folder that cannot be written to, or that has something else than a file in an output's place."""
     refuse_folder(folder)
     for name in WRITTEN if folder.exists() else ():
-        refuse_target(folder / name)
+        resolve_target(folder / name)
 
 
 def write_claims(path: Path, results: Mapping[str, Results], claims: Sequence[Claim]) -> None:

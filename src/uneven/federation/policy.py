@@ -271,7 +271,9 @@ def refuse_noise(policy: Policy, noise: Noise) -> None:
         return
     if noise.protection.kind not in policy.noises or noise.epsilon_per_row is None or not noise.protects_features:
         accepted = ", ".join(policy.noises)
-        raise Refused(f"noise of {policy.name!r} must be {accepted}, got {checks.shown(noise.protection.kind)}")
+        protect = "" if noise.protects_features or not noise.private else " and protect features"
+        got = checks.shown(noise.protection.kind)
+        raise Refused(f"noise of {policy.name!r} must be {accepted}{protect}, got {got}")
     refuse_epsilon(policy, noise.epsilon_per_row)
 
 

@@ -40,7 +40,17 @@ from uneven.federation.policy import MODES, Refused
 from uneven.federation.segments import apply_answer, check_counts, check_segment
 from uneven.io import SourcesFile
 from uneven.planner import Plan
-from uneven.training import Camp, Model, choose_rivals, group_pieces, join, mix, refuse_anchor, resume_state
+from uneven.training import (
+    Camp,
+    Model,
+    choose_rivals,
+    explain_no_anchor,
+    group_pieces,
+    join,
+    mix,
+    refuse_anchored,
+    resume_state,
+)
 
 MOST_RESTARTS = 20
 """How often a site may be restarted during one step."""
@@ -204,12 +214,11 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
     job = Job(file, progress, name, mode)
     public = [one for one, noise in job.noises.items() if not noise.private]
     groups = group_pieces({one: int(progress.sites[one]["rows"]) for one in job.noises}, job.noises)
-    why = refuse_anchor(job.settings, groups.noises, 1, sparse=False)
+    why = explain_no_anchor(job.settings, groups.noises, 1, sparse=False)
     if job.problem.n_features > MOST_FEATURES + 1:
         why = why or f"an anchor must have at most {MOST_FEATURES} columns to be sent"
     if not job.settings.public_first or mode != "relay" or why is not None:
-        if job.settings.needs_anchor and why is not None:
-            raise ValueError(f"strategy must be another than 'anchored' for these sites: {why}")
+        refuse_anchored(job.settings, why, "sites")
         if job.settings.public_first and why is None:
             listed = ", ".join(map(repr, public))
             raise ValueError(

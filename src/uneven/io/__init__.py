@@ -20,7 +20,7 @@ from uneven.io.files import (
     is_same_file,
     open_outputs,
     refuse_folder,
-    refuse_target,
+    resolve_target,
     write_text_atomically,
     written_atomically,
 )
@@ -64,7 +64,7 @@ __all__ = [
     "read_ranks",
     "read_sources",
     "refuse_folder",
-    "refuse_target",
+    "resolve_target",
     "shorten_error",
     "sources_from_text",
     "sources_to_text",

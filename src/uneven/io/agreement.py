@@ -94,7 +94,7 @@ def complete_from_public(
 def _public_cells(
     names: Sequence[str], public: Sequence[SourceEntry], shared: Table | None, source_column: str | None
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Values of columns in rows without privacy, and whose they are."""
+    """Values of columns in public rows, and the source of each."""
     for entry in public:
         if entry.table is not None:
             yield from ((said, str(entry.table.path)) for said in entry.table.cells(names))

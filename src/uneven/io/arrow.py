@@ -82,14 +82,14 @@ class ArrowFile(ABC):
 
 
 def _decoded(column: Any) -> Any:
-    """A column whose words are words, not places in a dictionary."""
+    """A column with dictionary encoding removed."""
     from pyarrow import types
 
     return column.dictionary_decode() if types.is_dictionary(column.type) else column
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a type of Arrow is that of words, or of places in a dictionary, of words."""
+    """Whether an Arrow type is text, or a dictionary of text."""
     from pyarrow import types
 
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind))

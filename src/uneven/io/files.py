@@ -106,7 +106,7 @@ def written_atomically(path: AnyPath) -> Iterator[Path]:
 @contextmanager
 def open_output(path: AnyPath, size: int = 0) -> Iterator[Output]:
     """Open a file to write, with room for `size` bytes on its disk; nothing is left of it unless it is committed."""
-    target = refuse_target(path)
+    target = resolve_target(path)
     output = Output(Path(path), target, target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp"))
     try:  # Ctrl-C too must leave nothing behind
         output.temporary.touch(exist_ok=False)
@@ -128,11 +128,11 @@ def open_outputs(sizes: dict[Path, int]) -> Iterator[dict[Path, Output]]:
         yield {path: stack.enter_context(open_output(path, size)) for path, size in sizes.items()}
 
 
-def refuse_target(path: AnyPath) -> Path:
+def resolve_target(path: AnyPath) -> Path:
     """The file that `path` names, through links; refused unless it is a regular file or a new name in a folder.
 
     >>> import tempfile
-    >>> refuse_target(tempfile.mkdtemp())
+    >>> resolve_target(tempfile.mkdtemp())
     Traceback (most recent call last):
     IsADirectoryError: '/...' must be a file to write, got a folder
     """

@@ -52,7 +52,7 @@ FOUND = """\
 """
 
 CLASSES_PROPOSED = """
-# classes = {classes}  # all labels there can be: PROPOSED FROM PRIVATE ROWS; state them by public knowledge
+# classes = {classes}  # all possible labels: PROPOSED FROM PRIVATE ROWS; state them by public knowledge
 """
 
 PROPOSED = """\

@@ -39,7 +39,7 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
 
 
 def shorten_error(error: BaseException) -> str:
-    """What an error says, on one line of bearable length."""
+    """Message of an error on one line, shortened."""
     words = " ".join(str(error).split()) or type(error).__name__
     return words if len(words) <= 200 else words[:197] + "..."
 

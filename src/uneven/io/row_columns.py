@@ -26,7 +26,7 @@ def refuse_gaps(path: Path, values: NDArray[Any], column: str, rows: Sequence[in
 
 
 def read_levels(path: Path, column: str, cells: NDArray[Any], rows: Sequence[int]) -> NDArray[np.float64]:
-    """Noise levels that rows tell, or a refusal of the first cell that is none.
+    """Per-row noise levels; the first cell that is not a number is refused.
 
     >>> read_levels(Path("rows.csv"), "consent", np.array(["0.5", "2"], dtype=object), range(2)).tolist()
     [0.5, 2.0]
@@ -38,7 +38,7 @@ def read_levels(path: Path, column: str, cells: NDArray[Any], rows: Sequence[int
 
 
 def read_ids(path: Path, column: str, cells: NDArray[Any], rows: Sequence[int]) -> NDArray[np.int64]:
-    """Ids that rows tell, or a refusal of the first cell that is no whole number, or too large to be told from others.
+    """Row ids; the first cell that is not a whole number, or too large to be exact, is refused.
 
     A column of whole numbers that is empty in rows of other sources may come as one of fractions.
 

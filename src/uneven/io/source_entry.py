@@ -66,6 +66,11 @@ class SourceEntry:
         """Whether its rows are private: by their noise, or because they have their own ε."""
         return "epsilon" in self.columns if self.noise is None else self.noise.private
 
+    @property
+    def on_offer(self) -> bool:
+        """Whether it has a price: its rows are not owned."""
+        return self.price is not None or self.prices is not None
+
     @cached_property
     def source(self) -> Source:
         """The source as planned with: its rows as stated, or counted in the file, which may take a reading of it."""
@@ -75,7 +80,7 @@ class SourceEntry:
         return Source(self.name, rows, Exact() if self.noise is None else self.noise, self.price)
 
     def refuse_count(self, rows: int) -> None:
-        """Refuse a file that has other than the stated number of rows."""
+        """Refuse a file whose number of rows is not the stated one."""
         if self.stated_rows not in (None, rows):
             raise ValueError(
                 f"source {self.name!r}: rows must be {rows} as in {self.data}, or left out; got {self.stated_rows}"
@@ -108,7 +113,7 @@ def parse_entry(
         noise = noise_from_dict(values["noise"]) if "noise" in values else None
     with located(f"{file}: source {name!r}"):
         if column is not None and "data" in values:
-            raise ValueError("data must be left out where source_column says whose each row is")
+            raise ValueError("data must be left out where source_column names each row's source")
         if column is None and "rows" not in values and "data" not in values:
             raise ValueError("rows must be given where there is no data, got neither")
         columns = {key: checks.text(key, values[key]) for key in COLUMN_KEYS if key in values}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +239,7 @@ def _stated(file: Path, values: Mapping[str, Any]) -> tuple[Any, ...]:
         _refuse_twice([entry.name for entry in described])
         _refuse_shared([(entry.name, entry.data) for entry in described if entry.data is not None])
         _refuse_read_from(values.get("columns_from"), described)
+        _refuse_both_levels(described)
     return settings, stated, described_columns, delimiter, (shared, column), described
 
 
@@ -337,6 +338,17 @@ def _refuse_read_from(given: Any, described: Sequence[SourceEntry]) -> None:
             raise ValueError(
                 f"columns_from must name sources without privacy, got {entry.name!r}, which is private: [columns] was "
                 "read from its rows; put public knowledge in its place, then delete columns_from"
+            )
+
+
+def _refuse_both_levels(described: Sequence[SourceEntry]) -> None:
+    """Refuse rows that have their own ε in one source and their own flip rate in another."""
+    for one, other in product(described, repeat=2):
+        if "epsilon" in one.columns and "flip_rate" in other.columns:
+            raise ValueError(
+                "sources must have columns for epsilon or for flip_rate, not some for each; got epsilon = "
+                f"{one.columns['epsilon']!r} of {one.name!r} and flip_rate = {other.columns['flip_rate']!r} of "
+                f"{other.name!r}"
             )
 
 

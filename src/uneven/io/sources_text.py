@@ -1,4 +1,4 @@
-"""The text of a ``sources.toml``: parsed, with the line of a slip; and written, with comments."""
+"""The text of a ``sources.toml``: parsed, with line numbers in errors; and written, with comments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEANING = {
     "alpha": "L2 strength",
     "batch_size": "rows per step",
     "loss": '"logistic", "hinge" or "linear"',
-    "strategy": 'how to learn: "auto", "precision", or one that it is compared with',
+    "strategy": 'how to learn: "auto", "anchored", "precision", or another strategy',
     "moments": 'what stands for the noise of a step: "auto", "upper", "lower", "variance" or "estimated"',
     "radius": 'the ball that the weights stay in: "tight" or "paper"',
     "clip": 'norm that rows\' gradients are shrunk to; "none" for none',
@@ -29,7 +29,7 @@ MEANING = {
     "long_rows": 'what to do with longer ones: "shrink" or "refuse"',
     "fit_intercept": "whether to fit an intercept",
     "average": 'which iterates the answer is made of: "auto", "last", "late", "growing" or "steps"',
-    "passes": "how often each row is used; private rows pay for each",
+    "passes": "passes over each row; private rows are charged for each",
     "use": 'whether private sources that are not expected to help are left out ("auto") or used ("all")',
     "sketch": 'columns that private rows are projected to, or "auto"',
     "budget": "limit on the total epsilon of each row, earlier runs included",
@@ -37,9 +37,9 @@ MEANING = {
     "mechanism": "private mechanism for rows with an epsilon of their own",
     "redact": "whether details of rows are kept out of messages",
     "label": "column of the labels",
-    "classes": "all labels there can be: public, and never taken from private rows",
+    "classes": "all possible labels: public, and never taken from private rows",
     "multi_class": 'how more than two classes are learned: "softmax" or "one-vs-rest"',
-    "class_weight": 'what rows of each class count: "balanced", or a table of classes and weights',
+    "class_weight": 'weight of each class: "balanced", or a table of classes and weights',
     "threshold": "probability of the second class from which it is predicted; left out: one half",
     "features": "columns to learn from",
     "n_features": "how many columns there are to learn from",

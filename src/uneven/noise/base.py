@@ -194,7 +194,7 @@ class Noise(ABC):
         return 0.0
 
     def amplification(self, classes: int = 2) -> float:
-        """How much longer than the clip a gradient may be, because labels of so many classes are corrected."""
+        """Largest gradient norm over the clip, after correcting labels of `classes` classes for flips."""
         return 1.0
 
     def confusion_of(self, classes: int) -> Array:

@@ -5,7 +5,7 @@ their sum's length is drawn row by row, as a random walk (`walk`): R'² = R² + 
 direction. The direction of that sum is uniform, and is drawn once (`add_uniform`). Same law as the sum of single
 releases, with two numbers a row instead of d; only what comes from a cap needs d.
 
-Heights T near ±1 are drawn as depths 1 - |T|, so that sines and lengths lose no digits: privacy in floats rests on it.
+Heights T near ±1 are drawn as depths 1 - |T|, so that sines and norms keep full precision, as privacy requires.
 """
 
 from __future__ import annotations

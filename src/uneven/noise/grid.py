@@ -47,7 +47,7 @@ def fineness(n_features: int, epsilon: float, reach: float = 1.0) -> float:
 
 
 def slack(n_features: int, epsilon: float, reach: float = 1.0) -> float:
-    """Part of ε that is set aside for what floats add: 2‖e‖₁/g.
+    """Part of ε reserved for floating-point error: 2‖e‖₁/g.
 
     >>> slack(54, 1.0) < 1e-5, slack(784, 1.0) < 2e-4
     (True, True)

@@ -95,7 +95,7 @@ class FlippedLabels(Noise):
             raise ValueError(f"rate must be below {most}, or labels carry no information; got {highest:g}")
 
     def against_rest(self, classes: int) -> FlippedLabels:
-        """The same flips where one class is told from the others: its labels flip at σ, theirs at σ/(K-1).
+        """The same flips for one class against the rest: its labels flip at σ, the others' at σ/(K-1).
 
         Two rates are taken to be these already.
 

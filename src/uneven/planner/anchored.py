@@ -15,7 +15,8 @@ from uneven.schedules import MatrixClock
 from uneven.words import FEW, name_few
 
 Interval = tuple[float, float, float]
-WORDS = ("worth it", "little", "no")
+LEFT_OUT = "no"
+WORDS = ("worth it", "little", LEFT_OUT)
 LATER = ("sizes", "other_promises")
 """Fields that plans from before them do not have."""
 
@@ -44,6 +45,11 @@ class Verdict:
     accuracy_without: Interval
     word: str
     others: int = 0
+
+    @property
+    def use(self) -> bool:
+        """Whether the source is to be used."""
+        return self.word != LEFT_OUT
 
     def describe(self, name: str, others: int | None = None) -> str:
         """One sentence; `others` is how many of the others are used.
@@ -91,7 +97,7 @@ def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
     >>> told[:76]
     '20 private sources together: worth it. Expected excess objective 0.002 with '
     """
-    used = {name: one for name, one in verdicts.items() if one.word != "no"}
+    used = {name: one for name, one in verdicts.items() if one.use}
     if len(verdicts) > FEW and len(used) != 1:
         together = max((used or verdicts).values(), key=lambda verdict: verdict.others)
         return [f"{len(used or verdicts)} private sources together: {together._tell('them')}"]

@@ -72,7 +72,7 @@ def bound_late_average(problem: Problem, segments: Sequence[Segment], bound: flo
 def find_caveats(
     problem: Problem, strategy: Strategy, batches: Sequence[Batches], draft: Draft, moments: str
 ) -> Iterator[str]:
-    """What a reader of the bound should know, one sentence each."""
+    """Caveats of the bound, one sentence each."""
     if moments == "lower":
         yield "Lower moments: the bound is what the formula gives, not a guarantee."
     if draft.theorem.leading_term and _count_steps(draft) > EVALUATED_STEPS:

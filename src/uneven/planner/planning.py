@@ -132,7 +132,7 @@ class Plan:
 
     @property
     def expected_scale(self) -> float:
-        """Multiple of the weights after all steps that is expected to be best: 1 is to trust their length."""
+        """Expected best scaling factor for the final weights; 1 leaves them unchanged."""
         return 1.0 if self.anchored is not None else expect_scale(self.problem, self.segments)
 
     def other_sizes(self) -> dict[str, dict[int, float]]:

@@ -1,4 +1,4 @@
-"""The two promises of privacy side by side: from whom a row is protected, and what each brings at the same ε."""
+"""The two trust models side by side: from whom a row is protected, and the result expected of each at the same ε."""
 
 from __future__ import annotations
 

@@ -44,21 +44,21 @@ class Batches:
     @property
     def steps(self) -> int:
         """Number of mini-batches."""
-        return self.passes * -(-self._rows_a_pass // self.batch_size)
+        return self.passes * -(-self._rows_per_pass // self.batch_size)
 
     @property
-    def _rows_a_pass(self) -> int:
+    def _rows_per_pass(self) -> int:
         return self.rows // self.passes
 
     @property
     def noise_level(self) -> float:
-        """m·γ² of a full mini-batch of m rows: what one over a row's precision is, to compare sources by."""
+        """m·γ² of a full mini-batch of m rows: the inverse precision of a row, for comparing sources."""
         return float(self.batch_size * self.moment.at(self.batch_size))
 
     @property
     def step_moment(self) -> float:
         """γ² of the full mini-batches, or of the only one if there are fewer rows than that."""
-        return float(self.moment.at(min(self.batch_size, self._rows_a_pass)))
+        return float(self.moment.at(min(self.batch_size, self._rows_per_pass)))
 
     @property
     def last_moment(self) -> float:
@@ -72,7 +72,7 @@ class Batches:
 
     def counted_moments(self) -> list[tuple[float, int]]:
         """Each γ² that occurs, and the number of steps that have it: full batches, and a last one of each pass."""
-        full, left = divmod(self._rows_a_pass, self.batch_size)
+        full, left = divmod(self._rows_per_pass, self.batch_size)
         sizes = [(self.batch_size, self.passes * full), (left, self.passes)]
         return [(self.moment.at(rows), count) for rows, count in sizes if rows and count]
 
@@ -91,7 +91,7 @@ class Segment(Batches):
     @property
     def full_steps(self) -> int:
         """Number of steps up to the last on a full mini-batch; up to the last if all are short."""
-        short = self.batch_size < self._rows_a_pass and self._rows_a_pass % self.batch_size > 0
+        short = self.batch_size < self._rows_per_pass and self._rows_per_pass % self.batch_size > 0
         return self.steps - short
 
 

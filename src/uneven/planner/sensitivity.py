@@ -1,4 +1,4 @@
-"""What a plan would be if a stated level of noise were off: by a factor of two, or within a stated interval."""
+"""Sensitivity of a plan to misstated noise levels: wrong by a factor of two, or within a stated interval."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def draft_averaged(problem: Problem, batches: Sequence[Batches]) -> Draft:
 
 
 def draft_anytime(problem: Problem, batches: Sequence[Batches]) -> Draft:
-    """Steps R/(γ²√τ), of order 1/√t, and the average iterate: as "averaged", without knowing how much is to come."""
+    """Steps R/(γ²√τ), of order 1/√t, and the average iterate: as "averaged", for an unknown number of steps."""
     ordered, total = sort_noisy_first(batches), sum(one.precision for one in batches)
     first = 1.0 / max(ordered[0].step_moment, ordered[0].last_moment)
     bound = 2.0 / problem.alpha * theory.anytime_bound(total, first, problem.ball)

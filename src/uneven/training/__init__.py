@@ -9,7 +9,7 @@ scaling        rows to norm 1, by a public constant or by their root mean square
 flips          flip rates estimated from the labels themselves
 planning       the plan that a fit runs
 preparation    a job from rows as scanned: sources, scale, flip rates, class weights, alpha
-class_weights  what rows of each class count
+class_weights  the weight of each class
 refusals       what no fit can do, for fits and plans alike
 sketch         a public random projection of wide private rows
 strength       alpha where all rows are private
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
         scale_problem,
     )
     from uneven.training.preparation import prepare, prepare_alone
-    from uneven.training.quality import Bin, Interval, Scores, compare
-    from uneven.training.refusals import refuse_anchor
+    from uneven.training.quality import Bin, Scores, compare
+    from uneven.training.refusals import explain_no_anchor, refuse_anchored
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
     from uneven.training.scaling import Scale, read_scale, shorten_rows

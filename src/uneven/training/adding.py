@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Camp:
-    """Sources that agree: what they say together, and how many rows they have."""
+    """A cluster of sources whose optima agree: their joint estimate and number of rows."""
 
     summary: Summary
     rows: int

@@ -11,20 +11,21 @@ from numpy.typing import NDArray
 
 from uneven.anchor import Anchor, ClassAnchor
 from uneven.io import SourceEntry, SourcesFile, located, read_levels
+from uneven.noise import Exact
 from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
 from uneven.training.planning import (
-    UNKNOWN,
     expect_problem,
     find_void,
     keep_rows,
     plan_steps,
     refuse_file,
+    uses_scale_of_rows,
     with_known_rates,
 )
-from uneven.training.refusals import find_cost, find_unknown, refuse_costs, refuse_start
+from uneven.training.refusals import explain_no_start, find_cost, find_unknown, refuse_costs
 from uneven.training.rows import Piece, RowsOf
 
 if TYPE_CHECKING:
@@ -96,28 +97,28 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
             from uneven.training.running import decide  # now only: it needs a compiler
 
             decided = decide(job, targets, None)
-            _refuse_spending(file, decided.plan.sources, decided.plan.order, decided.times)
+            _refuse_spending(file, decided.plan.sources, job.groups.owners, decided.plan.order, decided.times)
             return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
-        sources = _describe_sources(file)
+        sources, owners = _describe_sources(file)
         problem, note = expect_problem(file, sources)
         noises, classes = {one.name: one.noise for one in sources}, problem.classes
         seen = [replace(one, noise=one.noise.observed_among(classes)) for one in with_known_rates(sources)]
         planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
-        _refuse_spending(file, planned.sources, planned.order, file.settings.pass_count)
+        _refuse_spending(file, planned.sources, owners, planned.order, file.settings.pass_count)
         return planned, _add_caveat(file, note)
 
 
-def _refuse_spending(file: SourcesFile, sources: Iterable[Source], used: Collection[str], times: int) -> None:
+def _refuse_spending(
+    file: SourcesFile, sources: Iterable[Source], owners: Mapping[str, str], used: Collection[str], times: int
+) -> None:
     """Refuse a budget below what a row would spend in a fit that uses these of the sources.
 
     Where labels are private all count: labels are released before it is known which sources are used. Rows that tell
-    their own ε are charged under the name of their source.
+    their own ε are charged under the name of their source, `owners`.
     """
-    names, early = {entry.name for entry in file.sources}, _has_private_labels(file)
+    early = _has_private_labels(file)
     charged = [one for one in sources if early or one.name in used]
-    owners = [one.name if one.name in names else one.name.rpartition(" (")[0] for one in charged]
-    costs = [find_cost(one.noise, times) for one in charged]
-    refuse_costs(zip(owners, costs, strict=True), file.settings.budget)
+    refuse_costs([(owners[one.name], find_cost(one.noise, times)) for one in charged], file.settings.budget)
 
 
 def _add_caveat(file: SourcesFile, note: str) -> str:
@@ -130,7 +131,7 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
         COMPARED if settings.line_search and all(one.private for one in file.sources) else "",
     )
     said = list(filter(None, found))
-    if not said or note.startswith(UNKNOWN):
+    if not said or uses_scale_of_rows(file):
         said.append(note)
     said = [*(one.replace(RAN, "") for one in said[:-1]), said[-1]]
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
@@ -138,7 +139,7 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
 
 def _find_caveat(file: SourcesFile) -> str:
     """Why a fit may run another plan than one made without reading rows; empty where it will not."""
-    if any(entry.noise is None for entry in file.sources) and not _is_opened(file):
+    if any(entry.noise is None and not _has_rows(file, entry) for entry in file.sources):
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return LABELS
@@ -180,15 +181,14 @@ def value_ahead(file: SourcesFile) -> Valued:
     Valued
     """
     _refuse_text_labels(file)
-    sources, mine = _describe_sources(file), [one.name for one in file.sources if one.price is None and not one.prices]
-    offered = [one.name for one in file.sources if one.prices is not None]
-    owned = [one.name for one in sources if one.price is None and one.name not in offered]
-    readable = tuple(one for one in file.sources if one.name in owned and one.noise is not None and not one.private)
+    (sources, owners), mine = _describe_sources(file), [one.name for one in file.sources if not one.on_offer]
+    owned = [one.name for one in sources if owners[one.name] in mine]
+    readable = tuple(one for one in file.sources if one.name in mine and not one.private)
     if not (readable and _can_read_public(replace(file, sources=readable))):
         problem, note = expect_problem(file, sources)
         sources = with_known_rates(sources)
         used = plan_steps(sources, problem, file.settings).order
-        _refuse_spending(file, sources, used, file.settings.pass_count)
+        _refuse_spending(file, sources, owners, used, file.settings.pass_count)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
@@ -197,15 +197,15 @@ def value_ahead(file: SourcesFile) -> Valued:
     from uneven.training.running import decide_anchored
 
     _refuse_unread_rates([one for one in sources if one.name not in owned])
-    settings, read = file.settings, [one.name for one in readable]
-    counts = {one.name: one.rows if one.name in mine else 1 for one in file.described()}
-    job, targets = _public_job(file, counts, read)
+    settings, counts = file.settings, {one.name: one.rows if one.name in mine else 1 for one in file.described()}
+    job, targets = _public_job(file, counts, [one.name for one in readable])
+    read = _list_levels(job.groups, [one.name for one in readable])
     seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
     sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
-    if not by_steps and refuse_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
+    if not by_steps and explain_no_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
         if job.groups.any_private and not used:
             job, prepared = settle(job, targets[0])
@@ -214,9 +214,9 @@ def value_ahead(file: SourcesFile) -> Valued:
             anchor = fit_public(job, read, targets[0])
             if settings.budget is not None and job.groups.any_private:
                 used += decide_anchored(job, targets[0], anchor).plan.order
-        _refuse_spending(file, sources, used, 1)
+        _refuse_spending(file, sources, owners, used, 1)
         return Valued(sources, job.problem, anchor, notes)
-    _refuse_spending(file, sources, plan_steps(sources, job.problem, settings).order, settings.pass_count)
+    _refuse_spending(file, sources, owners, plan_steps(sources, job.problem, settings).order, settings.pass_count)
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     run = (CONVERGED,) if can_converge(settings, job.groups) else run
     return Valued(sources, job.problem, None, (*notes, *run))
@@ -272,37 +272,52 @@ def _can_read_public(file: SourcesFile) -> bool:
 
 
 def _is_opened(file: SourcesFile) -> bool:
-    return file.shared is not None or all(entry.table is not None for entry in file.sources)
+    return all(_has_rows(file, entry) for entry in file.sources)
 
 
-def _describe_sources(file: SourcesFile) -> list[Source]:
-    """The sources as planned with, and those whose rows have their own noise as one for each level of it."""
+def _has_rows(file: SourcesFile, entry: SourceEntry) -> bool:
+    return file.shared is not None or entry.table is not None
+
+
+def _describe_sources(file: SourcesFile) -> tuple[list[Source], dict[str, str]]:
+    """The sources as planned with, and the name in the file of each.
+
+    Those whose rows have their own noise are one for each level of it, where there are rows to tell it.
+    """
     sources = file.described()
-    if all(entry.noise is not None for entry in file.sources) or not _is_opened(file):
-        return sources
+    if not any(entry.noise is None and _has_rows(file, entry) for entry in file.sources):
+        return sources, {one.name: one.name for one in sources}
     groups, prices = (
         _group_told(file, {one.name: one.rows for one in sources}),
         {one.name: one.price for one in sources},
     )
     found = zip(groups.noises.items(), groups.counts.tolist(), groups.charged_to, strict=True)
-    return [Source(name, rows, noise, prices[origin]) for (name, noise), rows, origin in found]
+    return [Source(name, rows, noise, prices[origin]) for (name, noise), rows, origin in found], groups.owners
+
+
+def _list_levels(groups: Grouped, names: Collection[str]) -> list[str]:
+    """Sources of these names in the file, with each level of noise that their rows tell."""
+    return [name for name, owner in groups.owners.items() if owner in names]
 
 
 def _group_told(file: SourcesFile, counts: Mapping[str, int]) -> Grouped:
-    """All rows, source after source, by the noise that they tell, which is public; nothing else of them is read."""
-    from uneven.training.files import list_declared_noises
+    """Rows, source after source, by the noise that they tell, which is public; nothing else of them is read.
+
+    `counts` are how many rows of each source to take, its first ones; rows that are not there tell of no noise.
+    """
     from uneven.training.grouping import group_rows  # now only: it needs a compiler
 
     entries, parts = {entry.name: entry for entry in file.sources}, []
+    noises = {name: one.noise or Exact() for name, one in entries.items() if one.noise or not _has_rows(file, one)}
     for name, rows in counts.items():
         levels = {key: np.full(rows, np.nan) for key in ("epsilon", "flip_rate")}
         for key, column in entries[name].columns.items():
-            if key in levels:
-                levels[key] = _read_column(file, entries[name], column)
+            if key in levels and _has_rows(file, entries[name]):
+                levels[key] = _read_column(file, entries[name], column)[:rows]
         parts.append({"source": np.full(rows, name), **levels})
     found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     told = {key: level for key, level in found.items() if key == "source" or not np.isnan(level).all()}
-    return group_rows(len(found["source"]), list_declared_noises(file), **told, mechanism=file.settings.mechanism)
+    return group_rows(len(found["source"]), noises, **told, mechanism=file.settings.mechanism)
 
 
 def _read_column(file: SourcesFile, entry: SourceEntry, column: str) -> NDArray[np.float64]:
@@ -340,7 +355,7 @@ def _public_job(
     if len(read) == len(file.sources):
         groups = group_scanned(scan, noises or None, settings)
         refuse_file(file, groups.noises, scan.classes)
-        return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
+        return prepare(rows, scan, groups, settings), list_targets(scan.classes, settings)
     known = {one.name: one.rows for one in file.described()} if counts is None else counts
     if any(entry.noise is None for entry in file.sources):
         groups = _group_told(file, {**{str(name): count for name, count in scan.counts.items()}, **known})
@@ -351,7 +366,8 @@ def _public_job(
         index = np.repeat([order.index(str(name)) for name in scan.counts], list(scan.counts.values()))
         groups = Grouped(noises, np.array(found), index, tuple(order))
     refuse_file(file, groups.noises, scan.classes)
-    return prepare(rows, scan, groups, settings, here=names), list_targets(scan.classes, settings)
+    here = None if names is None else _list_levels(groups, names)
+    return prepare(rows, scan, groups, settings, here=here), list_targets(scan.classes, settings)
 
 
 @dataclass(frozen=True)

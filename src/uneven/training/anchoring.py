@@ -95,7 +95,7 @@ class Anchoring:
     sizes: Mapping[str, int]
 
 
-def prepare(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
+def prepare_anchor(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
     """Learn the anchor, unless it is given, and judge the private sources, before anything is charged."""
     groups, problem = job.groups, job.problem
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
@@ -118,7 +118,7 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     An anchor that is given stays as it is. With every private source left out, the answer is that of the public rows
     alone.
     """
-    prepared = prepare(job, target, anchor)
+    prepared = prepare_anchor(job, target, anchor)
     if not prepared.left_out or anchor is not None:
         return job, prepared
     names = prepared.converged

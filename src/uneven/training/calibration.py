@@ -131,8 +131,8 @@ def find_scale(
         plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
     prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
     if isinstance(direction, ClassDirection):
-        return choose_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
-    return choose_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
+        return choose_weight_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
+    return choose_weight_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
 
 
 def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> float:
@@ -179,7 +179,7 @@ def learn_scale(
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
 
 
-def choose_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
+def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
     With m the s found less what is in doubt (`take_doubt`, and a part `uneasy`) it is m(1 + 2m). Along a quadratic,
@@ -188,7 +188,7 @@ def choose_scale(found: float, known: float, prior: float = 1.0, uneasy: float =
     since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no more than
     `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
 
-    >>> [choose_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_scale(0.25, 900.0), 2)
+    >>> [choose_weight_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_weight_scale(0.25, 900.0), 2)
     ([0.0102, 1.0], 0.38)
     """
     variance = prior**2

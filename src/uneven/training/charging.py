@@ -151,7 +151,7 @@ class Account:
     def refuse_costs(self, bill: Bill) -> None:
         """Refuse what a row would spend by this call, or by this and those before it."""
         budget, before = bill.budget, self.earlier
-        known_as = dict(zip(bill.groups.names, bill.groups.charged_to, strict=True))
+        known_as = bill.groups.owners
         costs = [(known_as[level], cost) for level, cost in bill.costs.items()]
         refuse_costs(costs, budget)
         for name, cost in costs:
@@ -316,7 +316,7 @@ def refuse_unknown_rows(account: Account, groups: Grouped, row_id: Any) -> None:
     ids = _checked_ids(groups, row_id)
     if account.ledger is None and groups.any_private and (ids is None or not has_all_ids(groups, ids)):
         raise ValueError(
-            "row_id must be given for partial_fit on private rows, or a ledger: rows that come again must be known"
+            "row_id must be given for partial_fit on private rows, or a ledger: repeated rows must be recognised"
         )
 
 

@@ -51,7 +51,7 @@ def _count_observed(weights: NDArray[np.float64], noises: Iterable[Noise]) -> ND
 
 
 def _make_even(weights: NDArray[np.float64], noises: Iterable[Noise]) -> NDArray[np.float64]:
-    """These weights, or the nearest between them and equal ones with which each row counts at least 0."""
+    """These weights, moved towards equal ones until every row's effective weight is at least 0."""
     least, even = float(_count_observed(weights, noises).min()), float(weights.mean())
     share = min(1.0, (-least + EDGE * even) / (even - least)) if least < EDGE * even / 2.0 else 0.0
     return (1.0 - share) * weights + share * even

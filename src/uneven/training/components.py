@@ -20,7 +20,7 @@ from uneven.matrices import is_sparse
 from uneven.training import anchoring
 from uneven.training.convergence import list_public_rows, with_chosen_alpha
 from uneven.training.job import Job
-from uneven.training.refusals import refuse_anchor
+from uneven.training.refusals import explain_no_anchor
 from uneven.training.sketch import list_widths
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
         return with_chosen_alpha(job, targets[0], here)
     plain = replace(job, scale=replace(job.scale, columns=0, sketch=0), units={})
     columns = job.scan.n_features
-    anchored = settings.public_first and refuse_anchor(settings, job.groups.noises, len(targets), False) is None
+    anchored = settings.public_first and explain_no_anchor(settings, job.groups.noises, len(targets), False) is None
     widths = _list_widths(plain) if anchored and settings.sketch == "auto" else [job.scale.sketch]
     most = max((*widths, 0))
     V = find_components(list_public_rows(plain, names, targets[0]), columns, most) if most else np.zeros((columns, 0))
@@ -71,7 +71,7 @@ def with_components(job: Job, targets: Sequence[Any], here: Collection[str] | No
 
 
 def choose_widest(losses: Array) -> int:
-    """The last of the candidates, narrow ones first, whose mean loss cannot be told from the least.
+    """The widest candidate whose mean loss is not significantly above the smallest.
 
     That is within `CLEAR` standard errors of the difference, row by row: columns are left out for a reason only.
 
@@ -123,7 +123,7 @@ def find_components(sources: Sequence[PublicRows], columns: int, most: int) -> A
 
 def expect_losses(job: Job, target: Any) -> Array:
     """Leave-one-out loss of each public row, less what the private rows are expected to take from it on average."""
-    prepared = anchoring.prepare(job, target)
+    prepared = anchoring.prepare_anchor(job, target)
     start, excess, _, _ = anchoring.expect(job, prepared)
     counts = job.groups.row_counts
     looked_at = len(prepared.anchor.X) / sum(counts[name] for name in prepared.converged)  # the loss is of these

@@ -1,4 +1,4 @@
-"""More rows later: the precision clock goes on where it stood, without knowing how much is to come."""
+"""More rows later: the precision clock continues, without knowing how many rows will follow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from uneven.training.copies import warn_copies
 from uneven.training.grouping import Grouped, group_rows
 from uneven.training.label_release import as_against_rest, as_observed, release_labels
 from uneven.training.labels import ClassFinder, as_numbers, find_classes, list_targets, read_weights
-from uneven.training.norms import LATER, choose_scale, count_long, measure_mean_square_norms
+from uneven.training.norms import LATER, choose_scale, count_long, measure_rms_norms
 from uneven.training.planning import name_machine, scale_problem
 from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
@@ -305,7 +305,7 @@ def _shorten(X: Any, scan: Scan, groups: Grouped, scale: Scale, settings: Settin
     """X with rows that are too long for the scale shrunk to it; or a refusal."""
     if scale.norms == "largest":
         return shorten_rows(X, scale.row_norm)
-    norms, most = np.array(measure_mean_square_norms(scan, groups)), LATER * scale.row_norm
+    norms, most = np.array(measure_rms_norms(scan, groups)), LATER * scale.row_norm
     if norms.max() <= most:
         return X
     name, norm = groups.names[int(norms.argmax())], norms.max()

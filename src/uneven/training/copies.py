@@ -1,4 +1,4 @@
-"""Private rows that agree in everything: each is charged as a row of its own, so a copied row spends several times."""
+"""Duplicate private rows: each copy is charged separately, so a duplicated row spends several times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def warn_copies(scan: Scan, groups: Grouped) -> bool:
 
 
 def _count_equal(keys: NDArray[np.uint64]) -> int:
-    """How many numbers equal another one before them; sorting is several times as fast as np.unique."""
+    """Number of duplicates; sorting is several times as fast as np.unique."""
     ordered = np.sort(keys)
     return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
 
@@ -65,7 +65,7 @@ def _find_keys(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.uint64] | None
 
 
 def _find_alike(X: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the rows whose product with a random vector is another's too: all that agree, and hardly any else."""
+    """Those of the rows whose product with a random vector is another's too: all duplicates, and almost no others."""
     products = np.empty(len(rows))
     _project_into(products, X, rows, np.random.default_rng().standard_normal(X.shape[1]))
     ordered = np.sort(products)

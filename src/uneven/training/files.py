@@ -6,9 +6,8 @@ from: those held from the first reading if they are few, else from a second one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ class FileRows(Rows):
 
 
 def _read_own(table: Table, key: str, column: str, cells: Any, rows: Sequence[int]) -> NDArray[Any]:
-    """What rows tell in a column of their own, as numbers."""
+    """Values of a per-row column (ε, flip rate or id), as numbers."""
     return (read_ids if key == "id" else read_levels)(table.path, column, np.asarray(cells), rows)
 
 
@@ -118,7 +117,7 @@ def _argument(key: str) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """How the model does on some rows: which they are, how many, accuracy, and objective if there are two classes.
+    """Scores of the model on some rows: which rows, how many, accuracy, and the objective for two classes.
 
     `compared` has accuracy, AUC and log-loss with their intervals, beside what else could have been done.
     `learned_from` says whether the model was learned from these rows.
@@ -225,8 +224,7 @@ def train_files(
     for what, table in (("test", test), ("validation", validation)):
         _refuse_learned_from(what, file, table)
     noises, names = list_declared_noises(file), (file.label, file.feature_names)
-    hidden = {entry.name for entry in file.sources if entry.noise is None or entry.noise.private}
-    is_open = [entry.name for entry in file.sources if seed is not None or entry.name not in hidden]
+    is_open = [entry.name for entry in file.sources if seed is not None or not entry.private]
 
     def compare(known: Known) -> None:
         for what, table in (("test", test), ("validation", validation)):
@@ -257,10 +255,10 @@ def _measure_all(file: SourcesFile, trained: Trained, test: Table | None) -> Ite
     """How the model does on rows learned from that may be looked at, and on those of the test."""
     sample, rivals = trained.sample, fit_public_rivals(trained)
     if sample is not None:
-        yield measure(trained, _sampled_words(trained), lambda: [sample], rivals, learned_from=True)
+        yield measure(trained, _sampled_words(trained), [sample], rivals, learned_from=True)
     if test is not None:
-        read = partial(test.stream, file.label, file.feature_names, file.encoder)
-        yield measure(trained, str(test.path), read, rivals)
+        pieces = test.stream(file.label, file.feature_names, file.encoder)
+        yield measure(trained, str(test.path), pieces, rivals)
 
 
 def list_declared_noises(file: SourcesFile) -> dict[str, Noise]:
@@ -318,29 +316,42 @@ def _sampled_words(trained: Trained) -> str:
 def measure(
     trained: Trained,
     which: str,
-    read: Callable[[], Iterable[tuple[Any, NDArray[Any]]]],
+    pieces: Iterable[tuple[Any, NDArray[Any]]],
     rivals: Mapping[str, Model] | None = None,
     learned_from: bool = False,
 ) -> Measure:
-    """How the model does on rows in pieces, which are read twice."""
-    compared = compare(trained.model, rivals or {}, read(), learned_from)
-    count, objective = _mean_objective(trained, read())
-    return Measure(which, count, compared.scores.accuracy.value, objective, compared, learned_from)
+    """How the model does on rows in pieces, in one reading of them."""
+    found = _MeanObjective(trained)
+    compared = compare(trained.model, rivals or {}, found.watch(pieces), learned_from)
+    return Measure(which, found.count, compared.scores.accuracy.value, found.mean, compared, learned_from)
 
 
-def _mean_objective(trained: Trained, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[int, float | None]:
-    """Number of rows, and the objective on them, where there is one problem."""
-    model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
-    targets, count, total = list_targets(model.classes, model.settings), 0, 0.0
-    rows = np.column_stack([model.coef, model.intercept / (scale.constant or 1.0)]) * scale.factor
-    rows = rows if scale.intercept else rows[:, :-1]
-    weights = rows.ravel() if len(targets) == 1 else rows[0]
-    problem = replace(trained.plan.problem, n_features=len(weights))
-    # Learned to convergence, the intercept has no L2 term, or next to none.
-    free = float(np.linalg.norm(rows[:, -1])) if scale.intercept and trained.plan.converged else 0.0
-    for X, y in pieces:
-        count += len(y)
-        if len(targets) == 1:
-            unit = scale.rows(shorten_rows(X, scale.bound))
-            total += len(y) * float(objective(problem, weights, unit, as_numbers(y, targets[0])))
-    return count, total / count - problem.alpha / 2.0 * free**2 if len(targets) == 1 else None
+class _MeanObjective:
+    """The objective on rows that pass by, where there is one problem; and their number."""
+
+    def __init__(self, trained: Trained) -> None:
+        model, scale = trained.model, replace(trained.scale, sketch=0)  # the model's weights are for rows as given
+        self.scale, self.targets, self.count, self.total = scale, list_targets(model.classes, model.settings), 0, 0.0
+        rows = np.column_stack([model.coef, model.intercept / (scale.constant or 1.0)]) * scale.factor
+        rows = rows if scale.intercept else rows[:, :-1]
+        self.weights = rows.ravel() if len(self.targets) == 1 else rows[0]
+        self.problem = replace(trained.plan.problem, n_features=len(self.weights))
+        # Learned to convergence, the intercept has no L2 term, or next to none.
+        self.free = float(np.linalg.norm(rows[:, -1])) if scale.intercept and trained.plan.converged else 0.0
+
+    def watch(self, pieces: Iterable[tuple[Any, NDArray[Any]]]) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """The same pieces, counted on their way."""
+        for X, y in pieces:
+            self.count += len(y)
+            if len(self.targets) == 1:
+                unit = self.scale.rows(shorten_rows(X, self.scale.bound))
+                signs = as_numbers(y, self.targets[0])
+                self.total += len(y) * float(objective(self.problem, self.weights, unit, signs))
+            yield X, y
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the rows; None where there are several problems."""
+        if len(self.targets) > 1:
+            return None
+        return self.total / self.count - self.problem.alpha / 2.0 * self.free**2

@@ -6,7 +6,7 @@ are b·m + Σ log((1-ρ₊)/ρ₋) over the positive labels that it was given + 
 the posteriors, a source's one rate is the mean probability that its labels are wrong, and each of two rates that among
 tasks of the true label. EM, a few rounds of it with a model learned again from the posteriors.
 
-The model is asked only about tasks it did not learn from: one that has learned its rows by heart would take doubt for
+The model is asked only about tasks it did not learn from: one that has overfitted its rows would take doubt for
 flips. How sure of itself it deserves to be, b, is learned with the rates.
 
 Sources that label the same tasks err together where a task is hard for all. Tasks that an anchor has labelled too show

@@ -58,6 +58,11 @@ class Grouped:
         return dict(zip(self.names, self.counts.tolist(), strict=True))
 
     @property
+    def owners(self) -> dict[str, str]:
+        """Under which name the ledger knows the rows of each source."""
+        return dict(zip(self.names, self.charged_to, strict=True))
+
+    @property
     def by_row(self) -> bool:
         """Whether some rows told their noise themselves."""
         return self.charged_to != self.names

@@ -31,7 +31,7 @@ CHANCE = 1e-3
 
 @dataclass(frozen=True)
 class Hashes:
-    """Rows by what they are known by: each hash once, how many rows have it, and how many agree with another row.
+    """Hashes that identify rows: the distinct values, and the number of rows with each.
 
     Rows of few columns agree by chance: as many of the rows to measure on agree with rows learned from as those agree
     with one another.
@@ -64,14 +64,14 @@ class Hashes:
 
 @dataclass(frozen=True)
 class Known:
-    """What rows learned from are known by: the hashes of all and of the private ones, and what makes them."""
+    """Hashes of the training rows: of all, of the private ones, and the hasher."""
 
     every: Hashes
     private: Hashes
     hasher: Hasher
 
     def refuse(self, what: str, where: str, pieces: Iterable[Piece]) -> None:
-        """Refuse rows of which many are learned from, or some are private and learned from, whatever their order.
+        """Refuse evaluation rows that overlap the training rows: many rows, or some private ones, in any order.
 
         Parameters
         ----------

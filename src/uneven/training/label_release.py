@@ -68,19 +68,19 @@ def find_private_labels(groups: Grouped) -> list[str]:
 
 
 def as_observed(groups: Grouped, classes: int) -> Grouped:
-    """The same rows with the noise that the learner of so many classes gets them with."""
+    """The same rows with their noise as seen by a learner of `classes` classes."""
     return groups.with_noises({name: noise.observed_among(classes) for name, noise in groups.noises.items()})
 
 
 def as_against_rest(groups: Grouped, settings: Settings, classes: int) -> Grouped:
-    """The same rows with the noise of each problem: where each class is told from the rest, flips between the two."""
+    """The same rows with the noise of each problem: for one class against the rest, flips between the two."""
     if classes == 2 or uses_softmax(settings, classes):
         return groups
     return groups.with_noises({name: noise.against_rest(classes) for name, noise in groups.noises.items()})
 
 
 def move_labels(y: NDArray[Any], moves: NDArray[np.int64], classes: NDArray[Any]) -> NDArray[Any]:
-    """Labels with each class moved on by so many places, modulo their number; 0 keeps a label.
+    """Labels shifted by `moves` classes, modulo their number; 0 keeps a label.
 
     >>> move_labels(np.array(["no", "yes"]), np.array([0, 1]), np.array(["no", "yes"])).tolist()
     ['no', 'no']

@@ -130,7 +130,7 @@ class ClassFinder:
         return find_classes(self._found[0], "y" if self._kind and self._kind[1] == "y" else "labels")
 
     def _refuse_single(self) -> None:
-        """Refuse classes that hang on one row: with its label another one, they would be others."""
+        """Refuse classes that depend on a single row: changing its label would change the set of classes."""
         if not self._typed and (len(self._rows) < 2 or min(self._rows.values()) < 2):
             raise ValueError(PUBLIC)
 
@@ -174,7 +174,7 @@ Target = Any
 
 
 def list_targets(classes: NDArray[Any], settings: Settings) -> list[Target]:
-    """What to tell apart, one problem each: the second of two classes; of more, all at once or each from the rest."""
+    """Classification targets, one problem each: the positive class; or all classes jointly, or one against the rest."""
     if len(classes) == 2:
         return [classes[1]]
     return [classes] if uses_softmax(settings, len(classes)) else list(classes)

@@ -68,8 +68,8 @@ def find_best(plan: Plan, weights: Sequence[NDArray[np.float64]], X: Any, y: Any
     return int(np.argmin(surrogate_objective(plan.problem, np.array(weights), X, y, rate)))
 
 
-def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, problems: int, validation: bool) -> None:
-    """Refuse a search that is not the paper's, that has nothing to compare on, or that would overspend.
+def refuse_line_search(noises: Mapping[str, Noise], settings: Settings, problems: int, validation: bool) -> None:
+    """Refuse a search that is not the paper's, that has nothing to compare on, or that would exceed the budget.
 
     `problems` are those that the classes are learned as; `validation` says whether there are rows to compare runs on.
     """

@@ -136,7 +136,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} must be a model that was saved whole, got something else: {error}") from None
+        raise ValueError(f"{name} must be a complete JSON model file, got something else: {error}") from None
     if not isinstance(values, Mapping) or values.get("kind") != KIND:
         raise ValueError(f"{name} must be a model saved by uneven, got something else")
     if values.get("version") != VERSION:
@@ -149,7 +149,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         what = shorten_error(error)
         raise ValueError(f"{name} must be a model saved by uneven, got values that do not fit: {what}") from None
     if values["digest"] != _digest(values):  # the last check: those above say what is wrong
-        raise ValueError(f"{name} must be a model as it was saved, got one whose content was changed since")
+        raise ValueError(f"{name} must be an unmodified model file, got one whose digest does not match its content")
     return model
 
 

@@ -28,7 +28,7 @@ LATER = 2.0
 """How much longer rows that come later may be, in root mean square, than those that the scale was taken from."""
 
 
-def measure_mean_square_norms(scan: Scan, groups: Grouped) -> list[float]:
+def measure_rms_norms(scan: Scan, groups: Grouped) -> list[float]:
     """Root-mean-square norm of each source's rows, of those that were read."""
     totals, counts = list(scan.totals.values()), list(scan.counts.values())
     if groups.index is not None and scan.squares is not None:
@@ -48,7 +48,7 @@ def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool)
         sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     parts = [X for X, _ in scan.sample.values()]  # none before private labels are released
-    norm, sample = max(measure_mean_square_norms(scan, groups)), join_rows(parts) if parts else None
+    norm, sample = max(measure_rms_norms(scan, groups)), join_rows(parts) if parts else None
     return measure_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
 
 

@@ -170,19 +170,29 @@ def name_machine(names: Iterable[str]) -> str:
     return f"This machine read the rows of {rows}: under site privacy it is trusted with them."
 
 
+def uses_scale_of_rows(file: SourcesFile) -> bool:
+    """Whether a fit would take the scale from rows: where neither a stated norm nor privacy says what it is."""
+    has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
+    return isinstance(file.settings.row_norm, str) and not (_hides_features(file) and has_data)
+
+
+def _hides_features(file: SourcesFile) -> bool:
+    """Whether the features of some source are private."""
+    return any(entry.private and entry.hidden for entry in file.sources)
+
+
 def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Problem, str]:
     """The problem that a fit would solve, as far as it is known without reading rows; and the note of `plan_ahead`.
 
     `sources` are those that the file describes.
     """
     settings, n_features = file.settings, file.n_features
-    private = any(entry.private and (entry.noise is None or entry.noise.protects_features) for entry in file.sources)
-    has_data = file.shared is not None or any(entry.data is not None for entry in file.sources)
+    private = _hides_features(file)
     noises, classes = [entry.noise for entry in file.sources], expect_classes(settings, private)
     refuse_file(file, _list_noises(file, sources), classes)
     sources = with_known_rates(sources)
     weights = read_weights(settings, classes)
-    if isinstance(settings.row_norm, str) and not (private and has_data):
+    if uses_scale_of_rows(file):
         ball = with_sketch(Scale(1.0, 0.0), settings, sources, n_features)
         problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         most = max(weights)  # these rows are not divided by anything else

@@ -1,4 +1,4 @@
-"""Is the result any good? Accuracy, AUC and log-loss with intervals, beside what its user would do instead."""
+"""Accuracy, AUC and log-loss with intervals, compared with baselines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from uneven.intervals import Z_95, Interval, find_wilson_interval
 from uneven.losses import get_loss
 from uneven.matrices import join_rows
 from uneven.noise import Exact
@@ -21,9 +22,6 @@ from uneven.training.rows import ArrayRows, Piece
 from uneven.training.trainer import Trained, train
 
 Array = NDArray[np.float64]
-
-WIDTH = 1.96
-"""Standard errors from the middle of an interval to its ends: 95%."""
 
 BINS = 1 << 16
 """Bins that scores are counted in for AUC, so that memory does not grow with the rows; shared out among classes."""
@@ -36,14 +34,6 @@ PROBABILITY_BINS = 10
 
 SHARPEST = 1e-15
 """Least probability that log-loss counts with, as scikit-learn did."""
-
-
-class Interval(NamedTuple):
-    """A value and its 95% interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -83,18 +73,6 @@ class Comparison:
     bins: tuple[Bin, ...] = ()
 
 
-def find_wilson_interval(right: float, rows: int) -> Interval:
-    """Share and its Wilson interval, which stays inside [0, 1].
-
-    >>> [round(end, 3) for end in find_wilson_interval(90, 100)]
-    [0.9, 0.826, 0.945]
-    """
-    share, square = right / rows, WIDTH**2
-    middle = (share + square / (2 * rows)) / (1 + square / rows)
-    half = WIDTH / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
-
-
 def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | None:
     """Area under the ROC curve from counts of rows by score, lowest first; None without rows of both classes.
 
@@ -110,12 +88,12 @@ def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interv
     area = float((positive * (below + negative / 2.0)).sum() / (m * n))
     first, second = area / (2 - area), 2 * area**2 / (1 + area)
     variance = (area * (1 - area) + (n - 1) * (first - area**2) + (m - 1) * (second - area**2)) / (m * n)
-    half = WIDTH * math.sqrt(max(0.0, variance))
+    half = Z_95 * math.sqrt(max(0.0, variance))
     return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
 def average_intervals(areas: Sequence[Interval | None]) -> Interval | None:
-    """Mean of several intervals, no narrower than it should be however they depend on one another; None if one is.
+    """Mean of several intervals, valid under any dependence between them; None if one is None.
 
     >>> average_intervals([Interval(0.5, 0.25, 0.75), Interval(1.0, 1.0, 1.0)])
     Interval(value=0.75, low=0.625, high=0.875)
@@ -171,12 +149,12 @@ class _Tally:
 
 def _mean(total: float, squares: float, rows: int) -> Interval:
     mean = total / rows
-    half = WIDTH * math.sqrt(max(0.0, squares / rows - mean**2) / rows)
+    half = Z_95 * math.sqrt(max(0.0, squares / rows - mean**2) / rows)
     return Interval(float(mean), float(mean - half), float(mean + half))
 
 
 def fit_public_rivals(trained: Trained) -> dict[str, Model]:
-    """What the rows without privacy teach by themselves, at no cost in ε: all of them, and the cleanest source alone.
+    """Baselines from public rows only, at no cost in ε: all of them, and the cleanest source alone.
 
     Logistic regression to convergence at the same alpha. Where nothing but exact rows was learned from, to
     convergence, the model is that itself, and there is nothing to compare.
@@ -267,7 +245,7 @@ def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
 
 
 def _words(own: Scores, other: Scores, gain: Array) -> str:
-    """Where the model does not beat another: differences of the same rows, beyond 1.96 standard errors or not."""
+    """Baselines that the model does not clearly beat: paired differences within 1.96 standard errors."""
     (n, right, right_square), (_, loss, loss_square) = gain
     accuracy = _mean(right, right_square, int(n))
     if accuracy.low > 0.0:

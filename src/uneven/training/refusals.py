@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from uneven.io import located
 from uneven.losses import get_loss
+from uneven.matrices import refuse_sparse_steps
 from uneven.noise import FlippedLabels, Noise
 from uneven.planner import get_strategy
+from uneven.schedules import refuse_late
 from uneven.settings import Settings
 from uneven.training import line_search
 from uneven.training.labels import list_targets, read_weights, uses_softmax
@@ -53,23 +55,28 @@ def refuse_impossible(
     problems = len(list_targets(classes, settings))
     seen = {name: noise.observed_among(len(classes)) for name, noise in noises.items()}
     if settings.line_search:
-        line_search.refuse_unfit(seen, settings, problems, validation)
-    if settings.needs_anchor and (why := refuse_anchor(settings, seen, problems, sparse)) is not None:
-        raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+        line_search.refuse_line_search(seen, settings, problems, validation)
+    refuse_anchored(settings, explain_no_anchor(settings, seen, problems, sparse))
     _refuse_averages(settings, shuffled=get_strategy(settings.stepping).shuffles and len(noises) > 1)
     if sparse:
         _refuse_sparse_steps(seen, settings, problems == 1 and len(classes) > 2)
 
 
-def refuse_anchor(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+def refuse_anchored(settings: Settings, why: str | None, what: str = "rows") -> None:
+    """Refuse the strategy where it is asked for and there is a reason why these rows, or sites, cannot be anchored."""
+    if settings.needs_anchor and why is not None:
+        raise ValueError(f"strategy must be another than 'anchored' for these {what}: {why}; got 'anchored'")
+
+
+def explain_no_anchor(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
     """In words why rows of these sources, as observed, cannot be anchored; None if they can."""
     private = [noise.private for noise in noises.values()]
     if not any(private) or all(private):
         return "it needs sources with privacy and sources without"
-    return refuse_start(settings, noises, problems, sparse)
+    return explain_no_start(settings, noises, problems, sparse)
 
 
-def refuse_start(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
+def explain_no_start(settings: Settings, noises: Mapping[str, Noise], problems: int, sparse: bool) -> str | None:
     """In words why nothing can be expected of these rows without privacy; None if it can."""
     loss = get_loss(settings.loss)
     if not (loss.smooth and loss.curvature and loss.bounded) or problems > 1 or sparse:
@@ -85,8 +92,7 @@ def _refuse_averages(settings: Settings, shuffled: bool) -> None:
     """Refuse estimated moments and late averages where the clock's end is unknown, or sources are shuffled together."""
     if settings.estimate and shuffled:
         raise ValueError("moments must not be 'estimated' where sources are shuffled together; got 'estimated'")
-    if settings.average == "late" and (settings.estimate or shuffled):
-        raise ValueError("average must be 'growing' where the clock's end is unknown; got 'late'")
+    refuse_late(settings.average, is_end_known=not (settings.estimate or shuffled))
 
 
 def _refuse_sparse_steps(noises: Mapping[str, Noise], settings: Settings, joint: bool) -> None:
@@ -95,11 +101,7 @@ def _refuse_sparse_steps(noises: Mapping[str, Noise], settings: Settings, joint:
         return
     if get_strategy(settings.stepping).shuffles and len(noises) > 1:
         raise ValueError(f"rows must be dense to be shuffled together, as strategy {settings.strategy!r} does")
-    if joint:
-        raise ValueError("multi_class must be 'one-vs-rest' for sparse rows that are learned step by step")
-    for name, noise in noises.items():
-        if noise.protection.fixed_energy:
-            raise ValueError(f"rows of source {name!r} must be dense: {noise!r} fills every coordinate")
+    refuse_sparse_steps(joint, {name: noise for name, noise in noises.items() if noise.protection.fixed_energy})
 
 
 def refuse_unfit(noises: Mapping[str, Noise], settings: Settings, classes: NDArray[Any], sparse: bool = False) -> None:

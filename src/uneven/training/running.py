@@ -20,7 +20,7 @@ from uneven.training.anchoring import Anchoring
 from uneven.training.job import Job
 from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
-from uneven.training.refusals import refuse_anchor
+from uneven.training.refusals import explain_no_anchor, refuse_anchored
 from uneven.training.scan import XY
 
 Array = NDArray[np.float64]
@@ -92,9 +92,8 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
 def can_anchor(job: Job, problems: int) -> bool:
     """Whether private rows can be added to public ones; refused where they cannot and the settings ask for it."""
     sparse = job.scan.sparse and not job.scale.sketch
-    why = refuse_anchor(job.settings, job.groups.noises, problems, sparse)
-    if why is not None and job.settings.needs_anchor:
-        raise ValueError(f"strategy must be another than 'anchored' for these rows: {why}; got 'anchored'")
+    why = explain_no_anchor(job.settings, job.groups.noises, problems, sparse)
+    refuse_anchored(job.settings, why)
     return why is None
 
 
@@ -127,7 +126,7 @@ def _compared_plans(job: Job, plan: Plan, validation: XY | None, problems: int) 
     settings = job.settings
     if not settings.line_search:
         return [plan]
-    line_search.refuse_unfit(job.groups.noises, settings, problems, validation is not None)
+    line_search.refuse_line_search(job.groups.noises, settings, problems, validation is not None)
     return line_search.list_candidates(plan, settings.line_search)
 
 

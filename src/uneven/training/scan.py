@@ -1,6 +1,6 @@
 """The first reading of the rows, before anything is charged or learned: a run that would be refused is refused here.
 
-Memory stays bounded: values are held while they are few (`HELD_BYTES`); of more rows only sums, a sample and, where
+Memory is bounded: values are kept while they are few (`HELD_BYTES`); of more rows only sums, a sample and, where
 rows say their own source, noise or id, those columns are kept, and the values are read a second time to learn from.
 """
 
@@ -136,7 +136,7 @@ def scan_rows(
             column.see(piece)
         kept = rows.tells_noise or any(column.found for column in said.values())
         norms.see(name, measure_squared_norms(piece.X), kept)
-        sample.see(name, piece, open_sources is None or name in open_sources)
+        sample.see(name, piece, open_sources)
         any_sparse = any_sparse or is_sparse(piece.X)
         held.see(replace(piece, cells=None), hidden)
         if hasher is not None:
@@ -224,6 +224,13 @@ class _Held:
         return join_rows([piece.X for piece in self.parts]), join_rows([piece.y for piece in self.parts])
 
 
+def _find_open(piece: Piece, open_sources: Collection[str] | None) -> NDArray[np.bool_]:
+    """Which rows of a piece are of sources whose rows may be looked at; None means all of them."""
+    if open_sources is None or piece.source is None or isinstance(piece.source, str):
+        return np.full(len(piece.y), open_sources is None or piece.source in open_sources)
+    return np.isin(np.asarray(piece.source).astype(str), list(open_sources))
+
+
 class _Sample:
     """Rows at even distances: row i of all is in it if `stride` divides i; the stride doubles as rows come."""
 
@@ -232,21 +239,23 @@ class _Sample:
         self.stride, self.count, self.kept = 1, 0, 0
         self.parts: list[tuple[str | None, Any, NDArray[Any], NDArray[np.int64]]] = []
 
-    def see(self, name: str | None, piece: Piece, is_open: bool) -> None:
-        at = self._places(len(piece.y))
-        while is_open and self.kept + len(at) > self.most:
+    def see(self, name: str | None, piece: Piece, open_sources: Collection[str] | None) -> None:
+        is_open = _find_open(piece, open_sources)
+        at = self._places(is_open)
+        while self.kept + len(at) > self.most:
             self._thin()
-            at = self._places(len(piece.y))
-        if is_open and len(at):
+            at = self._places(is_open)
+        if len(at):
             all_of_it = len(at) == len(piece.y)  # not copied: it may be all there is
             X, y = (piece.X, piece.y) if all_of_it else (piece.X[at], piece.y[at])
             self.parts.append((name, X, y, self.count + at))
             self.kept += len(at)
         self.count += len(piece.y)
 
-    def _places(self, count: int) -> NDArray[np.int64]:
-        """Places, in the next piece of `count` rows, of the rows whose number the stride divides."""
-        return np.arange(-self.count % self.stride, count, self.stride)
+    def _places(self, is_open: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Places, in the next piece, of the open rows whose number the stride divides."""
+        places = np.arange(-self.count % self.stride, len(is_open), self.stride)
+        return places[is_open[places]]
 
     def _thin(self) -> None:
         self.stride *= 2

@@ -169,7 +169,7 @@ def _write(pieces: Iterator[Columns], opened: Callable[[Any], Any]) -> None:
 
 
 def _arrow(values: Any) -> Any:
-    """Values as Arrow has them; words are words even where a piece has none."""
+    """Values as an Arrow array; text columns stay text even in a piece without text."""
     import pyarrow
 
     if isinstance(values, pyarrow.Array):

@@ -173,9 +173,9 @@ def train(
     job = prepare(rows, scan, declared, settings)
     too_long, targets = _count_long(job), list_targets(scan.classes, settings)
     decided = decide(job, targets, validation)
-    job = replace(job, alpha=decided.alpha)
+    job, owners = replace(job, alpha=decided.alpha), job.groups.owners
     account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
-    names = [name for name in decided.plan.order if open_sources is None or name in open_sources]
+    names = [name for name in decided.plan.order if open_sources is None or owners[name] in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
         job = replace(job, tick=tick)
