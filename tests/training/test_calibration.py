@@ -23,6 +23,7 @@ from uneven.training.ahead import plan_ahead
 from uneven.training.calibration import (
     DOUBTFUL,
     FLOOR,
+    SLIGHT,
     WIDER,
     Direction,
     choose_weight_scale,
@@ -182,7 +183,7 @@ def test_scores_that_spread_more_than_expected_do_no_harm(r):
     own, squared = 0.25 * FLATTER * direction.spread**2, 90.0
     for k, p in ((1.0, 0.1), (1.0, 1.0), (1.0, 3.0), (0.1, 1.0)):
         uneasy = doubt_spread(direction, replace(problem, alpha=own * p / k / squared))
-        for g in np.linspace(0.02, 0.5, 40) * (k + p):
+        for g in np.linspace(0.02, SLIGHT, 40) * (k + p):
             best = r * g / (r**2 * k + p)
             chosen = choose_weight_scale(g / (k + p), 1e12, uneasy=uneasy)
             assert chosen**2 - 2 * chosen * best < 1e-9

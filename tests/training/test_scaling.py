@@ -126,7 +126,7 @@ def test_rows_of_extreme_scale_are_told_what_they_are(column, norm):
 def test_a_stated_norm_that_is_too_large_for_alpha():
     X, y = blobs(100)
     with pytest.raises(ValueError, match=r"^X has rows with a row_norm of 1e\+11, .* for alpha = 0.001; scale"):
-        UnevenClassifier(row_norm=1e11).fit(X, y)
+        UnevenClassifier(row_norm=1e11, alpha=0.001).fit(X, y)
 
 
 def test_rows_are_shrunk_to_predict_as_they_were_to_learn(tmp_path):

@@ -8,13 +8,13 @@ import pytest
 
 import uneven
 from uneven.io import read_sources
-from uneven.planner import CURVATURES, WEAK, make_plan
+from uneven.planner import CURVATURES, make_plan
 from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training import train_files
 from uneven.training.ahead import plan_ahead
 from uneven.training.sketch import expect_spectrum
-from uneven.training.strength import HALVINGS, choose_private_alpha, expect_loss
+from uneven.training.strength import HALVINGS, SIGNAL, choose_private_alpha, expect_loss
 
 LOCAL = uneven.LocalPrivacy
 
@@ -32,7 +32,7 @@ def test_the_expected_loss_is_that_of_simulated_steps():
     (segment,), rng = make_plan([source], problem, "precision").segments, np.random.default_rng(0)
     counts, shares = expect_spectrum(8)
     c = np.repeat(shares, counts.astype(int)) / 4 * CURVATURES[1]
-    signal = WEAK * np.log(2) / 2  # ½Σc·w²
+    signal = SIGNAL * np.log(2) / 2  # ½Σc·w²
     best, noise = np.full(8, np.sqrt(2 * signal / c.sum())), np.sqrt(segment.step_moment / 8)
     w, clock = np.zeros((600, 8)), 0.0
     for step in range(1, segment.steps + 1):

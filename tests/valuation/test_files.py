@@ -115,7 +115,9 @@ def test_rows_on_offer_are_not_read(tmp_path, monkeypatch, strategy):
     assert [rows.count for rows in seen] == ([len(y)] if strategy == "auto" else [])
     assert found.anchored == (strategy == "auto")
     assert found.problem.n_features == X.shape[1] + 1
-    usual = read_scale(9.0, True, True).alpha(0.001)
+    scale = read_scale(9.0, True, True)
+    usual = scale.alpha(scale.usual_alpha("auto"))
+    assert usual == pytest.approx(1e-3 / (1 + 0.25**2), rel=1e-5)
     assert found.problem.alpha == usual or (strategy == "auto" and found.problem.alpha < usual)
     assert found.bound <= found.bound_before
     if strategy in (

@@ -38,6 +38,9 @@ and where the weakest is clearly the best, still weaker ones."""
 ROUGHLY = 1e-4
 """Relative distance to the least objective at which a fold of many columns is done: far less than a standard error."""
 
+LEAST_ALPHA = 1e-16
+"""Values below this are not tried: rows so short are better divided by less."""
+
 PATIENCE = 2
 """Values in a row that are clearly worse than the best before weaker ones are given up."""
 
@@ -162,6 +165,8 @@ def _path(
     alphas, losses = [], []
     sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
     for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(LONGEST):
+        if alpha < LEAST_ALPHA:
+            break
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:

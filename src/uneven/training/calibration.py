@@ -31,6 +31,10 @@ without error; and the standard error up to which none are: then little can be l
 WIDER = 2.0
 """Scores may spread so many times as much as `SPREAD` says: 2.5 times for rows of norm 1, alike in all directions."""
 
+SLIGHT = 0.25
+"""Length up to which scores that spread more than expected are allowed for in full; from twice that on not at all:
+it takes a strong signal to find such a length, which spreads the scores by itself and asks for longer weights still."""
+
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
 
@@ -182,7 +186,7 @@ def learn_scale(
 def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
-    With m the s found less what is in doubt (`take_doubt`, and a part `uneasy`) it is m(1 + 2m). Along a quadratic,
+    With m the s found less what is in doubt (`take_doubt`, and a part `uneasy` up to `SLIGHT`) it is m(1 + 2m). Along a quadratic,
     weights of s times their length are better than predicting nothing for all s below twice the best. So m of a half to
     1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises from m to 2m,
     since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no more than
@@ -193,7 +197,8 @@ def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: 
     """
     variance = prior**2
     error = math.sqrt(known) * variance / (1.0 + known * variance)
-    low = max(found - math.hypot(take_doubt(error), uneasy * max(found, 0.0)), 0.0)
+    doubted = uneasy * max(found, 0.0) * min(max(2.0 - found / SLIGHT, 0.0), 1.0)
+    low = max(found - math.hypot(take_doubt(error), doubted), 0.0)
     return min(max(low * (1.0 + 2.0 * low), FLOOR), max(low, 1.0), prior)
 
 

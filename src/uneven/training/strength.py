@@ -12,10 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from uneven.losses import get_loss
-from uneven.planner import CURVATURES, WEAK, Source, has_prediction, make_plan, predict_run
+from uneven.planner import CURVATURES, Source, has_prediction, make_plan, predict_run
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.sketch import expect_spectrum
+
+SIGNAL = 0.6
+"""Half of this part of what zero weights lose is there to gain, along a quadratic, in the run that is predicted. Weaker
+signals ask for more of a penalty, stronger ones for less."""
 
 HALVINGS = 6
 """How often the default is halved at most."""
@@ -51,7 +55,7 @@ def _pool_rows(sources: Sequence[Source], problem: Problem) -> Source:
 
 
 def expect_loss(sources: Sequence[Source], problem: Problem, strategy: str) -> float:
-    """Expected excess of the mean loss, without the penalty, for a weak signal; as a share of what there is to learn.
+    """Expected excess of the mean loss, without the penalty, as a share of what there is to learn.
 
     It is 1 for strategies whose runs are not predicted.
 
@@ -61,7 +65,7 @@ def expect_loss(sources: Sequence[Source], problem: Problem, strategy: str) -> f
     """
     loss, (counts, shares) = problem.loss_function, expect_spectrum(problem.columns)
     own = shares * loss.curvature * CURVATURES[1]
-    gains = counts * own / counts.dot(own) * WEAK * (loss.value_at_zero - loss.infimum) / 2.0
+    gains = counts * own / counts.dot(own) * SIGNAL * (loss.value_at_zero - loss.infimum) / 2.0
     segments = make_plan(sources, problem, strategy).segments
     if not has_prediction(segments):
         return 1.0
