@@ -186,11 +186,11 @@ def learn_scale(
 def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
-    With m the s found less what is in doubt (`take_doubt`, and a part `uneasy` up to `SLIGHT`) it is m(1 + 2m). Along a quadratic,
-    weights of s times their length are better than predicting nothing for all s below twice the best. So m of a half to
-    1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises from m to 2m,
-    since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no more than
-    `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
+    With m the s found less what is in doubt (`take_doubt`, and a part `uneasy` up to `SLIGHT`) it is m(1 + 2m). Along a
+    quadratic, weights of s times their length are better than predicting nothing for all s below twice the best. So m
+    of a half to 1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises
+    from m to 2m, since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no
+    more than `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
 
     >>> [choose_weight_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_weight_scale(0.25, 900.0), 2)
     ([0.0102, 1.0], 0.38)
