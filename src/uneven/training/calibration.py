@@ -31,9 +31,9 @@ without error; and the standard error up to which none are: then little can be l
 WIDER = 2.0
 """Scores may spread so many times as much as `SPREAD` says: 2.5 times for rows of norm 1, alike in all directions."""
 
-SLIGHT = 0.25
-"""Length up to which scores that spread more than expected are allowed for in full; from twice that on not at all:
-it takes a strong signal to find such a length, which spreads the scores by itself and asks for longer weights still."""
+SLIGHT, CLEAR = 0.5, 0.7
+"""Length up to which scores that spread more than expected are allowed for in full, and from which on not at all: it
+takes a strong signal to find such a length, which spreads the scores by itself and asks for longer weights still."""
 
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
@@ -129,9 +129,7 @@ def find_scale(
     """
     if not direction.width:
         return 1.0
-    if (
-        not plan.problem.loss_function.smooth
-    ):  # Scores of the hinge get a length by the logistic loss, which is shorter.
+    if not plan.problem.loss_function.smooth:  # the hinge's scores get a length by the logistic loss, which is shorter
         plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
     prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
     if isinstance(direction, ClassDirection):
@@ -197,7 +195,7 @@ def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: 
     """
     variance = prior**2
     error = math.sqrt(known) * variance / (1.0 + known * variance)
-    doubted = uneasy * max(found, 0.0) * min(max(2.0 - found / SLIGHT, 0.0), 1.0)
+    doubted = uneasy * max(found, 0.0) * min(max((CLEAR - found) / (CLEAR - SLIGHT), 0.0), 1.0)
     low = max(found - math.hypot(take_doubt(error), doubted), 0.0)
     return min(max(low * (1.0 + 2.0 * low), FLOOR), max(low, 1.0), prior)
 
