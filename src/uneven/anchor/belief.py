@@ -24,7 +24,7 @@ and from which one long step is built on it: a direction that seems flat would b
 
 
 def count_effective(parts: Array) -> Array:
-    """(Σa)²/Σa² of each column: how many rows it rests on.
+    """(Σa)²/Σa² of each column: its effective sample size.
 
     >>> count_effective(np.array([[1.0, 5.0], [1.0, 0.0]])).tolist()
     [2.0, 1.0]
@@ -33,7 +33,7 @@ def count_effective(parts: Array) -> Array:
 
 
 class CurvatureBelief:
-    """How far the curvature of some rows is to be believed, by their number."""
+    """How reliable a curvature estimate is, by the number of rows behind it."""
 
     @property
     def rows_per_feature(self) -> float:
@@ -111,7 +111,7 @@ class Anchor(CurvatureBelief):
 
     @property
     def nothing(self) -> float:
-        """Excess that weights of zero have at most: mean c·ℓ(0), c what a row counts."""
+        """Upper bound on the excess of zero weights: mean c·ℓ(0), c the row's weight."""
         return float(np.mean(self.counts) * self.loss.value(np.zeros(1))[0])
 
     @property
@@ -126,7 +126,7 @@ class Anchor(CurvatureBelief):
 
     @property
     def tested(self) -> tuple[float, float]:
-        """Share of the rows that are classified correctly when left out, and how many exact rows tell it as well.
+        """Share of the rows that are classified correctly when left out, and the effective number of exact rows.
 
         A label that is flipped at rate σ is the predicted one with probability a = q(1-σ) + (1-q)σ, q the share of
         correct ones. So a row counts (1-2σ)², and its hit has variance a(1-a)/(1-2σ)² instead of q(1-q).
@@ -176,7 +176,7 @@ def know_nothing(
 ) -> Anchor:
     """Anchor of rows whose labels carry no information: they start at 0, and only the rows themselves are used, for H.
 
-    Labels are drawn anew, each as likely.
+    Labels are redrawn, both classes equally likely.
     """
     labels = np.where(make_public_generator("labels of one class").random(len(X)) < 0.5, 1.0, -1.0)
     return _start_at(np.zeros(X.shape[1]), X, labels, alpha, factors, class_weights, loss, diagonal)

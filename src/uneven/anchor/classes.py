@@ -38,7 +38,7 @@ DRAWS, DRAWN_ROWS = 40, 2_000
 
 @dataclass(frozen=True)
 class ClassAnchor(CurvatureBelief):
-    """What rows without privacy say of more than two classes; see `uncertainty.Anchor`.
+    """Anchor of more than two classes, from the public rows; see `uncertainty.Anchor`.
 
     Attributes
     ----------

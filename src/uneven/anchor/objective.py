@@ -37,7 +37,7 @@ BLOCK_BYTES = 1 << 21
 
 
 def weigh_source(noise: Noise, problem: Problem) -> float:
-    """c, what a row of this noise counts beside an exact one: C² over the energy of its gradient.
+    """Weight c of a row with this noise, relative to an exact row: C² over its gradient's second moment.
 
     >>> from uneven.noise import FlippedLabels
     >>> round(weigh_source(FlippedLabels(0.3), Problem(25, 1e-3, 50)), 4)  # (1-2σ)²

@@ -1,4 +1,4 @@
-"""Rows without privacy: they may be read as often as one likes."""
+"""Public rows: they may be read any number of times."""
 
 from __future__ import annotations
 

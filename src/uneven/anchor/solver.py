@@ -114,7 +114,7 @@ def solve(
     shorten : bool
         Whether to shorten an answer that flipped labels leave unsure (`choose_length`).
     aim : float
-        Relative distance to the least objective at which L-BFGS stops; more saves time where little hangs on it.
+        Relative distance to the least objective at which L-BFGS stops; larger is faster, where accuracy matters less.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def measure_optimism(f: Objective, w: Array) -> float:
 
 
 def _describe_length(length: float) -> str | None:
-    """What is said of an answer that was shortened."""
+    """Note for weights that were shrunk."""
     if length == 1.0:
         return None
     return (
@@ -345,7 +345,7 @@ def _quasi_newton_by_width(f: Objective, w: Array, aim: float) -> _Found:
 
 
 def _quasi_newton(f: Objective, w: Array, aim: float) -> _Found:
-    """L-BFGS with columns brought to one scale, begun anew until that no longer helps."""
+    """L-BFGS on rescaled columns, restarted until a restart no longer improves the objective."""
     point, readings, excess = f.at(w, "diagonal"), 1, math.inf
     if not (math.isfinite(point.value) and np.isfinite(point.gradient).all()):
         raise ValueError("X must be finite and of moderate size, got NaN, infinity or an overflow")

@@ -186,7 +186,7 @@ def _path(
 
 
 def _strongest(sample: Sequence[PublicRows], plain: NDArray[np.bool_]) -> float:
-    """Mean ‖x‖²/4, the trace of the logistic Hessian at 0: an alpha of this size leaves next to nothing to learn.
+    """Mean ‖x‖²/4, the trace of the logistic Hessian at 0: an alpha of this size shrinks almost all weights to 0.
 
     An intercept's feature counts as half as long as the rows, whatever it is: the same rows have the same alphas.
     """
@@ -238,7 +238,7 @@ def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -
 def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> tuple[Array, Array]:
     """Loss of each row under the weights of its fold; under flips, minus the log-likelihood of the label as observed.
 
-    And what it would be on the wrong side: of the class that is the second likeliest.
+    And the loss if misclassified: of the second most likely class.
 
     A loss without probabilities is that of the labels as observed.
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
@@ -265,7 +265,7 @@ def _by_class(W: Array, problem: Problem) -> Array:
 def _held_out_classes(
     problem: Problem, source: PublicRows, scores: Any, y: Any, fold: NDArray[np.int64]
 ) -> tuple[Array, Array]:
-    """Minus the log-likelihood of the class as observed, Σ_i p_i·T_iy, and of the second likeliest class."""
+    """Negative log-likelihood of the observed class, Σ_i p_i·T_iy, and of the second most likely class."""
     own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
     noise, wrong = source.noise, loss_values(own, np.argsort(own, axis=1)[:, -2])
     if noise.known_rate == 0.0:

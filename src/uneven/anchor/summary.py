@@ -1,7 +1,7 @@
 """What public rows say, without the rows: all that private sources are added to.
 
 The coordinates that private rows may be released in are made of the public rows once. Adding a source moves the start
-and its covariance, and those alone: w and V are placed anew in the same frames.
+and its covariance, and those alone: w and V are expressed in the same frames again.
 """
 
 from __future__ import annotations

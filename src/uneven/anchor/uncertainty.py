@@ -4,7 +4,7 @@ w₀ minimises the rows' objective with the L2 strength λ₀ ≥ α, w* that of
 
     w₀ - w* = H₀⁻¹(e + (λ₀-α)w*),   H₀ = curvature + λ₀I,   E eeᵀ = S/n,
 
-so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Rows that were fitted by heart have small residuals, so S and
+so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Overfitted rows have small residuals, so S and
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows in columns and
 directions that hardly any row has, so that those are not believed to be known; s² is ‖w(α)‖²/d, which errs on the large
 side, so that V₀ is taken down where it expects more excess than predicting nothing has. λ₀ minimises the leave-one-out
@@ -142,7 +142,7 @@ def search_strength(
     """λ₀ of the least leave-one-out estimate, the weights there, what `look` found beside them, and s².
 
     It is looked for from alpha, or from what cross-validation chose, to stronger and to weaker ones until the estimate
-    rises: far weaker ones can have another dip, where a few rows are learned by heart.
+    rises: far weaker ones can have another minimum, where a few rows are overfitted.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Verdict:
 
 
 def measure_information(noise: Noise, rows: int, problem: Problem) -> Information:
-    """Clock that rows of a private noise bring at a given activity: rows·d/(energy of a row's release).
+    """Precision that rows of a private noise add at a given activity: rows·d/(second moment of a release).
 
     What is added once per batch is shared by its rows.
     """

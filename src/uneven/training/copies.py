@@ -35,7 +35,8 @@ def warn_copies(scan: Scan, groups: Grouped) -> bool:
         )
         warnings.warn(
             f"{owner_only(exact, 'some private rows are exact copies of others')}. If they are one person's, that "
-            "person spends ε once per copy: drop copies, or give ids",
+            "person spends ε once per copy: drop copies, or give ids. In tables of categories different people's rows "
+            "often agree",
             CopiesWarning,
             stacklevel=5,
         )
