@@ -30,16 +30,13 @@ MOST_ROWS = 5_000
 
 NARROW_ROWS = 2000
 STEP = 10**0.5
-LENGTH, COVERED, LONGEST = 13, 1e4, 33
+LENGTH, COVERED, LONGEST, MORE = 13, 1e4, 33, 8
 """Values tried: six decades. They cover columns whose variances are down to this part of the mean squared norm; where
 those of many are smaller still, as beside a year or an income, as many more decades are tried, up to so many values;
-and where the weakest is clearly the best, still weaker ones."""
+and where the weakest is clearly the best, `MORE` at most."""
 
 ROUGHLY = 1e-4
 """Relative distance to the least objective at which a fold of many columns is done: far less than a standard error."""
-
-LEAST_ALPHA = 1e-16
-"""Values below this are not tried: rows so short are better divided by less."""
 
 PATIENCE = 2
 """Values in a row that are clearly worse than the best before weaker ones are given up."""
@@ -164,9 +161,7 @@ def _path(
     W = before = np.zeros((problem.n_features, len(folds)))
     alphas, losses = [], []
     sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
-    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(LONGEST):
-        if alpha < LEAST_ALPHA:
-            break
+    for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(length + MORE):
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:
