@@ -31,11 +31,13 @@ def sum_multiple(scores: Array, chances: Array, targets: Array, levels: Array, l
     length : float
     """
     z = length * scores - levels
-    total = logsumexp(z, axis=1)
-    with np.errstate(divide="ignore"):  # a label that some class never has
-        lost = total - logsumexp(z + np.log(chances), axis=1)
-    surrogate = total - (targets * z).sum(axis=1)
-    slope = (np.exp(z - total[:, None]) * scores).sum()
+    largest = z.max(axis=1)
+    parts = np.exp(z - largest[:, None])
+    whole, seen = parts.sum(axis=1), np.einsum("nk,nk->n", parts, chances)
+    total = largest + np.log(whole)
+    surrogate = total - np.einsum("nk,nk->n", targets, z)
+    lost = np.log(whole / np.maximum(seen, np.finfo(np.float64).tiny))  # a label that some class never has may be seen
+    slope = np.einsum("nk,nk->n", parts, scores) @ (1.0 / whole)
     return np.array([lost.sum(), total.sum(), slope, surrogate.sum(), surrogate @ surrogate])
 
 

@@ -32,6 +32,9 @@ SMALL_ROWS, JOINED_ROWS = 5_000, 50_000
 ROUNDING = 1e-9
 """Error of a sum over an inverse's row, which is 0 or 1 where classes count alike."""
 
+SHORTEST = 1e-5
+"""Scores below this are taken for 0, where multiples of them are compared."""
+
 BLOCK_BYTES = 1 << 21
 """Size of the blocks that dense rows are read in: they fit the cache."""
 
@@ -146,8 +149,10 @@ class Objective:
         """
         sums = np.zeros((5, len(lengths)))
         for source, _ in self.sources:
-            for describe in self._multiples(source, w):
-                sums += np.transpose([describe(length) for length in lengths.tolist()])
+            for largest, describe in self._multiples(source, w):
+                short = lengths * largest < SHORTEST  # as good as 0
+                sums[:, ~short] += np.transpose([describe(length) for length in lengths[~short].tolist()])
+                sums[:, short] += describe(0.0)[:, None]
         return sums / self.count
 
     def find_parts(self, w: Array) -> list[float]:
@@ -167,12 +172,13 @@ class Objective:
             parts.append(float(found[0] / found[1] * usual[1] / usual[0]))
         return parts
 
-    def _multiples(self, source: PublicRows, w: Array) -> Iterator[Callable[[float], Array]]:
-        """For each block of rows: what is summed of them at a multiple of w."""
+    def _multiples(self, source: PublicRows, w: Array) -> Iterator[tuple[float, Callable[[float], Array]]]:
+        """For each block of rows: the largest score, and what is summed of them at a multiple of w."""
         confusion = _find_confusion(source.noise, self.classes)
         inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
         for numbers, scores in self._scores(source, w):
-            yield partial(sum_multiple, scores, confusion.T[numbers], inverse[numbers], np.log(self.class_weights))
+            known = confusion.T[numbers], inverse[numbers], np.log(self.class_weights)
+            yield float(np.abs(scores).max(initial=0.0)), partial(sum_multiple, scores, *known)
 
     def _scores(self, source: PublicRows, w: Array) -> Iterator[tuple[NDArray[np.int64], Array]]:
         """For each block of rows: numbers of their classes as observed, and the scores of all classes."""

@@ -49,6 +49,9 @@ SHORT = 1e-3
 POSSIBLE = 2.0 ** np.arange(2.0, -48.0, -0.5)
 """Multiples of the answer that are thought possible where labels are flipped: not 0, so that classes are predicted."""
 
+LENGTH_ROWS = 5_000
+"""Rows that the length of weights from flipped labels is judged by, counted in exact ones; of more, a sample."""
+
 CLEAR, DOUBT = 2.0, 2.0
 """Standard errors, and differences of the log-likelihood, that are clear: the second is what two of the first make."""
 
@@ -165,6 +168,9 @@ def choose_length(f: Objective, w: Array) -> float:
     """
     if not f.flipped or not f.loss.probabilistic:
         return 1.0
+    told = sum(source.count * (1.0 - 2.0 * source.flip_rate) ** 2 for source, _ in f.sources)  # in exact rows
+    if told > LENGTH_ROWS:
+        f = f.sample(LENGTH_ROWS / told) or f
     lost, levels, slopes, surrogate, squares = f.along(w, POSSIBLE)
     errors = np.sqrt(np.maximum(squares - surrogate**2, 0.0) / f.count)
     prior, moderate = doubt_long(slopes)
