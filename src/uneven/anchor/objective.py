@@ -164,7 +164,7 @@ class Objective:
         """
         parts, levels = [], np.log(self.class_weights)
         for source, _ in self.sources:
-            spread = partial(sum_spreads, _find_confusion(source.noise, self.classes))
+            spread = partial(sum_spreads, source.noise.confusion_of(self.classes))
             found = sum(
                 (spread(softmax(scores - levels, axis=1)) for _, scores in self._scores(source, w)), np.zeros(2)
             )
@@ -174,7 +174,7 @@ class Objective:
 
     def _multiples(self, source: PublicRows, w: Array) -> Iterator[tuple[float, Callable[[float], Array]]]:
         """For each block of rows: the largest score, and what is summed of them at a multiple of w."""
-        confusion = _find_confusion(source.noise, self.classes)
+        confusion = source.noise.confusion_of(self.classes)
         inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
         for numbers, scores in self._scores(source, w):
             known = confusion.T[numbers], inverse[numbers], np.log(self.class_weights)
@@ -236,14 +236,6 @@ class _Sums:
     hessian: Array | None
     value: float = 0.0
     total: float = 0.0
-
-
-def _find_confusion(noise: Noise, classes: int) -> Array:
-    """T, of two classes in the order of their labels -1 and 1."""
-    if classes > 2:
-        return noise.confusion_of(classes)
-    a, b = noise.known_rate + noise.skew, noise.known_rate - noise.skew
-    return np.array([[1.0 - b, b], [a, 1.0 - a]])
 
 
 def sum_spreads(confusion: Array, p: Array) -> Array:

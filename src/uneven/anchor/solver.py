@@ -30,6 +30,7 @@ from threadpoolctl import ThreadpoolController
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point
 from uneven.anchor.rows import PublicRows
 from uneven.problem import Problem
+from uneven.softmax import centre_weights
 
 Array = NDArray[np.float64]
 
@@ -144,7 +145,7 @@ def solve(
         curvature = f.at(point.weights, _kind(len(w))).hessian if hessian else None
     converged = found.excess <= TOLERANCE * found.point.scale
     return Solution(
-        _centred(point.weights, problem),
+        point.weights if problem.outputs == 1 else centre_weights(point.weights, problem.outputs),
         point.value,
         float(np.linalg.norm(point.gradient)),
         found.excess,
@@ -174,7 +175,7 @@ def choose_length(f: Objective, w: Array) -> float:
     lost, levels, slopes, surrogate, squares = f.along(w, POSSIBLE)
     errors = np.sqrt(np.maximum(squares - surrogate**2, 0.0) / f.count)
     prior, moderate = doubt_long(slopes)
-    evidence = -f.count * (lost + np.minimum(POSSIBLE / min(moderate, 1.0), 1.0) * measure_optimism(f, w))
+    evidence = -f.count * (lost + np.minimum(POSSIBLE / min(moderate, 1.0), 1.0) * measure_optimism(f))
     nothing, evidence = evidence[-1], np.where(surrogate + CLEAR * errors < 0.0, -np.inf, evidence)
     if evidence.max() < nothing + DOUBT:
         return float(POSSIBLE[-1])
@@ -195,8 +196,8 @@ def doubt_long(slopes: Array) -> tuple[Array, float]:
     return np.where(np.arange(len(prior)) >= most, 1.0, prior / max(prior[most], 1e-300)), float(POSSIBLE[most])
 
 
-def measure_optimism(f: Objective, w: Array) -> float:
-    """How much more an answer like w loses on new rows than on its own, in log-likelihood; 0 of many columns.
+def measure_optimism(f: Objective) -> float:
+    """How much more the answer w loses on new rows than on its own, in log-likelihood; 0 where there are many columns.
 
     To first order that is tr(H⁻¹C)/n with C = E gsᵀ, g the gradients of what is lost and s those of what w minimises
     (Takeuchi 1976 for g = s). Of a label flipped at rate σ, given x, s takes the values -(1-a)/(1-2σ) with probability
@@ -205,9 +206,9 @@ def measure_optimism(f: Objective, w: Array) -> float:
     that followed noise far out next to nothing curves, and little would seem to be at stake. Of a multiple of w it is
     that part, and all of it from the length on at which rows are classified for sure.
     """
-    if len(w) > DENSE_COLUMNS:
+    if len(f.ridge) > DENSE_COLUMNS:
         return 0.0
-    hessian = f.at(np.zeros_like(w), "full").hessian
+    hessian = f.at(np.zeros_like(f.ridge), "full").hessian
     assert hessian is not None
     return float(np.trace(np.linalg.lstsq(hessian, hessian - np.diag(f.ridge))[0])) / f.count
 
@@ -220,14 +221,6 @@ def _describe_length(length: float) -> str | None:
         f"flipped labels leave open how sure the model should be: its weights were shrunk to {length:.2g} of their "
         "length, where the expected loss is least"
     )
-
-
-def _centred(weights: Array, problem: Problem) -> Array:
-    """Weights whose sum over classes is 0, as at the optimum: what is added to all classes alike changes no softmax."""
-    if problem.outputs == 1:
-        return weights
-    rows = weights.reshape(problem.outputs, -1)
-    return np.asarray((rows - rows.mean(axis=0)).ravel())
 
 
 @cache
