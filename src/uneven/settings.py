@@ -179,11 +179,6 @@ class Settings:
         return choose_batching(self.batch_size, own)
 
     @property
-    def row_bound(self) -> float:
-        """Norm above which rows are long: as stated, or 1."""
-        return 1.0 if isinstance(self.row_norm, str) else float(self.row_norm)
-
-    @property
     def stated_classes(self) -> int:
         """How many classes are stated, or named by the class weights; two where they are left to the rows."""
         named = len(self.class_weight) if isinstance(self.class_weight, dict) else 2

@@ -13,7 +13,7 @@ from uneven.training import load_model
 from uneven.training.grouping import group_rows
 from uneven.training.norms import choose_scale, find_largest_eigenvalue, measure_steepness
 from uneven.training.rows import ArrayRows, Piece
-from uneven.training.scaling import Scale, shorten_rows
+from uneven.training.scaling import BOUNDS, Scale, choose_bound, shorten_rows, sort_norms
 from uneven.training.scan import scan_rows
 
 
@@ -158,3 +158,60 @@ def test_rows_scaled_by_the_compiled_loop_are_those_scaled_by_numpy(kind, consta
     assert found.dtype == expected.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=0 if bound is None else 2e-7)
     assert (np.linalg.norm(X[places], axis=1) > 1.7).any()
+
+
+BOTH = {"open": Exact(), "hidden": LocalPrivacy(1.0)}
+
+
+def mixed_rows(seed=0, public=300):
+    """Rows of norms around 5 without privacy, and private ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2 * public, 25)) * rng.uniform(0.5, 1.5, size=(2 * public, 1))
+    return X, np.repeat(["open", "hidden"], public)
+
+
+def test_the_bound_is_the_least_round_one_that_99_in_100_public_rows_keep():
+    X, source = mixed_rows()
+    bound = scale_of(X, BOTH, source, private=True).row_norm
+    norms = np.linalg.norm(X[source == "open"], axis=1)
+    assert bound in BOUNDS
+    assert np.mean(norms <= bound) >= 0.99 > np.mean(norms <= BOUNDS[BOUNDS.index(bound) - 1])
+    whole = scale_of(X, BOTH, source, private=True, long_rows="refuse").row_norm
+    assert whole >= norms.max() > BOUNDS[BOUNDS.index(whole) - 1]
+    assert scale_of(X / 100, BOTH, source, private=True).row_norm == 1.0  # rows in the unit ball stay as they are
+    assert scale_of(X, BOTH, source, private=True, row_norm=3.0).row_norm == 3.0
+
+
+def test_private_rows_have_no_part_in_the_bound():
+    X, source = mixed_rows()
+    found = scale_of(X, BOTH, source, private=True)
+    for factor in (0.0, 1e-3, 1e6):
+        changed = np.where((source == "hidden")[:, None], factor * X, X)
+        assert scale_of(changed, BOTH, source, private=True) == found
+    hidden = X[source == "hidden"]
+    assert scale_of(hidden, LocalPrivacy(1.0), private=True).row_norm == 1.0
+
+
+def test_sorted_norms_count_what_each_bound_shrinks():
+    squares = np.random.default_rng(0).lognormal(sigma=3.0, size=1_000) ** 2
+    found = sort_norms(squares, BOUNDS)
+    kept = squares[:, None] <= (np.array(BOUNDS) * (1 + 1e-6)) ** 2
+    np.testing.assert_array_equal(np.cumsum(found)[:-1], kept.sum(axis=0))
+    assert found.sum() == len(squares)
+    assert choose_bound(found, 1.0) == BOUNDS[int(np.argmax(kept.all(axis=0)))]
+
+
+def test_standardised_rows_are_no_worse_than_logistic_regression_on_the_public_ones():
+    """Rows of norm 3, every setting at its default: shrunk to norm 1 they ended behind by more than 0.005."""
+    worse = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, w = rng.normal(size=(27_000, 10)), rng.normal(size=10)
+        y = (X @ w + rng.logistic(size=len(X)) > 0).astype(int)
+        source = np.where(np.arange(22_000) < 2_000, "open", "hidden")
+        with pytest.warns(UserWarning, match="shrunk to it"):
+            ours = UnevenClassifier(BOTH, random_state=seed).fit(X[:22_000], y[:22_000], source=source)
+        theirs = LogisticRegression(C=1.0).fit(X[:2_000], y[:2_000])
+        losses = [-np.log(clf.predict_proba(X[22_000:])[np.arange(5_000), y[22_000:]]).mean() for clf in (ours, theirs)]
+        worse.append(losses[0] - losses[1])
+    assert np.mean(worse) < 2 * np.std(worse, ddof=1) / 2 + 1e-3

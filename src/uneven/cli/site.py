@@ -87,7 +87,7 @@ def _describe_site(kit: Path, file: Path) -> None:
             terminal.say(noise.promise)
     if policy.private and policy.id is None:
         terminal.note("rows are known by their content; with --id, a refusal would reveal nothing about their values")
-    if long := sum(site.scan.long.values()):
+    if long := sum(site.scan.count_long(site.policy.row_norm).values()):
         terminal.note(f"{long:,} rows are longer than row_norm = {policy.row_norm:g} and will be shrunk to it")
     terminal.say(f"Next: uneven site run {shlex.quote(str(kit))}")
 

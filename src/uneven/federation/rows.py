@@ -99,7 +99,7 @@ def _checked_scan(policy: Policy, rows: SiteRows, key: bytes) -> Scan:
     """The site's rows, refused where they are not what its policy says: for its operator only."""
     known = Hasher(key, None, policy.feature_names, every=True, described=policy.encoder is not None)
     hasher = known if policy.private and policy.id is None else None
-    scan = scan_rows(rows, policy.row_norm, policy.class_values, (), hasher=hasher)
+    scan = scan_rows(rows, (policy.row_norm,), policy.class_values, (), hasher=hasher)
     if scan.sparse and policy.private:
         raise ValueError(f"{policy.data} must have dense rows to be private: noise fills every coordinate")
     if scan.row_id is not None and scan.row_id.dtype.kind not in "iu":

@@ -55,7 +55,7 @@ LEFT_OUT = {
     "batch_size": "# batch_size = 50  # rows per step; left out: 50, or what is best for each site with site privacy\n",
     "strategy": '# strategy = "precision"  # how to learn; left out: to convergence, and private rows after that\n',
     "clip": f"# clip = {CLIP}  # norm that gradients are clipped to; left out: none, or {CLIP} in private fits\n",
-    "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: 1 with privacy, else no bound\n",
+    "row_norm": "# row_norm = 1.0  # public bound on the norm of rows; left out: by public rows, or 1\n",
     "features": "# features = [...]  # columns to learn from; left out: all but the label's\n",
 }
 

@@ -346,12 +346,13 @@ def _public_job(
     from uneven.training.grouping import Grouped
     from uneven.training.labels import list_targets, read_classes
     from uneven.training.preparation import group_scanned, prepare  # now only: they need a compiler
+    from uneven.training.scaling import list_bounds
     from uneven.training.scan import scan_rows
 
     settings, noises, read = file.settings, list_declared_noises(file), _list_public(file) if names is None else names
     rows = FileRows(file) if len(read) == len(file.sources) else _Selected(FileRows(file), tuple(read))
     unread = any(entry.private for entry in file.sources)
-    scan = scan_rows(rows, settings.row_bound, read_classes(settings.classes), unread=unread)
+    scan = scan_rows(rows, list_bounds(settings.row_norm), read_classes(settings.classes), unread=unread)
     if len(read) == len(file.sources):
         groups = group_scanned(scan, noises or None, settings)
         refuse_file(file, groups.noises, scan.classes)

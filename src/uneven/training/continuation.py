@@ -41,7 +41,7 @@ from uneven.training.norms import LATER, choose_scale, count_long, measure_rms_n
 from uneven.training.planning import name_machine, scale_problem
 from uneven.training.refusals import find_unknown, refuse_unfit
 from uneven.training.rows import ArrayRows
-from uneven.training.scaling import Scale, multiply_rows, shorten_rows
+from uneven.training.scaling import Scale, list_bounds, multiply_rows, shorten_rows
 from uneven.training.scan import Scan, scan_rows
 from uneven.training.trainer import Trained
 
@@ -201,7 +201,7 @@ def continue_training(
         How many rows of each source were shrunk to a stated bound: for the rows' owner only.
     """
     piece = rows.piece
-    bound = settings.row_bound if before is None else before.scale.row_norm
+    bounds = list_bounds(settings.row_norm if before is None else before.scale.row_norm)
     groups = group_rows(len(piece.y), noise, piece.source)
     groups = groups.with_noises(_with_known_rates(groups.noises, {} if before is None else before.flip_rates))
     stated = settings.classes if classes is None else classes
@@ -209,7 +209,7 @@ def continue_training(
     sparse = is_sparse(piece.X) and settings.sketch is None
     refuse_unfit(groups.noises, settings, found, sparse)
     hasher = make_hasher(account, noise, feature_names, rows.described is not None)
-    scan = scan_rows(rows, bound, found, hasher=hasher, private=lambda _: groups.any_private)
+    scan = scan_rows(rows, bounds, found, hasher=hasher, private=lambda _: groups.any_private)
     now = _begin(found, scan, groups, settings, noise) if before is None else before
     now.refuse_changes(settings, noise)
     refuse_unknown_rows(account, groups, piece.row_id)

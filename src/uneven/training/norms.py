@@ -16,7 +16,18 @@ from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.planning import describe_sources, with_sketch
 from uneven.training.refusals import refuse_sketch
-from uneven.training.scaling import ADVICE, BEYOND, INTERCEPT, SHORTEST, Scale, find_too_long, read_scale
+from uneven.training.scaling import (
+    ADVICE,
+    BEYOND,
+    INTERCEPT,
+    KEPT,
+    SHORTEST,
+    Scale,
+    choose_bound,
+    find_too_long,
+    read_scale,
+    sort_norms,
+)
 from uneven.training.scan import Scan
 
 Array = NDArray[np.float64]
@@ -39,17 +50,29 @@ def measure_rms_norms(scan: Scan, groups: Grouped) -> list[float]:
 
 
 def choose_scale(scan: Scan, groups: Grouped, settings: Settings, private: bool) -> Scale:
-    """Scale for the scanned rows: by a stated bound; "auto" is 1 under privacy, else taken from the rows.
+    """Scale for the scanned rows: by a stated bound, or one that those without privacy keep; without privacy, by all.
 
     `private` is whether any source that may come is, now or in later calls.
     """
     refuse_sketch(settings, private)
-    if (stated := read_scale(settings.row_norm, settings.fit_intercept, private)) is not None:
+    kept = 1.0 if settings.long_rows == "refuse" else KEPT
+    usual = choose_bound(_sort_public_norms(scan, groups), kept) if settings.row_norm == "auto" else 1.0
+    if (stated := read_scale(settings.row_norm, settings.fit_intercept, private, usual)) is not None:
         sources = describe_sources(groups.noises, groups.counts)
         return with_sketch(stated, settings, sources, scan.n_features, scan.sparse)
     parts = [X for X, _ in scan.sample.values()]  # none before private labels are released
     norm, sample = max(measure_rms_norms(scan, groups)), join_rows(parts) if parts else None
     return measure_scale(norm, sample, settings.fit_intercept, settings.batching(own=False)["batch_size"])
+
+
+def _sort_public_norms(scan: Scan, groups: Grouped) -> NDArray[np.int64]:
+    """How long the rows without privacy are (`sort_norms`)."""
+    public = [not noise.private for noise in groups.noises.values()]
+    if groups.index is not None and scan.squares is not None:
+        return sort_norms(scan.squares[np.array(public)[groups.index]], scan.bounds)
+    names = {groups.owners[name] for name, is_public in zip(groups.noises, public, strict=True) if is_public}
+    found = [lengths for name, lengths in scan.lengths.items() if name in names]
+    return np.asarray(np.sum(found, axis=0, dtype=np.int64))
 
 
 def measure_scale(norm: float, sample: Any, intercept: bool, batch_size: int) -> Scale:
@@ -102,7 +125,7 @@ def find_largest_eigenvalue(unit: Any) -> float:
 def count_long(scan: Scan, groups: Grouped, bound: float) -> dict[str, int]:
     """How many rows are longer than the bound, for each source that has such rows: for the rows' owner only."""
     if groups.index is None:
-        counts = list(scan.long.values())
+        counts = list(scan.count_long(bound).values())
     else:
         assert scan.squares is not None  # kept where rows name their sources
         counts = np.bincount(groups.index[find_too_long(scan.squares, bound)], minlength=len(groups.names)).tolist()

@@ -1,6 +1,7 @@
 """Rows scaled to norm 1, by a public constant or by their root mean square; an intercept is one more feature.
 
 Where a row is private, its own norm must be bounded: rows are divided by a public constant, and longer ones shrunk.
+Where it is not stated, it is 1, or a round number that nearly all rows without privacy keep (`choose_bound`).
 Where none is, every bound needs only the mean square (`Problem.norms`): rows are divided by the root of it, the
 largest of the sources', and none is shrunk, so that one long row does not set the pace for all.
 
@@ -36,8 +37,17 @@ it is the one that never does badly: larger ones lose points where alpha is larg
 are centred, so that the intercept matters."""
 
 
+ROUNDING = 1e-6
+"""What a row may be longer than a bound by: a part of it."""
+
 SHORTEST, LEAST_ALPHA = 1e-12, 1e-18
 """Rows' norm and the L2 strength of scaled rows are between these and their inverses: floats can work with that."""
+
+BOUNDS = tuple(float(f"{10 ** (k / 20):.2g}") for k in range(241))
+"""Bounds on rows' norms to choose from: 1, 1.1, 1.3, 1.4, 1.6, … to 1e12, twenty for each power of ten."""
+
+KEPT = 0.99
+"""Share of the rows without privacy that a chosen bound leaves as they are."""
 
 BEYOND = "which is beyond what can be computed with"
 ADVICE = "scale the columns, for example with StandardScaler"
@@ -137,12 +147,37 @@ class Scale:
         return (self.projection @ coef if self.sketch else coef), intercept
 
 
-def read_scale(row_norm: Any, intercept: bool, private: bool) -> Scale | None:
-    """Scale by a stated bound on every row, or by 1 under privacy; None where it is to be taken from the rows."""
+def list_bounds(row_norm: Any) -> tuple[float, ...]:
+    """Bounds that rows are compared with: the one that is stated, or those to choose from."""
+    return BOUNDS if isinstance(row_norm, str) else (float(row_norm),)
+
+
+def sort_norms(squares: Array, bounds: tuple[float, ...]) -> NDArray[np.int64]:
+    """How many rows keep each of these bounds and none before it; at the end, how many keep none.
+
+    >>> sort_norms(np.array([0.5, 1.5, 100.0]), (1.0, 2.0)).tolist()
+    [1, 1, 1]
+    """
+    limits = (np.array(bounds) * (1.0 + ROUNDING)) ** 2
+    return np.bincount(np.searchsorted(limits, squares), minlength=len(bounds) + 1)
+
+
+def choose_bound(sorted_norms: NDArray[np.int64], kept: float) -> float:
+    """Least of `BOUNDS` that this share of rows keeps, from how `sort_norms` sorted them; 1 where there are no rows.
+
+    >>> choose_bound(sort_norms(np.array([0.3, 2.0, 4.0, 9.0]), BOUNDS), kept=0.75)
+    2.0
+    """
+    within = np.cumsum(sorted_norms)
+    return BOUNDS[min(int(np.searchsorted(within, kept * within[-1])), len(BOUNDS) - 1)]
+
+
+def read_scale(row_norm: Any, intercept: bool, private: bool, usual: float = 1.0) -> Scale | None:
+    """Scale by a stated bound on every row, or by the usual one under privacy; None to take rows as they are."""
     auto = isinstance(row_norm, str) and row_norm == "auto"
     if auto and not private:
         return None
-    bound = 1.0 if auto else checks.positive("row_norm", row_norm)
+    bound = usual if auto else checks.positive("row_norm", row_norm)
     share = PRIVATE_INTERCEPT if private else INTERCEPT
     return Scale(bound, share * bound if intercept else 0.0)
 
@@ -166,7 +201,7 @@ def shorten_rows(X: Any, bound: float | None) -> Any:
 
 def find_too_long(squares: Array, bound: float) -> NDArray[np.bool_]:
     """Which rows are longer than the bound by more than rounding, from their squared norms."""
-    return np.asarray(squares > (bound * (1.0 + 1e-6)) ** 2)
+    return np.asarray(squares > (bound * (1.0 + ROUNDING)) ** 2)
 
 
 def multiply_rows(X: Any, factors: Array) -> Any:

@@ -17,7 +17,7 @@ from uneven.engine import measure_squared_norms
 from uneven.matrices import is_sparse, join_rows
 from uneven.training.labels import ClassFinder, refuse_unknown
 from uneven.training.rows import ArrayRows, Digests, Piece, Rows, copy_piece, digest_piece
-from uneven.training.scaling import find_too_long
+from uneven.training.scaling import BOUNDS, sort_norms
 
 HELD_BYTES = 1 << 25
 """Rows from files are held in memory, and read only once, up to this size of all values together."""
@@ -49,8 +49,10 @@ class Scan:
         Squared norm of each row, kept where rows say something of themselves.
     totals : dict
         Sum of squared norms of each source in `counts`.
-    long : dict
-        How many rows of each source in `counts` are longer than the bound: for the rows' owner only.
+    bounds : tuple of float
+        Norms that rows were compared with.
+    lengths : dict
+        How many rows of each source in `counts` keep each bound (`sort_norms`): for the rows' owner only.
     longest : float
         Largest squared norm.
     sparse : bool
@@ -72,7 +74,8 @@ class Scan:
     content: NDArray[np.int64] | None
     squares: Array | None
     totals: dict[str | None, float]
-    long: dict[str | None, int]
+    bounds: tuple[float, ...]
+    lengths: dict[str | None, NDArray[np.int64]]
     longest: float
     sparse: bool
     sample: dict[str | None, XY]
@@ -84,10 +87,15 @@ class Scan:
         """Number of rows."""
         return sum(self.counts.values())
 
+    def count_long(self, bound: float) -> dict[str | None, int]:
+        """How many rows of each source are longer than one of the bounds."""
+        place = self.bounds.index(bound)
+        return {name: int(found[place + 1 :].sum()) for name, found in self.lengths.items()}
+
 
 def scan_rows(
     rows: Rows,
-    bound: float = 1.0,
+    bounds: tuple[float, ...] = BOUNDS,
     classes: NDArray[Any] | None = None,
     open_sources: Collection[str] | None = None,
     held_bytes: int = HELD_BYTES,
@@ -102,8 +110,8 @@ def scan_rows(
     Parameters
     ----------
     rows : Rows
-    bound : float
-        Norm above which rows are counted as long.
+    bounds : tuple of float
+        Norms that rows are compared with.
     classes : array or None
         Classes that labels must be of; None finds them.
     open_sources : collection of str or None
@@ -121,7 +129,7 @@ def scan_rows(
     unread : bool
         Whether there are private rows beside these: their labels may be of a class that these are not of.
     """
-    found, held, sample, norms = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features), _Norms(bound)
+    found, held, sample, norms = ClassFinder(), _Held(held_bytes), _Sample(rows.n_features), _Norms(bounds)
     said, hashes = {name: _Column(name) for name in ("source", "epsilon", "flip_rate", "row_id")}, list[Any]()
     any_sparse, digested = False, digested and not isinstance(rows, ArrayRows)
     digests: dict[tuple[str, str | None], list[bytes]] = {}
@@ -152,7 +160,8 @@ def scan_rows(
         content=np.concatenate(hashes) if hashes else None,
         squares=np.concatenate(norms.squares) if any(column.found for column in said.values()) else None,
         totals=norms.totals,
-        long=norms.long,
+        bounds=bounds,
+        lengths=norms.lengths,
         longest=norms.longest,
         sparse=any_sparse,
         sample=sample.rows(),
@@ -162,20 +171,20 @@ def scan_rows(
 
 
 class _Norms:
-    """Rows of each source: their number, the sum of their squared norms, and how many are longer than the bound."""
+    """Rows of each source: their number, the sum of their squared norms, and how many keep each bound."""
 
-    def __init__(self, bound: float) -> None:
-        self.bound, self.longest, self.squares = bound, 0.0, list[Array]()
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds, self.longest, self.squares = bounds, 0.0, list[Array]()
         self.counts: dict[str | None, int] = {}
         self.totals: dict[str | None, float] = {}
-        self.long: dict[str | None, int] = {}
+        self.lengths: dict[str | None, NDArray[np.int64]] = {}
 
     def see(self, name: str | None, squares: Array, kept: bool) -> None:
         """Take in the squared norms of some rows; `kept` keeps that of each row."""
         self.counts[name] = self.counts.get(name, 0) + len(squares)
         # A running sum, row after row: however the rows are cut into pieces, it rounds the same way.
         self.totals[name] = float(np.cumsum(np.concatenate([[self.totals.get(name, 0.0)], squares]))[-1])
-        self.long[name] = self.long.get(name, 0) + int(find_too_long(squares, self.bound).sum())
+        self.lengths[name] = self.lengths.get(name, 0) + sort_norms(squares, self.bounds)
         self.longest = max(self.longest, float(squares.max(initial=0.0)))
         if kept:
             self.squares.append(squares)

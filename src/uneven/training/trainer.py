@@ -36,7 +36,7 @@ from uneven.training.preparation import group_scanned, prepare
 from uneven.training.refusals import refuse_impossible
 from uneven.training.rows import Rows, SameRows, find_private
 from uneven.training.running import Result, can_anchor, decide, run
-from uneven.training.scaling import Scale
+from uneven.training.scaling import Scale, list_bounds
 from uneven.training.scan import HELD_BYTES, XY, Scan, scan_rows
 
 Array = NDArray[np.float64]
@@ -159,7 +159,7 @@ def train(
     with bar("Reading the rows", 0) as tick:
         hidden = lambda piece: bool(find_private(piece, noise).any())  # noqa: E731
         stated = read_classes(settings.classes)
-        scan = scan_rows(rows, settings.row_bound, stated, open_sources, held_bytes, tick, hasher, hidden)
+        scan = scan_rows(rows, list_bounds(settings.row_norm), stated, open_sources, held_bytes, tick, hasher, hidden)
     declared, rows = group_scanned(scan, noise, settings), SameRows(rows, scan.digests) if scan.digests else rows
     if compare is not None and hasher is not None and scan.content is not None:
         compare(make_known(scan.content, declared, hasher, settings.random_state is not None))
@@ -210,7 +210,7 @@ def _release_labels(
     account.charge(replace(bill, used=labels))
     released = release_labels(rows, declared, scan.classes, settings.random_state)
     looked_at = None if open_sources is None else {*open_sources, *labels}
-    found = scan_rows(released, settings.row_bound, scan.classes, looked_at, held_bytes, digested=False)
+    found = scan_rows(released, list_bounds(settings.row_norm), scan.classes, looked_at, held_bytes, digested=False)
     return released, replace(found, content=scan.content)
 
 
@@ -235,9 +235,7 @@ def _count_long(job: Job) -> dict[str, int]:
     if found and settings.long_rows == "refuse":
         least = owner_only(f"{job.scan.longest**0.5:.6g}, the longest row's norm,", "the longest row's norm")
         many = owner_only(f", and {sum(found.values()):,} rows are longer")
-        raise ValueError(
-            f"row_norm must be at least {least} with long_rows='refuse'; got {settings.row_bound:.6g}{many}"
-        )
+        raise ValueError(f"row_norm must be at least {least} with long_rows='refuse'; got {bound:.6g}{many}")
     return found
 
 
