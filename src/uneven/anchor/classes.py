@@ -122,8 +122,10 @@ def fit_class_anchor(
     seen = np.concatenate([y for source in sources for _, y in source.pieces()]).astype(np.int64)
     numbers = np.bincount(seen, minlength=problem.classes)
     constant = find_constant_scores(problem, rows.X, numbers, factors)  # 0 under flips, where no factor is below 1
-    if numbers.min() < FEWEST:
+    told = numbers >= FEWEST  # of a class with one row, leaving it out leaves nothing
+    if told.sum() < FEWEST:
         return _start_at(problem, rows.X, factors, seen, constant if numbers.min() else np.zeros_like(constant))
+    rows = replace(rows, told=told[seen].astype(np.float64))
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
         weights = solve(replace(problem, alpha=strength, clip=None), sources, factors, start).weights
@@ -135,10 +137,13 @@ def fit_class_anchor(
     if rows.loss(scores) >= rows.loss(same := rows.X @ constant.reshape(problem.classes, -1).T):
         covariance = doubt_start(weights - constant, covariance)
         weights, scores = constant, same
+    if not numbers.min():
+        weights, scores = admit_missing(weights, scores, numbers == 0, rows.X)
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
     found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
-    return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
+    covariance = limit_excess(covariance, found.hessian, found.nothing)
+    return found.moved(weights, covariance if numbers.min() else doubt_missing(found, covariance, numbers == 0))
 
 
 def find_constant_scores(problem: Problem, X: Array, numbers: NDArray[np.int64], factors: Array) -> Array:
@@ -148,6 +153,37 @@ def find_constant_scores(problem: Problem, X: Array, numbers: NDArray[np.int64],
         levels = np.log(np.array(problem.class_weights) * (numbers + 0.5))
         start[:, -1] = (levels - levels.mean()) / X[0, -1]
     return start.ravel()
+
+
+def admit_missing(weights: Array, scores: Array, missing: NDArray[np.bool_], X: Array) -> tuple[Array, Array]:
+    """Weights and scores with classes that no row is of as likely as the others: of their shares nothing is known.
+
+    The rows alone would make them next to impossible, and what is impossible has no curvature to learn by. Without an
+    intercept, a last column that is the same for all rows, nothing is changed.
+    """
+    if np.ptp(X[:, -1]) > 0.0:
+        return weights, scores
+    K = len(missing)
+    level = float(logsumexp(scores[:, ~missing], axis=1).mean()) - np.log(K - missing.sum())
+    W, scores = weights.reshape(K, -1).copy(), scores.copy()
+    W[missing], scores[:, missing] = 0.0, level
+    W[missing, -1] = level / X[0, -1]
+    return (W - W.mean(axis=0)).ravel(), scores
+
+
+def doubt_missing(found: ClassAnchor, covariance: Array, missing: NDArray[np.bool_]) -> Array:
+    """V with nothing known of the weights of missing classes: an excess of log K, by their share of all classes."""
+    K = len(missing)
+    unknown = np.repeat(missing.astype(np.float64), len(covariance) // K)
+    added = _centre(np.diag(unknown), K)
+    lost = found.nothing * missing.mean()
+    return np.asarray(covariance + 2.0 * lost / float((found.hessian * added).sum()) * added)
+
+
+def _centre(matrix: Array, K: int) -> Array:
+    """Covariance of weights that sum to 0 over K classes: what is added to all classes alike changes no softmax."""
+    centred = np.kron(np.eye(K) - 1.0 / K, np.eye(len(matrix) // K))
+    return np.asarray(centred @ matrix @ centred)
 
 
 def _start_at(problem: Problem, X: Array, factors: Array, seen: NDArray[np.int64], weights: Array) -> ClassAnchor:
@@ -169,6 +205,8 @@ class _Rows:
     weights: Array
     class_weights: Array
     flipped: bool
+    told: Array | float = 1.0
+    """What each row's loss counts: 1, or 0."""
 
     @classmethod
     def of(cls, class_weights: tuple[float, ...], sources: Sequence[PublicRows]) -> _Rows:
@@ -196,9 +234,9 @@ class _Rows:
         """Minus the mean log-likelihood of the labels as observed, by weight; of exact ones, by their class too."""
         scores, units = (self._as_they_are(scores), 1.0) if self.flipped else (scores, self.units)
         p = scores - logsumexp(scores, axis=1, keepdims=True)
-        seen = float(np.sum(-self.weights * units * logsumexp(p, axis=1, b=self.likelihoods)))
+        seen = float(np.sum(-self.told * self.weights * units * logsumexp(p, axis=1, b=self.likelihoods)))
         wrong = float(np.mean(-np.partition(p, -2, axis=1)[:, -2]))  # of the second likeliest class
-        return (seen + WRONG_ROWS * wrong) / (len(scores) + WRONG_ROWS)
+        return (seen + WRONG_ROWS * wrong) / (np.sum(self.told * np.ones(len(scores))) + WRONG_ROWS)
 
     def _as_they_are(self, scores: Array) -> Array:
         """Scores without what class weights add to them."""
@@ -230,11 +268,7 @@ class _Rows:
         slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
         S, fourths = gradients.T @ gradients / n, np.square(gradients**2).mean(axis=0)
-        V = join_sandwich(S, fourths, self.curvature(scores), n, strength, alpha, size)
-        # What is added to all classes alike changes no softmax: weights sum to 0 over the classes, and so do errors.
-        K = scores.shape[1]
-        centred = np.kron(np.eye(K) - 1.0 / K, np.eye(D // K))
-        return np.asarray(centred @ V @ centred)
+        return _centre(join_sandwich(S, fourths, self.curvature(scores), n, strength, alpha, size), scores.shape[1])
 
     def draw_labels(self, scores: Array) -> NDArray[np.int64]:
         """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""

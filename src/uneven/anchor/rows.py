@@ -21,6 +21,10 @@ WRONG_ROWS = 0.5
 """Rows that are counted as classified wrongly beside those seen, however well those are classified."""
 
 
+MOST_COPIES = 5
+"""Rows that may be copies of one, on average, unless each has as many; where more agree, they are drawn from few
+possible ones, as where columns describe a shop or a clinic, and rows to predict for will be too."""
+
 COMPARED_ROWS = 300
 """Different rows that the probability of agreeing by chance is computed from; of more, the first."""
 
@@ -29,7 +33,8 @@ def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each row the number of the first that it is a copy of, and how many are.
 
     Rows that agree in everything are copies unless chance explains them (`can_coincide`), as it does where all columns
-    are categories or counts. So do two labels of the same features: whoever copies rows copies their labels too.
+    are categories or counts, or they are too many (`MOST_COPIES`). Two labels of the same features are no copies
+    either: whoever copies rows copies their labels too.
 
     >>> X = np.array([[1.27], [2.35], [1.27], [3.04]])
     >>> first, count = find_copies(X, np.array([1.0, 1.0, 1.0, -1.0]))
@@ -43,9 +48,16 @@ def find_copies(X: Any, y: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     different, first, place, counts = np.unique(products, return_index=True, return_inverse=True, return_counts=True)
     labels = np.asarray(y)
     agree = bool((labels == labels[first[place]]).all())
-    if len(different) == n or not agree or can_coincide(X[np.sort(first)[:COMPARED_ROWS]], n):
+    if len(different) == n or not agree or _are_drawn(counts[counts > 1]):
+        return np.arange(n), np.ones(n, dtype=np.int64)
+    if can_coincide(X[np.sort(first)[:COMPARED_ROWS]], n):
         return np.arange(n), np.ones(n, dtype=np.int64)
     return first[place], counts[place]
+
+
+def _are_drawn(counts: NDArray[np.int64]) -> bool:
+    """Whether so many rows agree with each other as where each is drawn from few: many, and their numbers vary."""
+    return bool(counts.mean() > MOST_COPIES and counts.var() > counts.mean() / 4.0)
 
 
 def can_coincide(X: Any, n: int) -> bool:

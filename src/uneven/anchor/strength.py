@@ -158,7 +158,8 @@ def _path(
     """
     numbers = _fold_numbers(sample, seed)
     folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
-    W = before = np.zeros((problem.n_features, len(folds)))
+    W, told = np.zeros((problem.n_features, len(folds))), _find_told(problem, sample)
+    before = W
     alphas, losses = [], []
     sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
     for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(length + MORE):
@@ -172,12 +173,24 @@ def _path(
         alphas.append(float(alpha))
         held = [_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]
         wrong = np.concatenate([second for _, second in held]).mean()
-        losses.append(np.append(np.concatenate([first for first, _ in held]), WRONG_ROWS * wrong))
+        losses.append(np.append(np.concatenate([first for first, _ in held])[told], WRONG_ROWS * wrong))
         if len(alphas) >= sooner and _given_up(np.array(losses)):
             break
         if len(alphas) >= length and not _still_gains(np.array(losses)):
             break
     return np.array(alphas), np.array(losses)
+
+
+def _find_told(problem: Problem, sample: Sequence[PublicRows]) -> NDArray[np.bool_]:
+    """Which rows a held-out loss says something of: of more than two classes, not the only row of one of them.
+
+    Without that row nothing is known of its class, whatever alpha is, and its loss would decide.
+    """
+    labels = np.concatenate([y for source in sample for _, y in source.pieces()])
+    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if problem.outputs == 1 or (counts > 1).sum() < 2:
+        return np.ones(len(labels), dtype=bool)
+    return np.asarray(counts[place] > 1)
 
 
 def _strongest(sample: Sequence[PublicRows], plain: NDArray[np.bool_]) -> float:
