@@ -36,7 +36,7 @@ def test_margins_and_the_diagonal_of_the_sandwich_are_those_of_full_matrices(n, 
     w, strength, alpha = np.random.default_rng(1).normal(size=d), np.full(d, 3e-2), np.full(d, 1e-2)
     full, wide = (leave_one_out_margins(X, y, w, strength, None, one) for one in (False, True))
     np.testing.assert_allclose(wide, full, rtol=1e-8)
-    whole, v = (find_covariance(X, full, strength, alpha, 0.5, None, one) for one in (False, True))
+    whole, v = (find_covariance(X, full, w, strength, alpha, 0.5, None, one)[0] for one in (False, True))
     factor = v / np.diag(whole)
     np.testing.assert_allclose(factor, factor[0], rtol=1e-8)
 

@@ -25,6 +25,7 @@ from uneven.anchor.diagonals import change_basis, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
+from uneven.anchor.sandwich import join_sandwich
 from uneven.anchor.shape import choose_coordinates
 from uneven.anchor.shift import (
     LOST_SHARE,
@@ -43,7 +44,6 @@ from uneven.anchor.uncertainty import (
     Flips,
     doubt_start,
     fit_anchor,
-    join_sandwich,
     leave_out,
     limit_covariance,
     limit_excess,

@@ -79,6 +79,8 @@ class Anchor(CurvatureBelief):
         None where the labels are exact.
     rates : array of shape (n,) or float
         Rates at which the labels were flipped.
+    likely : float
+        Part of the start's expected excess that is likely: V₀ errs on the large side.
     """
 
     X: Array
@@ -93,6 +95,7 @@ class Anchor(CurvatureBelief):
     loss: Loss = LOGISTIC
     hits: Array | None = None
     rates: Array | float = 0.0
+    likely: float = 1.0
 
     @property
     def ridge(self) -> Array:
@@ -125,6 +128,15 @@ class Anchor(CurvatureBelief):
         return np.asarray(self.counts * np.logaddexp(0.0, -self.margins))
 
     @property
+    def log_loss(self) -> float:
+        """Mean leave-one-out loss, each row counted as one; scores of a loss without probabilities are scaled first."""
+        margins = self.margins
+        if not self.loss.probabilistic:
+            tried = np.geomspace(1e-3, 1e3, 61) / max(float(np.abs(margins).mean()), 1e-300)
+            return float(np.logaddexp(0.0, -tried[:, None] * margins).mean(axis=1).min())
+        return float(np.logaddexp(0.0, -margins).mean())
+
+    @property
     def tested(self) -> tuple[float, float]:
         """Share of the rows that are classified correctly when left out, and the effective number of exact rows.
 
@@ -138,6 +150,11 @@ class Anchor(CurvatureBelief):
         guess = (share * counts.sum() + 2.0) / (counts.sum() + 4.0)  # Agresti and Coull's, never 0 or 1
         seen = guess * (1.0 - rates) + (1.0 - guess) * rates
         return share, float(guess * (1.0 - guess) * counts.sum() ** 2 / (counts @ (seen * (1.0 - seen))))
+
+    @property
+    def shares(self) -> Array:
+        """Share of each class, with half a row more of each."""
+        return np.array([np.sum(self.y == sign) + 0.5 for sign in (-1.0, 1.0)]) / (len(self.y) + 1.0)
 
     @cached_property
     def slopes(self) -> Array:

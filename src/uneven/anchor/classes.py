@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from uneven.anchor.belief import FEWEST, Anchor, CurvatureBelief, count_effective
-from uneven.anchor.clock import Coordinates, compute_error_covariance
+from uneven.anchor.clock import Coordinates
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
+from uneven.anchor.sandwich import join_sandwich
 from uneven.anchor.shape import CLIP, QUANTILES, describe_clipping, keep_hessian, list_coordinates
 from uneven.anchor.solver import solve
-from uneven.anchor.uncertainty import STEP, doubt_start, join_sandwich, limit_covariance, limit_excess, search_strength
+from uneven.anchor.uncertainty import STEP, doubt_start, limit_covariance, limit_excess, search_strength
 from uneven.draws import make_public_generator
 from uneven.problem import Problem
 from uneven.softmax import loss_values
@@ -31,9 +32,6 @@ Array = NDArray[np.float64]
 
 MOST_CLASS_ROWS = 5_000
 """Public rows that the uncertainty is computed from: their K·d·K·d matrices take longer than those of two classes."""
-
-DRAWS, DRAWN_ROWS = 40, 2_000
-"""Answers that are drawn for the expected accuracy, and rows that it is an average over."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class ClassAnchor(CurvatureBelief):
         L2 strength of each weight.
     counts : array of shape (n,)
         What each row counts, by its class.
+    likely : float
+        Part of the start's expected excess that is likely.
     """
 
     X: Array
@@ -64,6 +64,7 @@ class ClassAnchor(CurvatureBelief):
     scores: Array
     ridge: Array
     counts: Array
+    likely: float = 1.0
 
     @property
     def rows_per_feature(self) -> float:
@@ -79,6 +80,22 @@ class ClassAnchor(CurvatureBelief):
     def losses(self) -> Array:
         """Leave-one-out loss of each row."""
         return np.asarray(self.counts * loss_values(self.scores, self.labels))
+
+    @property
+    def tested(self) -> tuple[float, float]:
+        """Share of the rows that are classified correctly when left out, and their number."""
+        return float((self.scores.argmax(axis=1) == self.labels).mean()), float(len(self.labels))
+
+    @property
+    def shares(self) -> Array:
+        """Share of each class, with half a row more of each."""
+        numbers = np.bincount(self.labels, minlength=self.scores.shape[1]) + 0.5
+        return np.asarray(numbers / numbers.sum())
+
+    @property
+    def log_loss(self) -> float:
+        """Mean leave-one-out loss, each row counted as one."""
+        return float(loss_values(self.scores, self.labels).mean())
 
     @cached_property
     def slopes(self) -> Array:
@@ -133,15 +150,16 @@ def fit_class_anchor(
         return weights, rows.loss(scores), scores
 
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
-    covariance = limit_covariance(rows.sandwich(scores, strength * factors, alpha * factors, size), size, factors)
+    covariance, likely = rows.sandwich(scores, weights, strength * factors, alpha * factors, size)
+    covariance = limit_covariance(covariance, size, factors)
     if rows.loss(scores) >= rows.loss(same := rows.X @ constant.reshape(problem.classes, -1).T):
         covariance = doubt_start(weights - constant, covariance)
         weights, scores = constant, same
     if not numbers.min():
-        weights, scores = admit_missing(weights, scores, numbers == 0, rows.X)
+        weights, scores = allow_missing(weights, scores, numbers == 0, rows.X)
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
-    found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
+    found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts, likely)
     covariance = limit_excess(covariance, found.hessian, found.nothing)
     return found.moved(weights, covariance if numbers.min() else doubt_missing(found, covariance, numbers == 0))
 
@@ -155,7 +173,7 @@ def find_constant_scores(problem: Problem, X: Array, numbers: NDArray[np.int64],
     return start.ravel()
 
 
-def admit_missing(weights: Array, scores: Array, missing: NDArray[np.bool_], X: Array) -> tuple[Array, Array]:
+def allow_missing(weights: Array, scores: Array, missing: NDArray[np.bool_], X: Array) -> tuple[Array, Array]:
     """Weights and scores with classes that no row is of as likely as the others: of their shares nothing is known.
 
     The rows alone would make them next to impossible, and what is impossible has no curvature to learn by. Without an
@@ -262,13 +280,16 @@ class _Rows:
         moves = np.linalg.solve(np.eye(K) - bends @ reach, (c * (u * p - self.targets))[:, :, None])
         return np.asarray(scores + (reach @ moves)[:, :, 0])
 
-    def sandwich(self, scores: Array, strength: Array, alpha: Array, size: float) -> Array:
-        """V₀ at the leave-one-out scores; `size` is s²."""
+    def sandwich(
+        self, scores: Array, weights: Array, strength: Array, alpha: Array, size: float
+    ) -> tuple[Array, float]:
+        """V₀ at the leave-one-out scores, and what part of its excess is likely; `size` is s², or more."""
         n, D = len(self.X), len(strength)
         slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
         S, fourths = gradients.T @ gradients / n, np.square(gradients**2).mean(axis=0)
-        return _centre(join_sandwich(S, fourths, self.curvature(scores), n, strength, alpha, size), scores.shape[1])
+        V, likely = join_sandwich(S, fourths, self.curvature(scores), n, weights, strength, alpha, size)
+        return _centre(V, scores.shape[1]), likely
 
     def draw_labels(self, scores: Array) -> NDArray[np.int64]:
         """Classes as they may have been, drawn given the labels observed; as they are where none is flipped."""
@@ -323,34 +344,3 @@ def _turn(anchor: ClassAnchor, factor: float) -> Coordinates:
         longest_step=2.0 / steepest,
         freedom=count_effective(gradients**2),
     )
-
-
-def expect_class_accuracy(anchor: ClassAnchor, coordinates: Coordinates, clock: float) -> tuple[float, float]:
-    """Leave-one-out accuracy of the public rows, and the gain that the model expects of private ones.
-
-    As for two classes (`verdicts.expect_accuracy`), w* and the answer drawn instead of integrated over.
-    """
-    T = coordinates.transform
-    left = T.T @ compute_error_covariance(coordinates, clock) @ T
-    gain = _modelled(anchor, left) - _modelled(anchor, anchor.covariance) if clock else 0.0
-    return float((anchor.scores.argmax(axis=1) == anchor.labels).mean()), gain
-
-
-def _modelled(anchor: ClassAnchor, left: Array) -> float:
-    """Accuracy that the model expects of an answer whose error has the covariance `left`."""
-    X, K = anchor.X[:DRAWN_ROWS], anchor.scores.shape[1]
-    rng, D = np.random.default_rng(0), len(anchor.weights)
-    answers, truths = (rng.standard_normal((D, DRAWS)) for _ in range(2))
-    answers = anchor.weights[:, None] + _root(anchor.covariance - left) @ answers
-    truths = answers + _root(left) @ truths
-
-    def scores(W: Array) -> Array:
-        return np.asarray(np.einsum("nd,kdr->nkr", X, W.reshape(K, -1, DRAWS), optimize=True))
-
-    chosen = scores(answers).argmax(axis=1)
-    return float(np.take_along_axis(softmax(scores(truths), axis=1), chosen[:, None, :], axis=1).mean())
-
-
-def _root(matrix: Array) -> Array:
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

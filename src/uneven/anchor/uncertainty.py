@@ -6,8 +6,9 @@ w₀ minimises the rows' objective with the L2 strength λ₀ ≥ α, w* that of
 
 so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Overfitted rows have small residuals, so S and
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows in columns and
-directions that hardly any row has, so that those are not believed to be known; s² is ‖w(α)‖²/d, which errs on the large
-side, so that V₀ is taken down where it expects more excess than predicting nothing has. λ₀ minimises the leave-one-out
+directions that hardly any row has, so that those are not believed to be known; s² is the less of ‖w(α)‖²/d, which errs
+on the large side, and of what the length of w₀ says (`estimate_size`). V₀ is taken down where it expects more excess
+than predicting nothing has. λ₀ minimises the leave-one-out
 estimate of the objective itself; where even that is no better than predicting the shares of the classes for every row,
 the start is to predict those.
 
@@ -31,6 +32,7 @@ from scipy.special import expit
 
 from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
+from uneven.anchor.sandwich import PSEUDO_ROWS, join_sandwich, weigh_unseen
 from uneven.anchor.solver import solve
 from uneven.anchor.wide import find_diagonal_covariance, solve_rows
 from uneven.draws import make_public_generator
@@ -41,12 +43,6 @@ from uneven.problem import Problem
 Array = NDArray[np.float64]
 T = TypeVar("T")
 Look = Callable[[float, Array | None], tuple[Array, float, T]]
-
-PSEUDO_ROWS = 5.0
-"""Rows of mean energy that are added in a column or direction that no row has; none where twice as many have it."""
-
-FEW_ROWS = 2.0
-"""Rows for each column below which any direction may be one that was hardly seen."""
 
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
@@ -115,7 +111,8 @@ def fit_anchor(
         return weights, flips.mean_loss(margins), margins
 
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
-    covariance = find_covariance(rows, margins, strength * factors, alpha * factors, size, flips, diagonal)
+    both = strength * factors, alpha * factors
+    covariance, likely = find_covariance(rows, margins, weights, *both, size, flips, diagonal)
     covariance = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     constant = find_constant(rows, labels, factors, class_weights)  # 0 under flips, where no factor is below 1
@@ -126,7 +123,7 @@ def fit_anchor(
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     found = Anchor(
-        rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates
+        rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates, likely
     )
     return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
 
@@ -189,18 +186,6 @@ def limit_excess(covariance: Array, hessian: Array, nothing: float) -> Array:
     """V with an expected excess ½tr(HV) of at most that of predicting nothing, by a factor."""
     expected = float((hessian * covariance).sum()) / 2.0
     return covariance * min(1.0, nothing / max(expected, 1e-300))
-
-
-def weigh_unseen(squares: Array, n: int) -> Array:
-    """Pseudo-rows of each column, from the mean squares and mean fourth powers of n rows' gradients there, (2, d).
-
-    They are `PSEUDO_ROWS` for a column that no row has, and none for one that rests on twice as many; and so many in
-    every direction where rows are too few for the columns. More of them, of equal energy in every direction, would
-    swamp what is known of columns with little energy beside one with a large mean, or of columns nearly alike.
-    """
-    rows, d = squares[0] ** 2 / np.maximum(squares[1], 1e-300) * n, squares.shape[1]
-    few = max(1.0 - n / (FEW_ROWS * d), 0.0)
-    return np.asarray(PSEUDO_ROWS * (np.maximum(1.0 - rows / (2.0 * PSEUDO_ROWS), 0.0) + few))
 
 
 @dataclass(frozen=True)
@@ -322,22 +307,27 @@ def leave_out(margins: Array, reach: Array, flips: Flips) -> Array:
 def find_covariance(
     X: Array,
     margins: Array,
+    weights: Array,
     strength: Array | float,
     alpha: Array | float,
     size: float,
     flips: Flips | None = None,
     wide: bool = False,
-) -> Array:
-    """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins; `size` is s².
+) -> tuple[Array, float]:
+    """V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ at the leave-one-out margins, and what part of its excess is likely.
 
     Parameters
     ----------
     X : array of shape (n, d)
     margins : array of shape (n,)
+    weights : array of shape (d,)
+        w₀.
     strength, alpha : float or array of shape (d,)
         λ₀ and α, of all weights or of each.
     flips : Flips or None
         For rows with flipped labels: S is that of the surrogate's gradients, by weight.
+    size : float
+        s², or more.
     wide : bool
         Give the diagonal alone, from n×n matrices, scaled to the expected excess (`wide.find_diagonal_covariance`).
     """
@@ -352,20 +342,9 @@ def find_covariance(
         energies = slopes**2 + WRONG_ROWS * 4.0 * bends / n
         pseudo = weigh_unseen(moments, n) * moments[0].mean() / (n * (n + PSEUDO_ROWS))
         added = pseudo + (strength - alpha) ** 2 * size * every
-        return find_diagonal_covariance(X, bends, energies**0.5, strength * every, added, alpha * every)
+        return find_diagonal_covariance(X, bends, energies**0.5, strength * every, added, alpha * every), 1.0
     S, H = gradients.T @ gradients / n, (X.T * flips.bends(margins)) @ X / n
-    return join_sandwich(S, moments[1], H, n, strength, alpha, size)
-
-
-def join_sandwich(
-    S: Array, fourths: Array, H: Array, n: int, strength: Array | float, alpha: Array | float, size: float
-) -> Array:
-    """V₀ of the rows' mean squared gradients S, mean fourth powers of those and mean curvature H."""
-    d, squares = len(S), S.diagonal()
-    pseudo = np.diag(weigh_unseen(np.stack([squares, fourths]), n) * squares.mean())
-    S = S + pseudo / (n + PSEUDO_ROWS) + WRONG_ROWS * 4.0 * H / n
-    inverse = np.linalg.inv(H + strength * np.eye(d))
-    return np.asarray(inverse @ (S / n + (strength - alpha) ** 2 * size * np.eye(d)) @ inverse)
+    return join_sandwich(S, moments[1], H, n, weights, strength, alpha, size)
 
 
 def _solve(sources: list[PublicRows], strength: float, factors: Array, start: Array | None, flips: Flips) -> Array:

@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
+from uneven.anchor.accuracy import expect_gain
 from uneven.anchor.belief import Anchor
-from uneven.anchor.classes import ClassAnchor, expect_class_accuracy, list_frames
-from uneven.anchor.clock import Coordinates, compute_capped_excess, compute_error_covariance, expected_excess
-from uneven.anchor.diagonals import change_basis, turn_rows
+from uneven.anchor.classes import ClassAnchor, list_frames
+from uneven.anchor.clock import Coordinates, compute_capped_excess, expected_excess
 from uneven.anchor.ladder import WORTH, Information, Ladder, rank_sources
 from uneven.anchor.objective import weigh_source
-from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import solve
 from uneven.intervals import find_wilson_interval
 from uneven.noise import LocalPrivacy, Noise
 from uneven.problem import Problem
@@ -25,8 +22,6 @@ Array = NDArray[np.float64]
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once per batch."""
-
-DRAWS, DRAWN_ROWS, SEED = 200, 1_000, 0
 
 COMPUTED = 16
 """Steps of a ladder that an accuracy is computed for: of those between it is interpolated."""
@@ -160,45 +155,15 @@ def expect(
 
 
 def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, clock: float) -> Accuracy:
-    """Leave-one-out accuracy of the public rows plus the gain that the model expects of the private ones.
+    """Leave-one-out accuracy of the public rows plus the gain that private ones bring (`accuracy.expect_gain`).
 
-    Given the anchor, w* ~ N(w₀, V₀) and the answer ŵ ~ N(w₀, V₀ - Λ⁻¹), w* given ŵ ~ N(ŵ, Λ⁻¹). A row on the side that
-    ŵ puts it is correct with probability E σ(|xᵀw*|), about σ(|xᵀŵ|/√(1 + πs²/8)), s² = xᵀΛ⁻¹x. The interval is
-    Wilson's for the leave-one-out accuracy, moved by the gain.
+    The log-loss of rows that are left out is expected to fall by as much as the excess, as far as that is likely. The
+    interval is Wilson's for the leave-one-out accuracy, moved by the gain.
     """
-    if isinstance(anchor, ClassAnchor):
-        n, (correct, gain) = float(len(anchor.X)), expect_class_accuracy(anchor, coordinates, clock)
-    else:
-        (correct, n), most = anchor.tested, anchor.nothing
-        left = change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))
-        known = anchor.moved(anchor.weights, anchor.covariance * min(1.0, most / expected_excess(coordinates, 0.0)))
-        left = left * min(1.0, most / expected_excess(coordinates, clock))
-        gain = _modelled(known, left, DRAWS) - _modelled(known, known.covariance, 0) if clock else 0.0
+    (correct, n), most = anchor.tested, anchor.nothing
+    before, after = (min(expected_excess(coordinates, one), most) for one in (0.0, clock))
+    less = anchor.likely * (before - after) / float(np.mean(anchor.counts))
+    loss = anchor.log_loss
+    gain = expect_gain(anchor.shares, loss, loss - less) if clock else 0.0
     moved = np.clip(np.add(find_wilson_interval(correct * n, n), gain), 0.0, 1.0)
     return Accuracy(*moved.tolist())
-
-
-def _modelled(anchor: Anchor, left: Array, count: int) -> float:
-    """Accuracy that the model expects of an answer whose error has the covariance `left`, over so many draws of it.
-
-    No draws for the anchor's own answer, which is known.
-    """
-    answers = anchor.weights[:, None]
-    if count:
-        values, vectors = anchor.covariance - left, None
-        if not anchor.diagonal:
-            values, vectors = np.linalg.eigh(values)
-        draws = np.sqrt(np.maximum(values, 0.0)) * np.random.default_rng(SEED).standard_normal((count, len(values)))
-        answers = answers + (draws if vectors is None else draws @ vectors.T).T
-    X = anchor.X[:: -(-len(anchor.X) // DRAWN_ROWS)]
-    factor = _calibrate(anchor)
-    doubt = np.sqrt(1.0 + np.pi / 8.0 * factor**2 * (turn_rows(X, left) * X).sum(axis=1))
-    return float(expit(factor * np.abs(X @ answers) / doubt[:, None]).mean())
-
-
-def _calibrate(anchor: Anchor) -> float:
-    """Factor that makes log-odds of the leave-one-out scores: 1 where they are that already."""
-    if anchor.loss.probabilistic:
-        return 1.0
-    scores = PublicRows.from_arrays((anchor.y * anchor.margins)[:, None], anchor.y)
-    return max(0.0, float(solve(Problem(n_features=1, alpha=1e-6, batch_size=1), [scores]).weights[0]))

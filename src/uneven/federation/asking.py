@@ -140,7 +140,7 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
     with use_one_thread():
         strength, weights, (loss, S, fourths, H), size = search_strength(alpha, own, chosen, look)
         hessian, nothing = H + np.diag(alpha * own), float(objective.problem.loss_function.value_at_zero)
-        covariance = join_sandwich(S, fourths, H, count, strength * own, alpha * own, size)
+        covariance, _ = join_sandwich(S, fourths, H, count, weights, strength * own, alpha * own, size)
         covariance = limit_covariance(covariance, size, own)
         if loss >= nothing:
             weights, covariance = np.zeros_like(weights), doubt_start(weights, covariance)

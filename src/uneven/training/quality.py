@@ -176,7 +176,9 @@ def fit_public_rivals(trained: Trained) -> dict[str, Model]:
 
 
 def _plain_model(trained: Trained, X: Any, y: NDArray[Any]) -> Model:
-    settings = Settings(alpha=trained.model.alpha, fit_intercept=trained.model.settings.fit_intercept, random_state=0)
+    """Logistic regression on these rows; if alpha was not stated, with the one that they ask for."""
+    used = trained.model.settings
+    settings = Settings(alpha=used.alpha, fit_intercept=used.fit_intercept, random_state=0)
     return train(ArrayRows(Piece(X, y)), None, settings, held_bytes=2**62).model
 
 

@@ -147,8 +147,7 @@ def scan_rows(
         sample.see(name, piece, open_sources)
         any_sparse = any_sparse or is_sparse(piece.X)
         held.see(replace(piece, cells=None), hidden)
-        if hasher is not None:
-            hashes.append(hasher(piece))
+        hashes += [] if hasher is None else [hasher(piece)]
         if digested:
             digests.setdefault(piece.key, []).append(digest_piece(piece))
         tick(len(piece.y))
