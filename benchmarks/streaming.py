@@ -1,4 +1,8 @@
-"""A Parquet file larger than the memory a fit may use: peak memory and time against reading the file alone."""
+"""Files larger than the memory a fit may use: peak memory, and time against reading the file alone.
+
+Twenty columns in Parquet; and TF-IDF rows of 20,000 columns in libsvm's format, private, for some rows and for four
+times as many.
+"""
 
 import os
 import resource
@@ -15,6 +19,17 @@ from timing import row
 
 FEATURES, GROUP = 20, 250_000
 ROWS = int(os.environ.get("UNEVEN_BENCH_ROWS", 20_000_000))
+WORDS, LENGTH, EPSILON = 20_000, 60, 3.0
+TEXTS = max(1_000, ROWS // 400)
+SOURCES = f"""n_features = {WORDS}
+classes = [0, 1]
+row_norm = 1.0
+sketch = "{{}}"
+[[source]]
+name = "texts"
+data = "texts.svm"
+noise = {{{{ kind = "local-privacy", epsilon = {EPSILON} }}}}
+"""
 
 
 def write(path: Path) -> None:
@@ -46,10 +61,52 @@ def fit(path: str) -> None:
     print(time.perf_counter() - start)
 
 
+def write_texts(path: Path, count: int) -> None:
+    """TF-IDF rows of made-up texts: words as frequent as Zipf has it, some three times as often in one class."""
+    rng = np.random.default_rng(0)
+    base = 1.0 / np.arange(1, WORDS + 1)
+    telling = np.random.default_rng(1).permutation(np.arange(20, 2_000))[:400].reshape(2, 200)
+    shares = np.stack([base, base])
+    for label in (0, 1):
+        shares[label, telling[label]] *= 3.0
+    shares, weight = np.cumsum(shares, axis=1), 1.0 - np.log1p(-((1.0 - base / base.sum()) ** LENGTH))
+    with path.open("w") as file:
+        for _ in range(count):
+            label = int(rng.integers(2))
+            drawn = np.searchsorted(shares[label], rng.random(LENGTH) * shares[label, -1])
+            words, times = np.unique(drawn, return_counts=True)
+            values = times * weight[words]
+            pairs = zip(words + 1, 0.999 * values / np.linalg.norm(values), strict=True)
+            file.write(" ".join([str(label), *(f"{word}:{value:.5f}" for word, value in pairs)]) + "\n")
+
+
+def fit_texts(path: str) -> None:
+    from uneven.io import read_sources
+    from uneven.training import train_files
+
+    start = time.perf_counter()
+    train_files(read_sources(path), seed=0)
+    print(time.perf_counter() - start)
+
+
 def child(what: str, path: Path) -> tuple[float, float]:
     """Seconds and peak memory (MB) of one of the functions above, in a process of its own."""
-    out = subprocess.check_output([sys.executable, __file__, what, str(path)], text=True).split()
+    command = [sys.executable, "-W", "ignore", __file__, what, str(path)]
+    out = subprocess.check_output(command, text=True).split()
     return float(out[0]), float(out[1]) / 1e3
+
+
+def stream_texts() -> None:
+    """Rows of private text, streamed from a file: time and memory, with a stated width and with one that is chosen."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "sources.toml"
+        for count in (TEXTS, 4 * TEXTS):
+            write_texts(Path(folder) / "texts.svm", count)
+            print(f"Private TF-IDF text from a libsvm file, {count:,} x {WORDS:,}, ε = {EPSILON:g}")
+            for width in ("256", "auto"):
+                sources.write_text(SOURCES.format(width).replace('"256"', "256"))
+                seconds, memory = child("texts", sources)
+                row(f"streamed fit, sketch = {width}", f"{seconds:.1f} s, {memory:.0f} MB")
 
 
 def main() -> None:
@@ -65,6 +122,7 @@ def main() -> None:
         row("reading the file alone", f"{reading:.1f} s")
         row("streamed fit / reading alone", f"{fitting / reading:.2f} x", "at most 3")
         row("peak memory of the fit's process", f"{memory:.0f} MB", "under 500")
+    stream_texts()
 
 
 if __name__ == "__main__":
@@ -74,7 +132,7 @@ if __name__ == "__main__":
             read(sys.argv[2])
             print(time.perf_counter() - start)
         else:
-            fit(sys.argv[2])
+            (fit_texts if sys.argv[1] == "texts" else fit)(sys.argv[2])
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     else:
         main()

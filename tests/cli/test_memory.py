@@ -90,3 +90,41 @@ def test_private_rows_beside_public_ones_take_no_more_memory_when_they_are_four_
         used.append(peak("fit", tmp_path / "sources.toml", "-o", tmp_path / "model.json", "--seed", 0))
     assert '"anchored"' in (tmp_path / "model.json").read_text()
     assert used[1] - used[0] < 0.1 * (sizes[1] - sizes[0])
+
+
+TEXT = """n_features = 20000
+classes = [0, 1]
+row_norm = 1.0
+sketch = 128
+[[source]]
+name = "reviews"
+data = "reviews.svm"
+noise = { kind = "local-privacy", epsilon = 3.0 }
+"""
+
+
+def write_reviews(path, pieces, rows=20_000, words=100):
+    """TF-IDF text as libsvm has it, `pieces` times over: 100 of 20,000 words in a row, frequent ones more often."""
+    rng = np.random.default_rng(0)
+    places = np.sort((20_000 ** rng.random((rows, words))).astype(int), axis=1)
+    values = np.log(places + 1.0) / np.linalg.norm(np.log(places + 1.0), axis=1, keepdims=True) * 0.999
+    labels = (values[:, :50].sum(axis=1) > np.median(values[:, :50].sum(axis=1))).astype(int)
+    lines = [
+        f"{label} " + " ".join(f"{at}:{value:.4f}" for at, value in dict(zip(*row, strict=True)).items())
+        for label, *row in zip(labels, places.tolist(), values.tolist(), strict=True)
+    ]
+    with path.open("w") as file:
+        for _ in range(pieces):
+            file.write("\n".join(lines) + "\n")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in other units elsewhere")
+def test_private_text_of_20000_columns_takes_no_more_memory_for_more_rows(tmp_path):
+    (tmp_path / "sources.toml").write_text(TEXT)
+    used, sizes = [], []
+    for pieces in (8, 20):
+        write_reviews(tmp_path / "reviews.svm", pieces)
+        sizes.append((tmp_path / "reviews.svm").stat().st_size / 2**20)
+        used.append(peak("fit", tmp_path / "sources.toml", "-o", tmp_path / "model.json", "--seed", 0))
+    print(f"files of {sizes}, peaks of {used} MB")
+    assert used[1] - used[0] < 0.1 * (sizes[1] - sizes[0])  # a tenth, for the allocator's moods

@@ -235,3 +235,30 @@ def test_ids_that_floats_cannot_tell_apart_are_refused(kind):
     assert kind(most + 1) == kind(most)
     with pytest.raises(ValueError, match=f"column 'id' must hold whole numbers of at most {most}"):
         read_ids(Path("rows.csv"), "id", np.array([most + 2], kind), range(1))
+
+
+def test_a_libsvm_file_is_read_in_blocks_that_make_no_difference(tmp_path, monkeypatch):
+    """Whole lines, whatever a block cuts; columns are counted alike in all blocks, and none is held."""
+    X, y = rows()
+    path, _ = write(tmp_path, "svm", X, y)
+    path.write_text("# a comment\n" + path.read_text().replace("\n", "  # and another\n\n"))
+    whole, labels = open_table(path).arrays()
+    np.testing.assert_allclose(whole.toarray(), X, rtol=1e-15)
+    for size in (1, 100, 5_000):
+        monkeypatch.setattr("uneven.io.libsvm.BLOCK_BYTES", size)
+        table = open_table(path)
+        parts = list(table.stream())
+        assert table.rows == len(y)
+        assert (len(parts) > 1) == (size < path.stat().st_size)
+        np.testing.assert_array_equal(sparse.vstack([part for part, _ in parts]).toarray(), whole.toarray())
+        np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), labels)
+
+
+def test_a_libsvm_file_that_changed_since_it_was_opened_is_refused(tmp_path):
+    path = tmp_path / "a.svm"
+    path.write_text("1 1:5 3:7\n-1 2:6\n")
+    table = open_table(path)
+    for content in ("1 0:5\n", "1 4:1\n"):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"a.svm cannot be read as libsvm"):
+            list(table.stream())

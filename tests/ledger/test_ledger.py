@@ -19,11 +19,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.base import clone
 
 import uneven
 from uneven import BudgetExceeded, Ledger
-from uneven.ledger import database
+from uneven.ledger import database, hash_rows
 
 SCRIPT = Path(__file__).with_name("ledger_processes.py")
 EPSILON = 0.1
@@ -632,3 +633,17 @@ def test_summary_leaves_what_the_row_that_spent_most_has_left():
     ledger.charge("clinic", [1], 1.0)
     (one,) = ledger.summary()
     assert (one.most, one.left) == (1.5, 0.5)
+
+
+def test_a_sparse_row_has_the_fingerprint_of_the_dense_row_it_stands_for():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((40, 30)) < 0.2, rng.normal(size=(40, 30)), 0.0)
+    X[3, 4], X[5, 6] = -1e-60, -0.0  # both are 0 when rounded to float32, and have a sign
+    doubled = sparse.csr_array((np.array([1.0, 2.0]), np.array([7, 7]), np.array([0, 2])), shape=(1, 30))
+    names = [f"x{j}" for j in range(30)]
+    for order in (None, names):
+        expected = hash_rows(b"key", X, order)
+        np.testing.assert_array_equal(hash_rows(b"key", sparse.csr_array(X), order), expected)
+        np.testing.assert_array_equal(hash_rows(b"key", sparse.coo_array(X), order), expected)
+        assert hash_rows(b"key", doubled, order) == hash_rows(b"key", doubled.toarray(), order)
+    assert doubled.nnz == 2

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 import uneven
 from uneven.io import read_sources
 from uneven.ledger import Ledger
-from uneven.planner import Plan, choose_kept_batch, make_plan, measure_slopes
+from uneven.planner import Plan, choose_kept_batch, expect_missed, make_plan, measure_slopes
 from uneven.planner.prediction import CURVATURES, CUT, FAINT, FLATTER, SPREAD, choose_kept, predict_typical
 from uneven.problem import Problem
 from uneven.settings import Settings
@@ -204,6 +204,19 @@ def test_steps_that_end_early_leave_weights_that_may_be_lengthened():
     assert choose_weight_scale(1.2, 4.0, prior=1.5) == 1.0  # a standard error of 0.45
 
 
+def test_steps_that_kept_rows_did_not_take_are_made_up_for():
+    """Where the clock hardly moves, weights grow with the number of rows that step; elsewhere not at all.
+
+    Weights that would be left as they are get that length, if it is better than nothing and steps end early.
+    """
+    for epsilon, expected in ((0.01, KEPT / (KEPT - 1.0)), (30.0, 1.0)):
+        kept, whole = (noisy_plan(25, 60_000, n, uneven.LocalPrivacy(epsilon)) for n in (KEPT, 0))
+        assert expect_missed(kept.problem, kept.segments, whole.segments) == pytest.approx(expected, abs=1e-3)
+    lengths = [choose_weight_scale(m, 1e12, prior=1.5, missed=1.25) for m in (0.1, 0.55, 0.7, 1.3, 3.0)]
+    assert lengths == pytest.approx([0.12, 1.1, 1.25, 1.3, 1.5], rel=1e-4)
+    assert choose_weight_scale(0.7, 1e12, prior=1.0, missed=1.25) == 1.0
+
+
 def test_the_hinge_is_protected_too():
     """Labels without signal: its mean loss is that of predicting nothing, 1, where steps alone are far above."""
     X, _ = draw()
@@ -322,7 +335,7 @@ def test_rows_are_charged_once_and_the_plan_says_what_it_keeps(tmp_path):
     assert Plan.from_dict(json.loads(json.dumps(clf.plan_.to_dict()))) == clf.plan_
     clf.save(tmp_path / "model.json")
     assert uneven.UnevenClassifier.load(tmp_path / "model.json").plan_ == clf.plan_
-    with pytest.raises(ValueError, match="learned the length of the weights and shortened them"):
+    with pytest.raises(ValueError, match="learned another length for the weights: later steps would undo it"):
         clf.partial_fit(X, y)
 
 

@@ -33,7 +33,7 @@ def count_chunk_rows(source: Rows, problem: Problem, steps: int | None = None) -
     """
     row_bytes = 4.0 * problem.columns
     wanted = float(CHUNK_BYTES)
-    if isinstance(source, Arrays) and is_sparse(source.X):
+    if isinstance(source, Arrays) and source.prepare is None and is_sparse(source.X):
         row_bytes = 12.0 * max(source.X.nnz / max(len(source), 1), 1.0)
         wanted = max(wanted, 48.0 * problem.n_features)
     batches = max(1, int(wanted / (row_bytes * problem.batch_size)))

@@ -49,7 +49,7 @@ class Selected:
 
     Parameters
     ----------
-    X : array of shape (n, k)
+    X : array or CSR matrix of shape (n, k)
     y : array of shape (m,), labels -1 and 1
         Of the selected rows.
     prepare : callable
@@ -58,7 +58,7 @@ class Selected:
         Which rows of X they are; None for all.
     """
 
-    X: NDArray[Any]
+    X: Any
     y: NDArray[Any]
     prepare: Callable[[Any, NDArray[np.int64]], Any]
     numbers: NDArray[np.int64] | None = None
@@ -83,7 +83,7 @@ def check_rows(name: str, data: Any, n_features: int, classes: int = 2) -> Rows:
 def _checked_selected(name: str, data: Selected, n_features: int, classes: int) -> Arrays:
     """The same for selected rows; what `prepare` gives is checked for norms and finite values chunk by chunk."""
     check_arrays(name, data.prepare(data.X, np.arange(0)), np.zeros(0), n_features)
-    count = len(data.X) if data.numbers is None else len(data.numbers)
+    count = data.X.shape[0] if data.numbers is None else len(data.numbers)
     if np.shape(data.y) != (count,):
         raise ValueError(f"y of source {name!r} must have shape ({count},) like its rows, got {np.shape(data.y)}")
     labels = convert_numbers(f"labels of source {name!r}", data.y)
@@ -174,7 +174,10 @@ def stream_blocks(name: str, stream: Stream, d: int, classes: int = 2) -> Iterat
                 rows = slice(start, start + stream.block_rows)
                 yield Block(X[rows], y[rows], first + start)
             left = count % stream.block_rows
-            waiting, first, count = [Arrays(X[len(y) - left :], y[len(y) - left :])], first + count - left, left
+            rest = slice(len(y) - left, None)
+            waiting = [Arrays(X[rest].copy(), y[rest].copy())]  # not a view, which would hold all of X
+            first, count = first + count - left, left
+            del X, y
     if count:
         yield Block(*_joined(waiting), first)
 

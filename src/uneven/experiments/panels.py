@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from uneven.noise import Exact, LocalPrivacy, Noise, SitePrivacy
-from uneven.planner import Plan, Source, change_rates, find_rate_intervals, get_strategy, plan
+from uneven.planner import Plan, Source, change_rates, find_rate_intervals, get_strategy, make_plan, plan
 from uneven.settings import Settings
-from uneven.training import choose_width, keep_rows
+from uneven.training import choose_private_alpha, choose_width, keep_rows
 
 CLEAN, NOISY = "clean", "noisy"
 SHARES = {CLEAN: 0.1, NOISY: 0.9}
@@ -86,6 +86,10 @@ MANY = {"first": (0.1, 10.0), "second": (0.2, 3.0), "third": (0.3, 1.0), "fourth
 
 SKETCHES: dict[str, int | str] = {f"uneven, sketch {asked}": asked for asked in (64, 100, 256, "auto")}
 """Methods of the wide panel with a sketch, and what each asks for."""
+
+FITS: dict[str, str | None] = {"a fit, no sketch": None, "a fit, sketch auto": "auto"}
+"""Methods of the wide panel that do all that a fit without an intercept does, and the sketch that each asks for: alpha
+is the fit's own and not the paper's λ, and rows are kept to learn the length of the weights."""
 
 WIDE_EPSILONS = ((10.0, 1.0), (10.0, 10.0), (3.0, 3.0), (1.0, 1.0))
 """ε_C and ε_N of the settings of the wide panel, which are numbered from 0."""
@@ -194,6 +198,13 @@ def plan_private(
     """Plan for private sources, with the paper's λ and b."""
     noises = {name: LocalPrivacy(epsilon, mechanism) for name, epsilon in epsilons.items()}
     return plan_sources(noises, rows, n_features, **options)
+
+
+def plan_fit(epsilons: Mapping[str, float], rows: Mapping[str, int], n_features: int) -> Plan:
+    """Plan of a fit to private sources, with the alpha that it chooses and the rows that it keeps."""
+    usual, steps = Settings(), plan_private(epsilons, rows, n_features, **OURS)
+    alpha = choose_private_alpha(usual, steps.sources, steps.problem, ALPHA)
+    return keep_rows(make_plan(steps.sources, replace(steps.problem, alpha=alpha), steps.strategy), usual)
 
 
 def plan_as_published(
@@ -371,4 +382,7 @@ def build_wide(dataset: str, counts: Counts, n_features: int) -> Panel:
         width = choose_width("auto", plain.sources[:1], plain.problem, n_features, False)
         alone = plan_private({CLEAN: clean}, rows, width or n_features, **OURS)
         cases.append(Case(CHOSEN_ALONE, x, alone, sketch=width))
+        for label, sketch in FITS.items():
+            width = choose_width(sketch, plain.sources, plain.problem, n_features, False)
+            cases.append(Case(label, x, plan_fit(both, rows, width or n_features), sketch=width))
     return Panel("wide-mnist", dataset, "ε_C and ε_N", tuple(cases))

@@ -90,13 +90,12 @@ def _run_cases(
             )
             if swept.interrupted:
                 raise KeyboardInterrupt
+            found = swept.weights
             if kept:
-                shortened = [
-                    shorten_weights(p, w, rows, first, seed) for p, w in zip(plans, swept.weights, strict=True)
-                ]
-                weights[members] = np.array(shortened)
-                continue
-            found = swept.weights @ draw_projection(problem.n_features, sketch).T if sketch else swept.weights
+                pairs = zip(plans, swept.weights, strict=True)
+                found = np.array([shorten_weights(plan, w, rows, first, seed) for plan, w in pairs])
+            if sketch:
+                found = found @ draw_projection(problem.n_features, sketch).T
             width = found.shape[-1]
             weights[members, :, k * width : (k + 1) * width] = found
             if twins is not None:

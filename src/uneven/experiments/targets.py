@@ -20,6 +20,7 @@ from uneven.experiments.claims import (
 )
 from uneven.experiments.panels import (
     CHOSEN_ALONE,
+    FITS,
     ONE_VS_REST,
     SITE,
     SITE_EPSILONS,
@@ -166,7 +167,8 @@ def judge_log_loss(results: Results) -> Claim:
 def judge_sketch(results: Results) -> Claim:
     """Sketches of wide rows have a good accuracy where most rows are ten times noisier than the rest."""
     x, plain = results.of("uneven", "accuracy")
-    found = {name: estimate_mean(results.of(name, "accuracy")[1]) for name in SKETCHES}
+    sketched = [*SKETCHES, *(name for name, sketch in FITS.items() if sketch)]
+    found = {name: estimate_mean(results.of(name, "accuracy")[1]) for name in sketched}
     said = "; ".join(f"{name.removeprefix('uneven, ')} {mean[0]:.2%} ± {e[0]:.2%}" for name, (mean, e) in found.items())
     reached = np.array([mean[0] for mean, _ in found.values()]) >= SKETCH_TARGET
     return Claim(

@@ -3,7 +3,8 @@
 tables         a file of rows, described, and its rows piece by piece or all at once
 delimited      CSV and TSV
 arrow          Parquet, Arrow and Feather
-arrays         NumPy and libsvm
+arrays         NumPy
+libsvm         sparse rows
 row_columns    columns in which rows have their own ε, flip rate or id
 sources_file   ``sources.toml``: the sources, where their rows are, and the settings of a run
 source_entry   one source of it

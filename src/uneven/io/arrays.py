@@ -1,4 +1,4 @@
-"""Files that are arrays: NumPy's own formats and libsvm's sparse rows."""
+"""Files that are arrays: NumPy's own formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from uneven.io import refusals
 from uneven.matrices import BLOCK_ROWS, is_sparse
@@ -26,8 +25,6 @@ class MatrixFile:
     X: Any
     y: Any = None
     own_label: str | None = None
-    first_index: int | None = None
-    """What a libsvm file counts its columns from."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -160,35 +157,6 @@ def _refuse_shape(path: Path, X: Any) -> None:
     if X.ndim != 2 or X.dtype.names or not X.shape[1]:
         raise ValueError(f"{path} must hold rows and columns, or records; got shape {X.shape} of {X.dtype}")
     _refuse_kind(path, "x0", X)
-
-
-MOST_COLUMNS = 10_000_000
-"""Columns of a libsvm file at most: each has a name, so a slip in one number would take all memory."""
-
-
-def open_libsvm(path: Path, n_features: int | None = None) -> MatrixFile:
-    """Sparse rows of ``label column:value ...``, read whole: only then is it known how many columns there are.
-
-    Columns count from 1, as the format says, unless the file has a column 0.
-    """
-    from sklearn.datasets import load_svmlight_file
-
-    with refusals.unreadable(path, "libsvm"):
-        X, y = load_svmlight_file(str(path), zero_based=True)
-    if X.shape[1] > MOST_COLUMNS:
-        raise ValueError(f"{path} must have at most {MOST_COLUMNS:,} columns, got one with number {X.shape[1] - 1:,}")
-    counted_from = 0 if X.nnz == 0 or X.indices.min() == 0 else 1
-    X = sparse.csr_array(X[:, counted_from:])
-    return MatrixFile(path, _widened(path, X, n_features), y, "label", counted_from)
-
-
-def _widened(path: Path, X: Any, n_features: int | None) -> Any:
-    """Rows with as many columns as they ought to have: the last ones may be zero in all rows of a file."""
-    if n_features is None or X.shape[1] == n_features:
-        return X
-    if X.shape[1] > n_features:
-        raise ValueError(f"{path} must have at most n_features = {n_features} columns, got {X.shape[1]}")
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
 def is_finite(X: Any) -> bool:

@@ -14,10 +14,11 @@ import numpy as np
 from uneven import checks
 from uneven.columns import Encoder
 from uneven.io import refusals
-from uneven.io.arrays import find_not_finite, is_finite, open_libsvm, open_npy, open_npz
+from uneven.io.arrays import find_not_finite, is_finite, open_npy, open_npz
 from uneven.io.arrow import ArrowFile, open_ipc, open_parquet
 from uneven.io.delimited import CsvFile, open_csv
 from uneven.io.files import resolve
+from uneven.io.libsvm import open_libsvm
 from uneven.io.row_columns import refuse_gaps
 from uneven.matrices import is_sparse, join_rows
 from uneven.redaction import owner_only
@@ -101,7 +102,7 @@ class Table:
     @property
     def sparse(self) -> bool:
         """Whether its rows are sparse."""
-        return is_sparse(getattr(self.reader, "X", None))
+        return getattr(self.reader, "sparse", False)
 
     def has_text_labels(self, label: str | int | None) -> bool:
         """Whether the label's column is of text, by its type alone; no value is looked at."""
@@ -252,7 +253,7 @@ class Table:
 
 
 def open_table(path: str | os.PathLike[str], n_features: int | None = None, delimiter: str | None = None) -> Table:
-    r"""Describe a file of rows without loading it, where its format allows (libsvm and .npz are read whole).
+    r"""Describe a file of rows without loading it, where its format allows (.npz is read whole).
 
     Parameters
     ----------

@@ -175,6 +175,15 @@ def expect_longest(problem: Problem, segments: Sequence[Segment]) -> float:
     return max(1.0, replace(typical, start=problem.ball**2).free_scale)
 
 
+def expect_missed(problem: Problem, segments: Sequence[Segment], all_segments: Sequence[Segment]) -> float:
+    """Multiple of the weights, without noise, that has the length of those that steps on all rows would give."""
+    if not (segments and has_prediction(segments) and has_prediction(all_segments)):
+        return 1.0
+    runs = [predict_typical(problem, one, CURVATURES[1]) for one in (segments, all_segments)]
+    here, there = (1.0 - math.sqrt(run.left) for run in runs)
+    return max(1.0, there / max(here, 1e-300))
+
+
 def choose_kept(problem: Problem, sources: Sequence[Source], segments: Sequence[Segment]) -> int:
     """One row in how many should learn the length of the weights instead of taking a step; 0 where none should.
 

@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
-from uneven.planner import CUT, FLATTER, SPREAD, TRUSTED, Plan, choose_kept_batch, expect_longest, make_plan
+from uneven.planner import (
+    CUT,
+    FLATTER,
+    SPREAD,
+    TRUSTED,
+    Plan,
+    choose_kept_batch,
+    expect_longest,
+    expect_missed,
+    make_plan,
+)
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.softmax import centre_weights
@@ -132,9 +142,10 @@ def find_scale(
     if not plan.problem.loss_function.smooth:  # the hinge's scores get a length by the logistic loss, which is shorter
         plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
     prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
+    missed = expect_missed(plan.problem, plan.segments, make_plan(plan.sources, plan.problem).segments)
     if isinstance(direction, ClassDirection):
-        return choose_weight_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
-    return choose_weight_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy)
+        return choose_weight_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy, missed)
+    return choose_weight_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy, missed)
 
 
 def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> float:
@@ -181,7 +192,9 @@ def learn_scale(
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
 
 
-def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: float = 0.0) -> float:
+def choose_weight_scale(
+    found: float, known: float, prior: float = 1.0, uneasy: float = 0.0, missed: float = 1.0
+) -> float:
     """Multiple of the weights, from the best s as found from a start of 0, and 1/variance of what rows alone say of it.
 
     With m the s found less what is in doubt (`take_doubt`, and a part `uneasy` up to `SLIGHT`) it is m(1 + 2m). Along a
@@ -189,6 +202,8 @@ def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: 
     of a half to 1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises
     from m to 2m, since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no
     more than `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
+    Where `prior` is above 1, the steps that kept rows did not take are made up for: weights that would be left as they
+    are get the length that steps on all rows would give them, `missed` times their own.
 
     >>> [choose_weight_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_weight_scale(0.25, 900.0), 2)
     ([0.0102, 1.0], 0.38)
@@ -197,7 +212,7 @@ def choose_weight_scale(found: float, known: float, prior: float = 1.0, uneasy: 
     error = math.sqrt(known) * variance / (1.0 + known * variance)
     doubted = uneasy * max(found, 0.0) * min(max((CLEAR - found) / (CLEAR - SLIGHT), 0.0), 1.0)
     low = max(found - math.hypot(take_doubt(error), doubted), 0.0)
-    return min(max(low * (1.0 + 2.0 * low), FLOOR), max(low, 1.0), prior)
+    return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), max(low, missed), prior)
 
 
 def take_doubt(error: float) -> float:

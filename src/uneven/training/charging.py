@@ -25,15 +25,14 @@ from uneven.ledger import (
     load_memory,
     open_own_ledger,
 )
-from uneven.matrices import is_sparse
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
 from uneven.training.refusals import find_cost, refuse_costs
 from uneven.training.rows import Piece, find_private
 
-HASHED_ROWS = 4096
-"""Rows that are hashed at a time, so that memory stays bounded."""
+HASHED_ROWS, HASHED_CELLS = 4096, 1 << 20
+"""Rows that are hashed at a time, and numbers in them with zeros that are not stored, so that memory stays bounded."""
 
 
 @dataclass(frozen=True)
@@ -213,15 +212,20 @@ class Hasher:
         if not self.every and np.shape(piece.row_id) == mine.shape:
             mine &= np.asarray(piece.row_id) == -1
         numbers, rows = np.zeros(len(piece.y), dtype=np.int64), np.flatnonzero(mine)
-        for some in np.split(rows, range(HASHED_ROWS, len(rows), HASHED_ROWS)):
-            numbers[some] = self.hash(piece, some)
+        numbers[rows] = self.hash(piece, rows)
         return numbers
 
-    def hash(self, piece: Piece, rows: Any = slice(None)) -> NDArray[np.int64]:
-        """Hash of some rows of a piece."""
+    def hash(self, piece: Piece, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Hash of some rows of a piece, or of all."""
+        places = np.arange(len(piece.y)) if rows is None else rows
+        at_once = min(HASHED_ROWS, max(1, HASHED_CELLS // piece.X.shape[1]))
+        parts = np.split(places, range(at_once, len(places), at_once))
+        return np.concatenate([self._hash_some(piece, some) for some in parts])
+
+    def _hash_some(self, piece: Piece, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same for few rows."""
         if not self.described:
-            X = piece.X[rows]
-            return hash_rows(self.key, X.toarray() if is_sparse(X) else X, self.names)
+            return hash_rows(self.key, piece.X[rows], self.names)
         if piece.cells is None:
             raise ValueError(
                 f"{piece.where} must be rows as PublicColumns.transform returns them, or chosen from those, like the "

@@ -142,7 +142,7 @@ def keep_progress(trained: Trained, noise: Any) -> Progress | str:
         return f"a fit that chose batch sizes for site privacy: {UNKNOWN_ROWS}; give batch_size a number"
     if trained.plan.kept and _was_shortened(trained):
         return (
-            "a fit some of whose rows learned the length of the weights and shortened them: later steps would undo it; "
+            "a fit some of whose rows learned another length for the weights: later steps would undo it; "
             "clone the model, or fit with strategy='precision', which takes steps alone"
         )
     if trained.groups.by_row:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven.engine import Selected, Stream, scale_rows
-from uneven.matrices import is_sparse, join_rows
+from uneven.matrices import BLOCK_ROWS, is_sparse, join_rows
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
@@ -23,6 +23,9 @@ from uneven.training.scan import HELD_BYTES, XY, Scan
 Array = NDArray[np.float64]
 Tick = Callable[[int], None]
 Data = dict[str, Any]
+
+BLOCK_CELLS = 1 << 22
+"""Numbers in a block of rows, as scaled, that are shuffled together."""
 
 GATHERED_BYTES = HELD_BYTES
 """Values of rows that are gathered in one reading, where the rows of several sources are mixed in the files."""
@@ -103,8 +106,7 @@ class Job:
         """Of each source's kept rows: what `describe` makes of them as scaled, and labels as numbers for the target."""
         if self.scan.held is None:
             return {
-                name: Stream(_SourceStream(self, name, target, tuple(names), False, describe), fresh=True)
-                for name in names
+                name: self._stream(_SourceStream(self, name, target, tuple(names), False, describe)) for name in names
             }
         (X, y), numbers = self.scan.held, {name: self._numbers(name, stepped=False) for name in names}
         return {
@@ -127,12 +129,21 @@ class Job:
     def data(self, target: Any, names: Collection[str], in_memory: bool) -> Data:
         """Rows of these sources for the engine, with labels as numbers for the target."""
         if self.scan.held is not None:
-            ready = in_memory or not _is_plain(self.scan.held[0])
+            ready = in_memory or not self._is_plain(self.scan.held[0])
             return {name: self._held_data(name, target, ready or name in self.units) for name in names}
         streams = {name: _SourceStream(self, name, target, tuple(names)) for name in names}
         if in_memory:
             return {name: tuple(join_rows(part) for part in zip(*s, strict=True)) for name, s in streams.items()}
-        return {name: Stream(stream, fresh=True) for name, stream in streams.items()}
+        return {name: self._stream(stream) for name, stream in streams.items()}
+
+    def _stream(self, pieces: _SourceStream) -> Stream:
+        """Stream of these rows; blocks of very wide ones have fewer rows, so that memory stays bounded."""
+        most = max(self.problem.batch_size, BLOCK_CELLS // self.problem.columns)
+        return Stream(pieces, min(BLOCK_ROWS, most), fresh=True)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether single rows are quick to make ready: dense or sketched, and not in a file."""
+        return not isinstance(X, np.memmap) and (bool(self.scale.sketch) or not is_sparse(X))
 
     def readings(self, target: Any, names: Collection[str]) -> dict[str, Callable[[], Iterable[tuple[Any, Array]]]]:
         """For each of these sources, a function that reads its rows again, scaled, with labels as numbers."""
@@ -184,11 +195,6 @@ class Job:
         only = len(self.groups.names) == 1
         parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
         return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
-
-
-def _is_plain(X: Any) -> bool:
-    """Whether single rows are quick to take: dense, and not in a file."""
-    return not is_sparse(X) and not isinstance(X, np.memmap)
 
 
 def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
