@@ -250,6 +250,7 @@ def test_files_are_streamed(noise, tmp_path, monkeypatch):
     """Rows that are not held in memory: read in pieces, a step for each batch."""
     monkeypatch.setattr(convergence, "MOST_CELLS", 0)
     monkeypatch.setattr(convergence, "ROWS_PER_WEIGHT", 0)
+    monkeypatch.setattr(convergence, "ROWS_PER_SPREAD", 0)
     X, y = draw_rows(6_000)
     settings = {"alpha": 0.001, "classes": NAMES.tolist(), "row_norm": 5.0}
     file = write_files(tmp_path, X, y, np.repeat("a", 6_000), {"a": noise}, settings)

@@ -38,7 +38,7 @@ from uneven.anchor.shift import (
     react,
 )
 from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
-from uneven.anchor.strength import choose_alpha
+from uneven.anchor.strength import choose_alpha, measure_spread
 from uneven.anchor.summary import Summary, summarize
 from uneven.anchor.uncertainty import (
     Flips,
@@ -98,6 +98,7 @@ __all__ = [
     "list_frames",
     "measure_information",
     "measure_shift",
+    "measure_spread",
     "rank_sources",
     "react",
     "refuse_uneven",

@@ -15,9 +15,6 @@ PSEUDO_ROWS = 5.0
 FEW_ROWS = 2.0
 """Rows for each column below which any direction may be one that was hardly seen."""
 
-CAUTION = 4.0
-"""Factor of s² as the length of w₀ tells it: weights may be twice as long where the rows hardly tell them."""
-
 
 def weigh_unseen(squares: Array, n: int) -> Array:
     """Pseudo-rows of each column, from the mean squares and mean fourth powers of n rows' gradients there, (2, d).
@@ -43,8 +40,8 @@ def join_sandwich(
 ) -> tuple[Array, float]:
     """V₀ of the rows' mean squared gradients S, mean fourth powers of those and mean curvature H, at the start w₀.
 
-    `size` is s², or more: what the length of w₀ itself says of it, times `CAUTION`, counts where that is less. The
-    second number is the part of the expected excess ½tr(HV₀) that is left without that factor.
+    `size` is s², and errs on the large side: the second number is the part of the expected excess ½tr(HV₀) that is left
+    with s² as the length of w₀ tells it, if that is less (`estimate_size`).
     """
     d, squares = len(S), S.diagonal()
     pseudo = np.diag(weigh_unseen(np.stack([squares, fourths]), n) * squares.mean())
@@ -52,7 +49,6 @@ def join_sandwich(
     inverse = np.linalg.inv(H + strength * np.eye(d))
     noise = inverse @ S @ inverse / n
     likely = min(size, estimate_size(weights, inverse @ H, noise, strength))
-    size = min(size, CAUTION * likely)
     shrunk = (inverse * ((strength - alpha) ** 2 * np.ones(d))) @ inverse
     at_least, each = (float((H * one).sum()) for one in (noise, shrunk))
     part = (at_least + likely * each) / max(at_least + size * each, 1e-300)

@@ -133,13 +133,20 @@ def _narrowed(
 
 def _count_values(sample: Sequence[PublicRows]) -> int:
     """How many values of alpha are tried: more where a quarter of the columns are on a far smaller scale."""
-    totals = [np.stack([_sum_columns(X, power) for power in (1, 2)]) for source in sample for X, _ in source.pieces()]
-    means, squares = np.sum(totals, axis=0) / sum(source.count for source in sample)
+    spread = measure_spread([X for source in sample for X, _ in source.pieces()])
+    return min(LONGEST, LENGTH + max(0, math.ceil(2.0 * math.log10(spread / COVERED))))
+
+
+def measure_spread(pieces: Sequence[Any]) -> float:
+    """Mean squared norm of the rows over a variance that three columns in four have: 1 where none varies.
+
+    >>> measure_spread([np.array([[1.0, 5.0], [1.0, 7.0]])])
+    38.0
+    """
+    totals = [np.stack([_sum_columns(X, power) for power in (1, 2)]) for X in pieces]
+    means, squares = np.sum(totals, axis=0) / sum(X.shape[0] for X in pieces)
     varied = (squares - means**2)[squares - means**2 > 1e-9 * squares]
-    if not len(varied):
-        return LENGTH
-    ratio = float(squares.sum() / np.quantile(varied, 0.25))
-    return min(LONGEST, LENGTH + max(0, math.ceil(2.0 * math.log10(ratio / COVERED))))
+    return max(float(squares.sum() / np.quantile(varied, 0.25)), 1.0) if len(varied) else 1.0
 
 
 def _sum_columns(X: Any, power: int) -> Array:

@@ -6,9 +6,9 @@ w₀ minimises the rows' objective with the L2 strength λ₀ ≥ α, w* that of
 
 so V₀ = H₀⁻¹(S/n + (λ₀-α)²s²I)H₀⁻¹ with s² = E‖w*‖²/d. Overfitted rows have small residuals, so S and
 the curvature are taken at leave-one-out margins (as HC3 does for least squares); S has a few pseudo-rows in columns and
-directions that hardly any row has, so that those are not believed to be known; s² is the less of ‖w(α)‖²/d, which errs
-on the large side, and of what the length of w₀ says (`estimate_size`). V₀ is taken down where it expects more excess
-than predicting nothing has. λ₀ minimises the leave-one-out
+directions that hardly any row has, so that those are not believed to be known; s² is ‖w(α)‖²/d, which errs on the large
+side, so that V₀ is taken down where it expects more excess than predicting nothing has; what is said of accuracy goes
+by a more likely s² (`sandwich.estimate_size`). λ₀ minimises the leave-one-out
 estimate of the objective itself; where even that is no better than predicting the shares of the classes for every row,
 the start is to predict those.
 

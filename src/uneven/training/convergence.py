@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,11 @@ from uneven.training.strength import choose_private_alpha
 
 Array = NDArray[np.float64]
 
-MOST_CELLS, ROWS_PER_WEIGHT = 10**8, 10_000
+MOST_CELLS, ROWS_PER_WEIGHT, ROWS_PER_SPREAD = 10**8, 10_000, 1_000
 """Rows that are streamed take one pass of SGD where they have more numbers than this, and are so many for each weight:
-then one pass is as good for new rows, and far quicker than several readings."""
+then one pass is as good for new rows, and far quicker than several readings. It is not beside a column with a large
+mean or on a larger scale, such as a year, unless they are so many times `measure_spread`: a step is at most 2/L, L the
+rows' mean square, so columns of variance v take L/v rows to be learned at all."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,19 @@ class Converged:
     caveats: tuple[str, ...]
 
 
-def can_converge(settings: Settings, groups: Grouped, columns: int = 0) -> bool:
+def can_converge(
+    settings: Settings, groups: Grouped, columns: int = 0, spread: Callable[[], float] = lambda: 1.0
+) -> bool:
     """Whether these sources are learned to convergence: none is private, and nothing asks for single steps.
 
-    `columns` is how many weights there are for rows that are read again each time; 0 where they are in memory.
+    `columns` is how many weights there are for rows that are read again each time; 0 where they are in memory. `spread`
+    tells how far apart the scales of columns are (`measure_spread`).
     """
     if groups.any_private or not settings.left_open or settings.steps_asked is not None:
         return False
     rows = int(groups.counts.sum())
     many = rows * columns > MOST_CELLS and rows > ROWS_PER_WEIGHT * columns
+    many = many and rows > ROWS_PER_SPREAD * spread()
     return not many and not lacks_surrogate(settings, groups.noises.values())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor import Anchor, ClassAnchor, describe_disagreements, use_one_thread
+from uneven.anchor import Anchor, ClassAnchor, describe_disagreements, measure_spread, use_one_thread
 from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
@@ -81,12 +81,18 @@ def decide(job: Job, targets: Sequence[Any], validation: XY | None) -> Decision:
         with use_one_thread():
             return decide_anchored(job, targets[0])
     plan = plan_steps(describe_sources(groups.noises, groups.counts), job.problem, settings)
-    if convergence.can_converge(settings, groups, streamed):
+    if convergence.can_converge(settings, groups, streamed, lambda: _measure_spread(job)):
         return Decision((mark_converged(plan),), converges=True, alpha=job.alpha)
     plan = keep_rows(plan, settings)
     plans = _compared_plans(job, plan, validation, len(targets))
     tasks_of(plan, settings.average, settings.estimate)
     return Decision(tuple(plans), settings.pass_count * len(plans), alpha=job.alpha)
+
+
+def _measure_spread(job: Job) -> float:
+    """How far apart the scales of columns are, by some of the rows."""
+    found = job.sample(job.groups.names)
+    return 1.0 if found is None else measure_spread([found[0]])
 
 
 def can_anchor(job: Job, problems: int) -> bool:
