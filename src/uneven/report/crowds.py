@@ -25,12 +25,15 @@ def answer_for_crowd(crowd: Crowd, accuracy: float | None, auc: float | None) ->
     return {
         "Whom to ask first?": (
             _name_best(crowd),
-            text("The largest worth of a label, of the busier half; all are in the table."),
+            text("Among the half of the workers with most labels, theirs are worth most. The table has all workers."),
         ),
-        "How good are the labels?": (f"{crowd.flip_rates.mean():.1%} wrong, as expected", text(labels), *measured),
+        "How good are the labels?": (f"about {crowd.flip_rates.mean():.1%} wrong", text(labels), *measured),
         "Is each worker worth asking?": (*_tell_workers(crowd), text(asked)),
         "What is an answer worth?": (_tell_exchange(crowd), text("On average over all answers, in exact labels.")),
-        "What does it cost in privacy?": ("nothing", text("Answers are not private: no ε is spent, none is promised.")),
+        "What does it cost in privacy?": (
+            "nothing",
+            text("Answers are not private: no ε is spent, and nobody is protected."),
+        ),
     }
 
 
