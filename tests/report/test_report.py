@@ -256,9 +256,7 @@ def test_names_beside_dots_are_whole_and_do_not_overlap():
         lines = re.findall(r'<tspan x="\d+" y="([\d.]+)">([^<]*)', shape)
         assert "…" not in " ".join(told for _, told in lines)
         assert " ".join(told for _, told in lines).count(name) == 3
-        assert all(
-            float(below) - float(above) >= 12 for (above, _), (below, _) in pairwise(lines)
-        )
+        assert all(float(below) - float(above) >= 12 for (above, _), (below, _) in pairwise(lines))
 
 
 def test_a_reference_far_away_is_told_and_not_drawn():
