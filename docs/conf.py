@@ -26,6 +26,7 @@ html_theme = "furo"
 html_title = "uneven"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = ["tables.js"]
 exclude_patterns = ["_build", "_generated", "results"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

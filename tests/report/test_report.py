@@ -255,6 +255,7 @@ def test_names_beside_dots_are_whole_and_do_not_overlap():
     for shape in shapes:
         lines = re.findall(r'<tspan x="\d+" y="([\d.]+)">([^<]*)', shape)
         assert "…" not in " ".join(told for _, told in lines)
+        assert re.search(r'<text style="font-weight:600"><tspan[^>]*>measured on', shape)
         assert " ".join(told for _, told in lines).count(name) == 3
         assert all(float(below) - float(above) >= 12 for (above, _), (below, _) in pairwise(lines))
 

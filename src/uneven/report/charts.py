@@ -182,7 +182,7 @@ def draw_dots(
             told_name = f"<title>{escape_text(name)}</title>"
             parts.append(f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}">{told_name}</path>')
         for group, members in groups:
-            parts.append(f'<g style="font-weight:600">{_write_name(group, 0, y, left - 8, most=2)}</g>')
+            parts.append(_write_name(group, 0, y, left - 8, most=2, style=' style="font-weight:600"'))
             y += DOT_HEIGHT // 2
             for dot in members:
                 high = _measure_dot(dot, left)
@@ -222,12 +222,12 @@ def _split_name(name: str, room: int, most: int = MOST_LINES) -> list[str]:
     return lines if len(lines) <= most else [*lines[: most - 1], shorten(" ".join(lines[most - 1 :]), room // 7)]
 
 
-def _write_name(name: str, x: int, y: int, room: int, most: int = MOST_LINES) -> str:
+def _write_name(name: str, x: int, y: int, room: int, most: int = MOST_LINES, style: str = "") -> str:
     """A name whose lines are around a height."""
     lines = _split_name(name, room, most)
     top = y + 4 - (len(lines) - 1) * TEXT_HEIGHT / 2
     told = (f'<tspan x="{x}" y="{top + k * TEXT_HEIGHT:g}">{escape_text(one)}</tspan>' for k, one in enumerate(lines))
-    return f"<text>{' '.join(told)}</text>"
+    return f"<text{style}>{' '.join(told)}</text>"
 
 
 def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, int]) -> str:

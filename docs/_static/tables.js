@@ -1,0 +1,10 @@
+// On a phone, tables of words have their cells below one another, each with its header; tables of numbers scroll.
+const LONG = 45;
+
+for (const table of document.querySelectorAll("table.docutils")) {
+  const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
+  const cells = [...table.querySelectorAll("tbody td")];
+  if (names.length < 3 || Math.max(...cells.map((cell) => cell.textContent.length)) < LONG) continue;
+  table.classList.add("words");
+  for (const cell of cells) cell.dataset.label = names[cell.cellIndex];
+}
