@@ -41,7 +41,7 @@ def command(
     ] = None,
     json: terminal.Json = False,
 ) -> None:
-    """Learn a classifier from sites that keep their rows: only weights and counts travel.
+    """Learn a classifier from sites that keep their rows: the model travels, the rows stay.
 
     Sources are named after their sites and need no data here. An interrupted job continues when it is run again. A
     site that does not return is left out, and the result says so.
