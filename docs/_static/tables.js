@@ -6,5 +6,7 @@ for (const table of document.querySelectorAll("table.docutils")) {
   const cells = [...table.querySelectorAll("tbody td")];
   if (names.length < 3 || Math.max(...cells.map((cell) => cell.textContent.length)) < LONG) continue;
   table.classList.add("words");
-  for (const cell of cells) cell.dataset.label = names[cell.cellIndex];
+  for (const cell of cells.filter((one) => one.cellIndex && one.textContent.trim())) {
+    cell.dataset.label = names[cell.cellIndex];
+  }
 }
