@@ -53,7 +53,7 @@ def choose_axis(label: str, values: ArrayLike, log: bool = False) -> Axis:
 def _ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 4
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= rough)
+    step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= rough)
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
