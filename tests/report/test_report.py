@@ -5,17 +5,21 @@ import io
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import uneven
+from uneven.crowd import Worker
 from uneven.report import charts, crowd_report, markup, plan_report, style, tiles
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot
+from uneven.report.crowds import draw_shares
 
 VOID = {"meta", "link", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
@@ -117,6 +121,15 @@ def test_a_crowd_has_five_tiles():
     assert re.search(r"1 exact label = [\d.]+ answers", html)
     assert "classifies 90.0% of the test tasks correctly" in html
     assert len(json.loads(downloaded(html))["workers"]) == 9
+
+
+def test_the_chart_of_a_crowd_has_shares_of_answers_and_of_their_worth():
+    workers = tuple(Worker(f"w{k}", labels, {}, 0.1, worth) for k, (labels, worth) in enumerate([(60, 0.5), (40, 0.0)]))
+    crowd = SimpleNamespace(workers=workers)
+    wide = draw_shares(crowd).split("</svg>")[0]
+    assert re.findall(r">([\d.]+%)</text>", wide) == ["60%", "100%", "40%", "0%"]
+    useless = SimpleNamespace(workers=tuple(replace(one, worth=0.0) for one in workers))
+    assert draw_shares(useless) == ""
 
 
 def test_numbers_below_an_axis_do_not_touch():

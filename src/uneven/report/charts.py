@@ -33,6 +33,9 @@ LETTER, TIP_LETTER = 6.8, 8.0
 MOST_TOLD = 4
 """Most rows whose figures are told below a picture too; with more that is a wall of text."""
 
+SHORT = 140
+"""Letters up to which a caption is no wall of text in any case."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -101,7 +104,8 @@ def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], k
         return "".join(parts)
 
     swatches = draw_legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
-    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=len(rows) <= MOST_TOLD)
+    short = len(rows) <= MOST_TOLD or len(told) <= SHORT
+    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=short)
 
 
 def format_percent(share: float) -> str:
