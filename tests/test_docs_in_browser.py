@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
-TABLE = """<table class="docutils" id="{}"><thead><tr><th>key</th><th>meaning</th><th>left out</th></tr></thead>
+TABLE = """<table class="docutils" id="{}"><thead><tr><th>key</th><th>meaning, \\(M\\)</th><th>left out</th></tr></thead>
 <tbody><tr><td><p>{}</p></td><td><p>{}</p></td><td><p>{}</p></td></tr></tbody></table>"""
 WORDS = ("alpha", "strength of the penalty: larger values keep the weights of a model shorter", "")
 NUMBERS = ("0.1", "0.2", "0.3")
@@ -43,7 +43,7 @@ def test_words_are_stacked_on_a_phone_alone(shown):
     first, second, third = rows.locator("td").all()
     assert first.bounding_box()["y"] + first.bounding_box()["height"] <= second.bounding_box()["y"] + 1
     assert not third.is_visible()  # nothing to say, so no header for it either
-    assert second.evaluate("cell => getComputedStyle(cell, '::before').content") == '"meaning: "'
+    assert second.evaluate("cell => getComputedStyle(cell, '::before').content") == '"meaning, M: "'  # formulas too
     assert page.locator("#numbers thead").is_visible()
     assert shown(1280).locator("#words thead").is_visible()
 

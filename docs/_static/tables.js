@@ -2,7 +2,7 @@
 const LONG = 45;
 
 for (const table of document.querySelectorAll("table.docutils")) {
-  const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
+  const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.replace(/\\[()]/g, "").trim());
   const cells = [...table.querySelectorAll("tbody td")];
   if (names.length < 3 || Math.max(...cells.map((cell) => cell.textContent.length)) < LONG) continue;
   table.classList.add("words");
