@@ -9,7 +9,8 @@ pytestmark = pytest.mark.slow
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
-TABLE = """<table class="docutils" id="{}"><thead><tr><th>key</th><th>meaning, \\(M\\)</th><th>left out</th></tr></thead>
+TABLE = """<table class="docutils" id="{}">
+<thead><tr><th>key</th><th>meaning, \\(M\\)</th><th>left out</th></tr></thead>
 <tbody><tr><td><p>{}</p></td><td><p>{}</p></td><td><p>{}</p></td></tr></tbody></table>"""
 WORDS = ("alpha", "strength of the penalty: larger values keep the weights of a model shorter", "")
 NUMBERS = ("0.1", "0.2", "0.3")
