@@ -156,7 +156,8 @@ def draw(found, path):
     for alpha, pair, p, m in found:
         if alpha == 0.1 and m > 1.7 * p:
             axes.annotate(pair, (p, m), (9, -4), textcoords="offset points", fontsize=9)
-    axes.set(xscale="log", yscale="log", xlabel="predicted: rows of the second for one of the first", ylabel="measured")
+    label = "predicted: rows of the second for one of the first, log scale"
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="measured, log scale")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_ticks([1, 2, 5, 10, 20, 50, 100])

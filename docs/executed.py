@@ -180,20 +180,20 @@ def below(said: str, pictures: dict[str, str]) -> str:
     return shown + "".join(f"\n![{alts[name]}]({place})\n" for name, place in pictures.items())
 
 
-def _run_once(page: str, text: str, code: str) -> list[tuple[str, dict[str, str]]]:
-    """Results of a page, from the last build if neither the page nor the package has changed since."""
+def _run_once(page: str, text: str, code: str) -> tuple[list[tuple[str, dict[str, str]]], bool]:
+    """Results of a page, and whether it was run: not if neither it nor the package has changed since the last build."""
     key = hashlib.sha256((code + text).encode()).hexdigest()
     stem = page.replace("/", "-")
     kept = MADE / f"{stem}.json"
     if kept.exists() and (old := json.loads(kept.read_text("utf-8")))["key"] == key:
-        return [(said, made) for said, made in old["found"]]
+        return [(said, made) for said, made in old["found"]], False
     found = []
     for said, made in run_page(text, page):
         for name, content in made.items():
             (MADE / f"{stem}-{name}").write_bytes(content)
         found.append((said, {name: f"/_generated/{stem}-{name}" for name in made}))
     kept.write_text(json.dumps({"key": key, "found": found}), encoding="utf-8")
-    return found
+    return found, True
 
 
 def _run_all(app: Any) -> None:
@@ -201,11 +201,17 @@ def _run_all(app: Any) -> None:
     MADE.mkdir(exist_ok=True)
     package = sorted([*(HERE.parent / "src").rglob("*.py"), *HERE.glob("*.py"), *RECORDS.glob("*.md")])
     code = hashlib.sha256(b"".join(path.read_bytes() for path in package)).hexdigest()
-    app.executed = {}
+    app.executed, app.run_again = {}, []
     for path in sorted([*HERE.glob("*.md"), *HERE.glob("gallery/*.md")]):
         page, text = path.relative_to(HERE).with_suffix("").as_posix(), path.read_text("utf-8")
         if BLOCK.search(text):
-            app.executed[page] = _run_once(page, text, code)
+            app.executed[page], again = _run_once(page, text, code)
+            app.run_again += [page] * again
+
+
+def _list_outdated(app: Any, *_: Any) -> list[str]:
+    """Pages to be read again though their text is as it was: what their blocks print may have changed."""
+    return list(app.run_again)
 
 
 def _insert(app: Any, page: str, source: list[str]) -> None:
@@ -216,6 +222,7 @@ def _insert(app: Any, page: str, source: list[str]) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
     app.connect("builder-inited", _run_all)
+    app.connect("env-get-outdated", _list_outdated)
     app.connect("source-read", _insert)
     return {"parallel_read_safe": True}
 

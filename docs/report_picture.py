@@ -19,6 +19,7 @@ from uneven.datasets import load_covertype_sample
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZE = {"width": 1000, "height": 1400}
+MARGIN = 16
 SOURCES = """\
 label = "spruce"
 row_norm = 1.0
@@ -53,7 +54,9 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.goto(write_report(Path(folder)).as_uri())
-        page.screenshot(path=Path(__file__).with_name("report.png"))
+        shown = page.locator("section").nth(1).bounding_box()  # the answers are the first section, the chart the second
+        size = {**SIZE, "height": shown["y"] + shown["height"] + MARGIN}
+        page.screenshot(path=Path(__file__).with_name("report.png"), full_page=True, clip={"x": 0, "y": 0, **size})
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -104,6 +105,25 @@ def test_output_goes_below_each_block(monkeypatch, tmp_path):
     ((said, made),) = executed.run_page("```python\nfrom pathlib import Path\nPath('a-b.png').write_bytes(b'x')\n```\n")
     assert (said, made) == ("1", {"a-b.png": b"x"})
     assert executed.below("", {"a-b.png": "/p.png"}) == "\n![A b](/p.png)\n"
+
+
+def test_a_page_is_built_again_when_the_package_has_changed(monkeypatch, tmp_path):
+    """Its text is as it was, so that alone would not tell that its output is old."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import executed
+
+    monkeypatch.setattr(executed, "MADE", tmp_path)
+    monkeypatch.setattr(executed, "HERE", tmp_path)
+    (tmp_path / "page.md").write_text("```python\n1 + 1\n```\n", encoding="utf-8")
+    (tmp_path / "words.md").write_text("no blocks\n", encoding="utf-8")
+    outdated = []
+    for code in ("a = 1", "a = 1", "a = 2"):
+        (tmp_path / "package.py").write_text(code, encoding="utf-8")
+        app = SimpleNamespace()
+        executed._run_all(app)
+        assert app.executed["page"] == [("2", {})]
+        outdated.append(executed._list_outdated(app, None, set(), set(), set()))
+    assert outdated == [["page"], [], ["page"]]
 
 
 PAGE = """\

@@ -47,10 +47,10 @@ def test_a_flaw_exits_with_1(name):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--epsilon", "-1"), "epsilon must be a positive finite number, got -1.0"),
+        (("--epsilon", "-1"), "uneven: --epsilon must be a positive finite number, got -1.0"),
         (("--epsilon", "much"), "--epsilon"),
         (("--dimension", "0"), "dimension must be a whole number of at least 1, got 0"),
-        (("--draws", "5"), "draws must be a whole number of at least 1000, got 5"),
+        (("--draws", "5"), "uneven: --draws must be a whole number of at least 1000, got 5"),
         (("--mechanism", "magic"), "mechanism must be one of"),
         (("--mechanism", "flawed:Nothing"), "module:Class that takes epsilon"),
         (("--mechanism", "nowhere:Nothing"), "module:Class that takes epsilon"),
@@ -63,7 +63,7 @@ def test_a_flaw_exits_with_1(name):
             "of shape (500, 2); got shape (500,)",
         ),
         (("--clip", "nan"), "clip must be"),
-        (("--seed", "-3"), "seed must be"),
+        (("--seed", "-3"), "uneven: --seed must be"),
     ],
 )
 def test_bad_input_exits_with_2(arguments, words):

@@ -70,7 +70,7 @@ CASES = {
         (*FIT, "--strategy", "best"),
         "uneven: --strategy must be one of 'auto', 'anchored', 'precision'",
     ),
-    "seed": (None, (*FIT, "--seed", "-1"), "seed must be a whole number of at least 0, got -1"),
+    "seed": (None, (*FIT, "--seed", "-1"), "uneven: --seed must be a whole number of at least 0, got -1"),
     "budget": (None, (*FIT, "--budget", "0"), "uneven: --budget must be a positive finite number, got 0"),
     "output folder": (None, (*FIT, "-o", "no/model.json"), "folder of 'no/model.json' must exist"),
     "report folder": (None, (*FIT, "--report", "no/r.html"), "folder of 'no/r.html' must exist"),
@@ -238,7 +238,7 @@ def test_a_budget_that_is_too_small(folder, private, uneven_in, options):
     private()
     done = uneven_in(*FIT, "--budget", 3.9, *options)
     assert done.returncode == 2
-    assert done.stderr == "uneven: budget must be at least 4, what a row of 'clinic' would spend, got 3.9\n"
+    assert done.stderr == "uneven: --budget must be at least 4, what a row of 'clinic' would spend, got 3.9\n"
     assert not (folder / "model.json").exists()
 
 

@@ -14,7 +14,7 @@ def test_quick_run_of_two_panels(tmp_path):
     done = uneven("beyond", "beyond-mnist", "sources-mnist", "--quick", "--runs", "8", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "beyond-mnist: excess objective" in done.stdout
+    assert "beyond-mnist: excess objective and test accuracy" in done.stdout
     found = json.loads((tmp_path / "targets.json").read_text(encoding="utf-8"))
     verdicts = {(claim["panel"], claim["statement"][:16]): claim["verdict"] for claim in found["claims"]}
     assert found["runs"] == 8
@@ -29,9 +29,9 @@ def test_quick_run_of_two_panels(tmp_path):
     ("arguments", "message"),
     [
         (["two-rates-mnist"], "uneven: panel must be one of 'beyond-mnist'"),
-        (["--runs", "0"], "uneven: runs must be a whole number of at least 2, got 0"),
-        (["--seed", "-1"], "uneven: seed must be a whole number of at least 0, got -1"),
-        (["--data", "nowhere"], "uneven: data must be a folder with the data sets, got 'nowhere', which is none"),
+        (["--runs", "0"], "uneven: --runs must be a whole number of at least 2, got 0"),
+        (["--seed", "-1"], "uneven: --seed must be a whole number of at least 0, got -1"),
+        (["--data", "nowhere"], "uneven: --data must be a folder with the data sets, got 'nowhere', which is none"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, arguments, message):

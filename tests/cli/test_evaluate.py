@@ -52,7 +52,7 @@ def test_raw_rows_where_columns_are_described(folder, good, uneven_in):
     [
         ((), "epsilon must be given for private rows, or --public"),
         (("--epsilon", "1", "--public"), "got both"),
-        (("--epsilon", "-1"), "epsilon must be"),
+        (("--epsilon", "-1"), "uneven: --epsilon must be"),
         (("--epsilon", "1", "--label", "nothing"), "nothing"),
         (("--epsilon", "3", "--budget", "2"), "budget must be at least epsilon"),
     ],

@@ -206,7 +206,7 @@ def test_nothing_is_told_about_private_rows(folder, private, good, uneven_in):
     seeded = uneven_in("fit", "sources.toml", "--seed", 0, "--report", "report.html")
     assert "protects nobody" in seeded.stdout
     assert seeded.stderr.count("a simulation that protects nobody") == 1
-    assert "simulated: true" in (folder / "report.html").read_text()
+    assert "A simulation: the noise came from a seed" in (folder / "report.html").read_text()
     assert [one["simulated"] for one in json.loads(good("predict", "model.json", "rows.parquet", "--json"))] == [
         True
     ] * 300

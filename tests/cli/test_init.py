@@ -168,7 +168,7 @@ def test_what_is_stated_is_not_guessed(folder, good, uneven_in):
         (("--id", "key"), "--id must be a column of all files, got 'key'"),
         (("--epsilon", "b=1"), "--epsilon must name a source, got 'b'; there are 'a'"),
         (("--epsilon", "a"), "--epsilon must be NAME=VALUE, such as clinic=2, got 'a'"),
-        (("--epsilon", "a=-1"), "epsilon must be a positive finite number, got -1"),
+        (("--epsilon", "a=-1"), "uneven: --epsilon must be a positive finite number, got -1"),
     ):
         done = uneven_in("init", "a.csv", "--force", "--delimiter", ":", *arguments)
         assert done.returncode == 2
@@ -320,7 +320,7 @@ def test_a_tab_can_be_typed(folder, good, uneven_in, given):
     good("fit", "sources.toml")
     good("predict", "model.json", "rows.csv", "--delimiter", given, "-o", "out.csv")
     done = uneven_in("init", "rows.csv", "--delimiter", "ab", "--force")
-    assert (done.returncode, done.stderr) == (2, "uneven: delimiter must be one character such as ';', got 'ab'\n")
+    assert (done.returncode, done.stderr) == (2, "uneven: --delimiter must be one character such as ';', got 'ab'\n")
 
 
 @pytest.mark.parametrize("text", ['source = "my precious notes"', '[[source]]\nname = "a"\n[diary]\nmonday = 1'])

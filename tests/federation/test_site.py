@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import fields
 
 import numpy as np
@@ -78,7 +79,8 @@ def test_a_release_of_an_older_version_does_not_go_on(tmp_path, network):
     sites = network(seed=None)
     sites.ask("east", **request("open"))
     sites.close()
-    with sqlite3.connect(tmp_path / "east" / sites.sites["east"].policy.releases) as book:
+    path = tmp_path / "east" / sites.sites["east"].policy.releases
+    with closing(sqlite3.connect(path, isolation_level=None)) as book:
         book.execute("ALTER TABLE release DROP COLUMN rows")
     sites = Network(tmp_path, ["east"])
     assert "was begun with other rows" in sites.ask("east", **request("open"))["refused"]

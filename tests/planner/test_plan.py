@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 import uneven
 from uneven import theory
 from uneven.losses import LOSSES
-from uneven.planner import STRATEGIES, Verdict, change_rates, describe_verdicts, tabulate_strategies
+from uneven.planner import (
+    STRATEGIES,
+    Verdict,
+    change_rates,
+    describe_verdicts,
+    mark_converged,
+    tabulate_sources,
+    tabulate_strategies,
+)
 from uneven.planner.guarantees import bound_late_average
 
 CLINIC = uneven.Source("clinic", 6_000, uneven.LocalPrivacy(10, "l2-laplace"))
@@ -517,7 +525,30 @@ def test_an_estimate_is_not_listed_among_bounds():
     plan = uneven.UnevenClassifier(noise, row_norm=3.0).fit(X, (X[:, 0] > 0).astype(int), source=source).plan_
     assert plan.anchored is not None
     assert [row[0] for row in tabulate_strategies(plan, plan.alternatives())] == ["strategy", *STRATEGIES]
-    assert "'anchored' has an estimate instead" in " ".join(plan.summary().split())
+    told = " ".join(plan.summary().split())
+    assert "none guarantees a useful model here: all-zero weights meet them too" in told
+    assert not any(f"{name} " in told for name in STRATEGIES)  # figures that say nothing are not listed
+
+
+def test_a_bound_is_a_promise_only_where_weights_of_zero_do_not_meet_it():
+    kept, broken = (uneven.plan([uneven.Source("clinic", rows)], 5, alpha=0.01) for rows in (100_000, 100))
+    assert kept.excess_bound < math.log(2) < broken.excess_bound  # the logistic loss of weights of zero, less 0
+    assert "Promise: the mean of" in kept.summary()
+    assert "useful model" not in kept.summary()
+    assert "Promise" not in broken.summary()
+    assert "None of these bounds guarantees a useful model" in " ".join(broken.summary().split())
+
+
+def test_rows_learned_to_convergence_have_no_steps_and_no_bounds_in_words():
+    clinic, survey = uneven.Source("clinic", 600), uneven.Source("survey", 6_000, uneven.FlippedLabels(0.2))
+    plan = mark_converged(uneven.plan([clinic, survey], 3))
+    head, *rows = tabulate_sources(plan)
+    assert [dict(zip(head, row, strict=True))["use"] for row in rows] == ["1", "1"]
+    assert {dict(zip(head, row, strict=True))["step sizes"] for row in rows} == {"none"}
+    told = plan.summary()
+    assert told.startswith("Plan: learn to convergence")
+    assert "at most" not in told
+    assert "evaluated" not in told
 
 
 def test_moment_of_a_pass_shorter_than_a_batch():

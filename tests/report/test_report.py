@@ -5,16 +5,21 @@ import io
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import uneven
+from uneven.crowd import Worker
 from uneven.report import charts, crowd_report, markup, plan_report, style, tiles
-from uneven.report.charts import Axis, choose_axis
+from uneven.report.axes import Axis, choose_axis
+from uneven.report.charts import Dot
+from uneven.report.crowds import draw_shares
 
 VOID = {"meta", "link", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
@@ -116,6 +121,15 @@ def test_a_crowd_has_five_tiles():
     assert re.search(r"1 exact label = [\d.]+ answers", html)
     assert "classifies 90.0% of the test tasks correctly" in html
     assert len(json.loads(downloaded(html))["workers"]) == 9
+
+
+def test_the_chart_of_a_crowd_has_shares_of_answers_and_of_their_worth():
+    workers = tuple(Worker(f"w{k}", labels, {}, 0.1, worth) for k, (labels, worth) in enumerate([(60, 0.5), (40, 0.0)]))
+    crowd = SimpleNamespace(workers=workers)
+    wide = draw_shares(crowd).split("</svg>")[0]
+    assert re.findall(r">([\d.]+%)</text>", wide) == ["60%", "100%", "40%", "0%"]
+    useless = SimpleNamespace(workers=tuple(replace(one, worth=0.0) for one in workers))
+    assert draw_shares(useless) == ""
 
 
 def test_numbers_below_an_axis_do_not_touch():
@@ -230,7 +244,7 @@ def test_a_private_fit_keeps_its_secrets(reports):
     assert "Each row of 'b' has spent ε = 1." in text
     simulated = "".join(Page(reports["fit-simulated"]).text)
     assert "Objective on rows learned from" in simulated
-    assert "simulated: true. The noise came from a seed and can be repeated, so this protects nobody." in simulated
+    assert "A simulation: the noise came from a seed and can be repeated, so this protects nobody." in simulated
 
 
 def luminance(colour):
@@ -243,6 +257,42 @@ def luminance(colour):
 def contrast(a, b):
     high, low = sorted((luminance(a), luminance(b)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def test_names_beside_dots_are_whole_and_do_not_overlap():
+    name = "logistic regression on 1,029 rows without privacy"
+    dots = [Dot(f"{name} {k}", 0.5, 0.4, 0.6) for k in range(3)]
+    html = charts.draw_dots("Accuracy", "", [("measured on a-rather-long-file-name.csv", dots)], Axis("accuracy", 0, 1))
+    shapes = re.findall(r"<svg.*?</svg>", html)
+    assert len(shapes) == 2
+    for shape in shapes:
+        lines = re.findall(r'<tspan x="\d+" y="([\d.]+)">([^<]*)', shape)
+        assert "…" not in " ".join(told for _, told in lines)
+        assert re.search(r'<text style="font-weight:600"><tspan[^>]*>measured on', shape)
+        assert " ".join(told for _, told in lines).count(name) == 3
+        assert all(float(below) - float(above) >= 12 for (above, _), (below, _) in pairwise(lines))
+
+
+def test_a_reference_far_away_is_told_and_not_drawn():
+    """Else the axis reaches to it, and all sources are in one place."""
+    many = [uneven.Source(f"s{k}", 5_000, uneven.LocalPrivacy(8.0)) for k in range(8)]
+    near = [uneven.Source(f"s{k}", 60, uneven.LocalPrivacy(1.0)) for k in range(2)]
+    far, close = (plan_report(uneven.plan(some, 5), "uneven plan") for some in (many, near))
+    assert "Not drawn: predicting nothing" in far
+    assert "Dotted: predicting nothing" in close
+    for html, lines in ((far, 0), (close, 1)):
+        (figure,) = re.findall(r"<figure>(?:(?!</figure>).)*predicting nothing(?:(?!</figure>).)*</figure>", html)
+        assert figure.count('class="reference"') == 2 * lines  # in both shapes
+
+
+def test_a_short_last_batch_is_not_in_the_chart_of_steps():
+    """Its step is shorter because its rows are fewer: drawn, it would look like a drop of the schedule."""
+    plan = uneven.plan([uneven.Source("clinic", 1_010, uneven.LocalPrivacy(4.0))], 3)
+    assert plan.step_sizes()[-1] < 0.5 * plan.step_sizes()[-2]
+    html = plan_report(plan, "uneven plan")
+    figure = html[html.index("<h2>Step sizes</h2>") :].split("</figure>")[0]
+    told = [float(value) for value in re.findall(r'aria-label="1,010 rows of clinic: ([\d.]+) at step', figure)]
+    assert min(told) == pytest.approx(plan.step_sizes()[-2], rel=1e-3)
 
 
 def test_ten_sources_read_well():

@@ -57,9 +57,10 @@ def test_fits_the_screen(shown, kind, width, shape):
     assert min(sizes) >= 11  # letters in pictures, in pixels
 
 
+@pytest.mark.parametrize("kind", ["plan-precision", "fit-simulated", "fit-anchored", "demo"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_letters_stay_inside_pictures(shown, width):
-    page = shown("plan-precision", width)
+def test_letters_stay_inside_pictures(shown, kind, width):
+    page = shown(kind, width)
     page.add_style_tag(content="svg .tip { display: block }")
     out = page.evaluate(
         """[...document.querySelectorAll('figure > svg')].filter(s => s.getClientRects().length).flatMap(s => {
@@ -71,6 +72,29 @@ def test_letters_stay_inside_pictures(shown, width):
         })"""
     )
     assert out == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stacked_tables_fit_a_phone(shown, kind):
+    """Verdicts, scores with their intervals and levels of noise are read without scrolling sideways."""
+    page = shown(kind, 390)
+    boxes = page.locator(".scroll:has(table.stacked)")
+    assert boxes.count() >= (2 if kind.startswith("plan") else 1)
+    assert boxes.evaluate_all("all => all.every(box => box.scrollWidth <= box.clientWidth + 1)")
+
+
+@pytest.mark.parametrize("kind", ["fit-simulated", "fit-anchored"])
+def test_lines_of_names_do_not_overlap(shown, kind):
+    page = shown(kind, 390)
+    overlapping = page.evaluate(
+        """[...document.querySelectorAll('svg.narrow')].filter(s => s.getClientRects().length).flatMap(s => {
+            const lines = [...s.querySelectorAll('tspan')].map(t => [t.getBoundingClientRect(), t.textContent]);
+            return lines.filter(([own], k) => lines.some(([other], i) =>
+                i < k && own.top < other.bottom - 4 && other.top < own.bottom - 4
+                && own.left < other.right && other.left < own.right)).map(([, told]) => told);
+        })"""
+    )
+    assert overlapping == []
 
 
 def test_light_and_dark(shown):

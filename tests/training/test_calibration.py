@@ -343,7 +343,7 @@ def test_more_rows_go_on_where_the_kept_ones_left_the_weights_as_they_are():
     X, y = draw(signal=30.0)
     clf = uneven.UnevenClassifier(uneven.LocalPrivacy(6.0), row_norm=1.0, random_state=0).fit(X, y)
     assert clf.plan_.kept
-    assert "they stay as they are" in clf.notes_[-1]
+    assert "it stays as it is" in clf.notes_[-1]
     before = clf.coef_
     clf.partial_fit(X[:100], y[:100], row_id=np.arange(100))
     assert 0 < np.linalg.norm(clf.coef_ - before) < 0.2 * np.linalg.norm(before)

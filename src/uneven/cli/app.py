@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -104,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as error:
-        sys.exit(_report(error))
+        sys.exit(_report(error, sys.argv[1:] if arguments is None else arguments))
     if code == INTERRUPTED:
         terminal.note("interrupted")
         sys.exit(FAILED)
@@ -163,7 +164,21 @@ def _explain_value(error: typer.TyperException) -> str:
     return f"{name[1]} must be {said[0]}, got {first['input']!r}" if said[0] else ""
 
 
-def _report(error: Exception) -> int:
+def _name_option(message: str, arguments: Sequence[str]) -> str:
+    """A refusal with its argument as it was typed: an option, not the name that Python has for it.
+
+    >>> _name_option("seed must be a whole number of at least 0, got -1", ["audit", "--seed", "-1"])
+    '--seed must be a whole number of at least 0, got -1'
+    >>> _name_option("seed must be a whole number of at least 0, got -1", ["plan", "sources.toml"])
+    'seed must be a whole number of at least 0, got -1'
+    """
+    name, must, rest = message.partition(" must ")
+    option = f"--{name.replace('_', '-')}"
+    typed = any(one == option or one.startswith(f"{option}=") for one in arguments)
+    return f"{option}{must}{rest}" if typed else message
+
+
+def _report(error: Exception, arguments: Sequence[str]) -> int:
     """Print the error as one line, and return the exit code."""
     if os.environ.get("UNEVEN_DEBUG"):
         raise error
@@ -186,7 +201,7 @@ def _report(error: Exception) -> int:
         terminal.note(f"{error.strerror or error}{named}")
         return FAILED
     if isinstance(error, ValueError | OSError | ImportError):
-        terminal.note(str(error))
+        terminal.note(_name_option(str(error), arguments))
         return BAD_INPUT
     terminal.note(f"something went wrong ({type(error).__name__}: {error}); 'uneven --debug ...' shows where")
     return FAILED

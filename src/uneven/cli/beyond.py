@@ -47,7 +47,8 @@ def command(
     for name, one in made.results.items():
         accuracy = one.kind in ACCURACY
         shown = tabulate(one) if accuracy else _select_columns(*tabulate(one))
-        for table in terminal.make_tables(f"{name}: {'test accuracy' if accuracy else 'excess objective'}", *shown):
+        measured = "test accuracy" if accuracy else "excess objective and test accuracy"
+        for table in terminal.make_tables(f"{name}: {measured}", *shown):
             console.print(table)
         console.print(describe_baselines(one), soft_wrap=False)
     experiments.print_claims(made.results, made.claims)

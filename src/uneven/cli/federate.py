@@ -41,7 +41,7 @@ def command(
     ] = None,
     json: terminal.Json = False,
 ) -> None:
-    """Learn a classifier from sites that keep their rows: only weights and counts travel.
+    """Learn a classifier from sites that keep their rows: the model travels, the rows stay.
 
     Sources are named after their sites and need no data here. An interrupted job continues when it is run again. A
     site that does not return is left out, and the result says so.
@@ -153,7 +153,7 @@ def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
 
     rows = {source.name: source.rows for source in done.plan.sources}
     said = {name: f"{format_count(rows[name])} of {name!r}" for name in done.used}
-    said |= {name: f"{said[name]} (to convergence, as the anchor)" for name in done.plan.converged}
+    said |= {name: f"{said[name]} (to convergence)" for name in done.plan.converged}
     lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
     lines += [f"Note: {note}" for note in done.notes]
     if skipped := [name for name in rows if name not in done.plan.order]:

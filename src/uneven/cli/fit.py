@@ -132,14 +132,16 @@ def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget
 
 
 def _warn(trained: FileFit) -> None:
-    groups = trained.trained.groups
-    rows = groups.row_counts
+    """Say once how many rows of which sources were shrunk."""
+    from uneven.checks import join_words
+
+    rows, found = trained.trained.groups.row_counts, trained.trained.too_long
     some = "some" if trained.model.settings.redact else ""
-    for name, count in trained.trained.too_long.items():
+    counted = [f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r}" for name, count in found.items()]
+    if counted:
         terminal.note(
-            f"{some or f'{count:,} of {rows[name]:,}'} rows of {name!r} are longer than row_norm = "
-            f"{trained.scale.row_norm:g} and "
-            "were shrunk to it; row_norm in the sources file is a public bound on the rows' norm"
+            f"{join_words(counted)} are longer than row_norm = {trained.scale.row_norm:g} and were shrunk to it; "
+            "row_norm in the sources file is a public bound on the rows' norm"
         )
 
 

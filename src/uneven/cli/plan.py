@@ -23,13 +23,13 @@ def command(
     report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
     json: terminal.Json = False,
 ) -> None:
-    """Plan a run: order, step sizes, bound and exchange rates, and every other strategy beside it.
+    """Say, before any epsilon is spent, which sources are worth using, in what order, and how far to step.
 
     Plans what 'uneven fit' would run, and says where that cannot be known. Rows without privacy are read for it;
     private rows are only counted.
 
     Beside each private source it shows what the other kind of privacy would bring at the same epsilon: "local-privacy"
-    protects a row from everyone, "site-privacy" from everyone outside its site.
+    protects a row from everyone except the machine that reads it, "site-privacy" from everyone outside its site.
 
     Where the noise of sources is only ranked (rank = 1 for the cleanest, in place of noise), it says the order, and
     what cannot be known.

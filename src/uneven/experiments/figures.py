@@ -91,19 +91,19 @@ def _draw_order(axes: Axes, results: Results) -> None:
     for method in ("CleanFirst", "NoisyFirst", "Arbitrary"):
         x, runs = results.gap(method)
         _draw_line(axes, method, x, *estimate_mean(runs))
-    axes.set(xscale="log", yscale="log", xlabel="c", ylabel="|f(w) − f(v)|")
+    axes.set(xscale="log", yscale="log", xlabel="c, log scale", ylabel="|f(w) − f(v)|, log scale")
     _finish(axes, results)
 
 
 def _draw_two_rates(axes: Axes, results: Results) -> None:
     _draw_methods(axes, results, ("Algorithm2", "SameClean", "SameNoisy", "CleanOnly", "Optimal"))
-    axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="final objective", xticks=range(1, 11))
+    axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="final objective, log scale", xticks=range(1, 11))
     _finish(axes, results)
 
 
 def _draw_vary_c2(axes: Axes, results: Results) -> None:
     _draw_methods(axes, results, ("TwoRates", "CleanOnly"))
-    axes.set(xscale="log", yscale="log", xlabel="c₂", ylabel="final objective")
+    axes.set(xscale="log", yscale="log", xlabel="c₂, log scale", ylabel="final objective, log scale")
     _finish(axes, results)
 
 
@@ -156,7 +156,9 @@ def _label_log_axis(axes: Axes) -> None:
 def _draw_excess(axes: Axes, results: Results) -> None:
     for method in BEYOND_STYLES:
         _draw_line(axes, method, *results.excess(method), BEYOND_STYLES)
-    axes.set(yscale="log", xlabel="ε of the noisy source", ylabel="excess objective f − f*", xticks=range(1, 11))
+    axes.set(
+        yscale="log", xlabel="ε of the noisy source", ylabel="excess objective f − f*, log scale", xticks=range(1, 11)
+    )
     _label_log_axis(axes)
 
 
@@ -173,7 +175,10 @@ def _draw_sources(axes: Axes, results: Results) -> None:
     for method in ("Algorithm2", "uneven"):
         _draw_line(axes, method, *results.excess(method), BEYOND_STYLES)
     axes.set(
-        yscale="log", xlabel="sources used, ε = 10, 3, 1, 0.3", ylabel="excess objective f − f*", xticks=(1, 2, 3, 4)
+        yscale="log",
+        xlabel="sources used, ε = 10, 3, 1, 0.3",
+        ylabel="excess objective f − f*, log scale",
+        xticks=(1, 2, 3, 4),
     )
     _label_log_axis(axes)
 

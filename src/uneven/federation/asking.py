@@ -152,7 +152,7 @@ def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str
     common = {key: value for key, value in job.common().items() if key != "private"}
     settings, sources = job.settings, [source.to_dict() for source in job.sources]
     request = {"kind": "anchor", **common, "sources": sources, "settings": asdict(settings), "start": None}
-    ask.tell(lead, "asked for the anchor", 0, 0)
+    ask.tell(lead, "asked to learn its rows", 0, 0)
     if len(public) == 1:
         return ask(lead, request)
     refuse_noises({name: job.noises[name] for name in public})

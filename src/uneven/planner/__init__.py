@@ -45,12 +45,14 @@ from uneven.planner.promises import OtherPromise, describe_promises, list_promis
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
-from uneven.planner.sensitivity import Change, tabulate_changes
+from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
 from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
     COMPARE,
     FRESH,
+    NO_MODEL,
+    can_promise,
     describe_clip,
     describe_exchange,
     describe_guarantee,
@@ -61,6 +63,7 @@ from uneven.planner.text import (
     describe_use,
     list_step_spans,
     name_moments,
+    shorten_order,
     tabulate_sources,
     tabulate_strategies,
 )
@@ -70,8 +73,10 @@ __all__ = [
     "COMPARE",
     "CURVATURES",
     "CUT",
+    "FEW_NAMED",
     "FLATTER",
     "FRESH",
+    "NO_MODEL",
     "SPREAD",
     "STRATEGIES",
     "THEOREM_D",
@@ -88,6 +93,7 @@ __all__ = [
     "Strategy",
     "Theorem",
     "Verdict",
+    "can_promise",
     "change_rates",
     "check_sources",
     "choose_kept",
@@ -124,6 +130,7 @@ __all__ = [
     "predict_excess",
     "predict_run",
     "rate_interval",
+    "shorten_order",
     "tabulate_changes",
     "tabulate_sources",
     "tabulate_strategies",

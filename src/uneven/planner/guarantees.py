@@ -16,6 +16,7 @@ from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
 from uneven.problem import Problem
 from uneven.schedules import LATE, find_late_window
+from uneven.words import format_number
 
 EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
@@ -23,6 +24,9 @@ EVALUATED_STEPS = 1_000_000
 
 ASSUMED = "The bound assumes that at each step"
 """How a caveat begins that is about a bound alone."""
+
+USELESS = "The bound is of no use"
+"""How the caveat begins that says so."""
 
 
 def evaluate_bound(problem: Problem, segments: Sequence[Segment], moments: str) -> float:
@@ -88,11 +92,11 @@ def find_caveats(
         without = strategy.drafter(moments)(problem, rest).bound
         if without < draft.bound:
             yield (
-                f"Without {cleanest.sources[0]!r} the bound would be smaller, {without:.4g}: it is so clean that it "
-                "limits the step sizes of all sources, and it has too few rows to make up for that."
+                f"Without {cleanest.sources[0]!r} the bound would be smaller, {format_number(without)}: it is so clean "
+                "that it limits the step sizes of all sources, and it has too few rows to make up for that."
             )
     if draft.bound >= problem.ball**2:
-        yield f"The bound is of no use: all-zero weights meet it too, since ‖w*‖² is at most {problem.ball**2:.4g}."
+        yield f"{USELESS}: all-zero weights meet it too, since ‖w*‖² is at most {problem.ball**2:.4g}."
 
 
 def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from uneven.noise import Noise
-from uneven.planner.guarantees import ASSUMED, warn_unprotected
+from uneven.planner.guarantees import warn_unprotected
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
@@ -17,19 +17,17 @@ CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then 
 
 
 def void_bound(planned: Plan, why: str) -> Plan:
-    """The plan without a bound, nor what that would assume: what was run is not what its theorem is about."""
-    caveats = tuple(one for one in planned.caveats if not one.startswith(ASSUMED))
+    """The plan without a bound, nor what is said of it: what was run is not what its theorem is about."""
+    caveats = tuple(one for one in planned.caveats if "bound" not in one)
     return replace(planned, bound=math.inf, excess_bound=None, void=why, caveats=caveats)
 
 
 def mark_converged(planned: Plan) -> Plan:
     """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
-    note = (
-        "Learned to convergence, since all rows may be read again: the step sizes and bounds are those of a single "
-        "pass, which was not needed."
-    )
+    note = "Step sizes and bounds are for a single pass over the rows, which is not needed here."
     names = tuple(source.name for source in planned.sources)
-    return replace(planned, converged=names, caveats=(note, *planned.caveats))
+    told = (one for one in planned.caveats if "bound" not in one)
+    return replace(planned, converged=names, caveats=(note, *told))
 
 
 def declare_noises(planned: Plan, noises: Mapping[str, Noise]) -> Plan:

@@ -21,6 +21,9 @@ SINGLE = 2
 """Levels up to which each has a sentence of its own."""
 
 NAMES = {"epsilon": "ε", "rate": "rate", "variance": "variance"}
+FEW_NAMED = 3
+"""Sources up to which an order is told in full in a table."""
+
 MOST_SOURCES = 12
 """Sources up to which summaries and reports show it: rows with levels of their own can make hundreds."""
 
@@ -238,11 +241,22 @@ def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
         ("source", "level", "stated", "if it were", "order", "worth of its row", "excess", "cost of weighing as stated")
     ]
     for one in choose_shown_changes(plan):
-        order = "same" if one.order == plan.order else ", ".join(one.order)
+        order = _describe_order(plan, one)
         excess = "" if one.excess is None else f"{one.excess:.2g}"
         levels = _shown(one.stated), _shown(one.actual)
         rows.append((one.source, one.level, *levels, order, f"{one.exchange[one.source]:.2g}", excess, _cost([one])))
     return rows
+
+
+def _describe_order(plan: Plan, change: Change) -> str:
+    """The order there: of many sources, only where this one would be."""
+    if change.order == plan.order:
+        return "same"
+    if len(change.order) <= FEW_NAMED:
+        return ", ".join(change.order)
+    if change.source not in change.order:
+        return "left out"
+    return f"place {change.order.index(change.source) + 1} of {len(change.order)}"
 
 
 def _shown(level: Any) -> str:

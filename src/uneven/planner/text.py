@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
 from uneven.planner.anchored import describe_verdicts
+from uneven.planner.guarantees import USELESS
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 FRESH = "The bound assumes that each row is used once; w* is the best possible model."
 ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
+NO_MODEL = "This bound does not guarantee a useful model: all-zero weights meet it too."
+NO_MODELS = "None of these bounds guarantees a useful model: all-zero weights meet them too. They only rank strategies."
+NO_OTHERS = "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet them too."
 
 ORDER_WIDTH = 32
 """Letters up to which a strategy's order is told in full."""
@@ -30,7 +34,7 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
     """Plan as a few paragraphs: what to do, why, what it guarantees, and the other strategies beside it."""
     to_do, guaranteed = wrap(describe_use(plan)), wrap(describe_guarantee(plan))
     sources = format_table(tabulate_sources(plan), right=(2, 5))
-    compared = _describe_others(plan, others) if any(math.isfinite(one.bound) for one in others.values()) else ""
+    compared = _describe_others(plan, others)
     changes = wrap(describe_changes(plan))
     return "\n\n".join(filter(None, [wrap([_headline(plan)]), sources, to_do, guaranteed, changes, compared]))
 
@@ -38,12 +42,19 @@ def summarize(plan: Plan, others: Mapping[str, Plan]) -> str:
 def _headline(plan: Plan) -> str:
     problem = plan.problem
     clip = "" if problem.clip is None else f", gradients clipped to {problem.clip:g}"
+    if not uses_steps(plan):
+        return f"Plan: learn to convergence, {describe_problem(problem)}"
     return f"Plan '{plan.strategy}': {describe_steps(plan)}, {describe_problem(problem)}{clip}"
+
+
+def uses_steps(plan: Plan) -> bool:
+    """Whether a fit takes the plan's steps; not if it learns all rows to convergence."""
+    return not plan.converged or plan.anchored is not None
 
 
 def describe_steps(plan: Plan) -> str:
     """How many steps, and of how many rows: "1,200 steps of 50 rows"; "no steps" where no source takes any."""
-    if not plan.steps:
+    if not plan.steps or not uses_steps(plan):
         return "no steps"
     sizes = sorted({min(one.batch_size, one.rows) for one in plan.segments}) or [plan.problem.batch_size]
     span = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
@@ -63,12 +74,14 @@ def describe_problem(problem: Problem) -> str:
 def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each source, in order of use: its rows, noise, step sizes and worth."""
     by_name, worth, order = {source.name: source for source in plan.sources}, plan.exchange, plan.order
-    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in list_step_spans(plan) for name in segment.sources}
+    spans = list_step_spans(plan) if uses_steps(plan) else []
+    steps = {name: f"{a:.4g} to {b:.4g}" for segment, a, b in spans for name in segment.sources}
+    later = [name for name in order if name not in plan.converged]
+    places = {name: str(later.index(name) + 1 + bool(plan.converged)) if name in later else "1" for name in order}
     rows: list[tuple[str, ...]] = [("use", "source", "rows", "noise", "step sizes", "worth of a row")]
     for name in [*order, *(name for name in by_name if name not in order)]:
         source = by_name[name]
-        position = str(order.index(name) + 1) if name in order else "no"
-        use = "mixed" if plan.shuffled else position
+        use = "mixed" if plan.shuffled else places.get(name, "no")
         span = steps.get(name, "none")
         rows.append((use, name, f"{source.rows:,}", source.noise.describe(), span, f"{worth[name]:.3g}"))
     return rows
@@ -105,13 +118,21 @@ def describe_use(plan: Plan) -> list[str]:
         described = ", ".join(f"{name!r} {rate:.5g}" for name, rate in rates.items())
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
-        lines.append(
-            f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large. "
-            f"They are expected to be shortened to about {plan.expected_scale:.0%} of their length, or less where "
-            "features say little about the label."
-        )
+        lines.append(_describe_kept(plan))
     lines += describe_verdicts(plan.verdicts)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
+
+
+def _describe_kept(plan: Plan) -> str:
+    """Why some rows take no step, and what they are expected to find."""
+    kept = f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large."
+    share = plan.expected_scale
+    if share > 0.995:
+        return f"{kept} It is expected to stay as it is, or to be shortened where features say little about the label."
+    return (
+        f"{kept} They are expected to be shortened to about {share:.0%} of their length, or less where features say "
+        "little about the label."
+    )
 
 
 def _list_in_order(names: Sequence[str]) -> str:
@@ -164,21 +185,40 @@ def describe_guarantee(plan: Plan) -> list[str]:
         start, excess = plan.anchored.excess_start, plan.anchored.excess
         told = f"Expected f(w) - f*: {start:.2g} from the rows without privacy alone, {excess:.2g} with all ({basis})."
         return [told, *(f"Note: {caveat}" for caveat in plan.caveats)]
+    if not uses_steps(plan):
+        return [f"Note: {caveat}" for caveat in plan.caveats]
     if plan.void:
         return [f"No bound is promised: {plan.void}", *(f"Note: {caveat}" for caveat in plan.caveats)]
     if plan.moments == "lower":
         lines = [f"The formula gives {format_number(plan.bound)} for the mean of ‖w - w*‖² ({basis})."]
     else:
         which = plan.guarantee.iterate
+        word = "Promise" if can_promise(plan) else "Bound"
         lines = [
-            f"Promise: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
+            f"{word}: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
         ]
         if plan.average == "late" and plan.answer_bound is not None:
             lines.append(f"For {LATE_AVERAGE}, which a fit returns, the bound is {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
-    if plan.excess_bound is not None and plan.moments != "lower":
-        lines.append(_describe_excess(plan.problem, plan.excess_bound))
-    return lines + [f"Note: {caveat}" for caveat in plan.caveats]
+        if not can_promise(plan):
+            lines.append(NO_MODEL)
+        elif plan.excess_bound is not None:
+            lines.append(f"So the mean of f(w) - f* is at most {format_number(plan.excess_bound)}.")
+    return lines + [f"Note: {caveat}" for caveat in plan.caveats if not caveat.startswith(USELESS)]
+
+
+def can_promise(plan: Plan) -> bool:
+    """Whether the bound excludes weights of zero: f(w) - f* must be below ℓ(0) - inf ℓ, log 2 for logistic.
+
+    >>> import uneven
+    >>> few, many = (uneven.plan([uneven.Source("clinic", rows)], 5, alpha=0.01) for rows in (100, 100_000))
+    >>> can_promise(few), can_promise(many)
+    (False, True)
+    """
+    loss = plan.problem.loss_function
+    if plan.bound >= plan.problem.ball**2:
+        return False
+    return plan.excess_bound is None or plan.excess_bound < loss.value_at_zero - loss.infimum
 
 
 def name_moments(moments: str) -> str:
@@ -190,27 +230,23 @@ def name_moments(moments: str) -> str:
     return "variances" if moments == "variance" else f"{moments} moments"
 
 
-def _describe_excess(problem: Problem, bound: float) -> str:
-    """Bound on f(w) - f*, if it is below that of weights of zero: ℓ(0) - inf ℓ, log 2 for logistic.
-
-    >>> _describe_excess(Problem(25, 1e-3, 50), 0.7)
-    'This bound does not guarantee a useful model: all-zero weights meet it too.'
-    """
-    if bound >= problem.loss_function.value_at_zero - problem.loss_function.infimum:
-        return "This bound does not guarantee a useful model: all-zero weights meet it too."
-    return f"So the mean of f(w) - f* is at most {format_number(bound)}."
-
-
 def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
+    """What the other strategies' bounds are; empty where nothing has one, or no step is taken."""
+    bounded = [one for one in others.values() if math.isfinite(one.bound) and one.anchored is None]
+    if not bounded or not uses_steps(plan):
+        return ""
+    useful = any(map(can_promise, bounded))
+    if not useful and plan.anchored is not None:
+        return wrap([NO_OTHERS])
     if len(plan.sources) > FEW:
         known = {name: one for name, other in others.items() if (one := other.evaluated_bound()) is not None}
         best = min(known, key=lambda name: known[name])
         told = (
             f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
         )
-        return wrap([f"{told} The report has a table."])
+        return wrap([" ".join([told, *([] if useful else [NO_MODEL]), "The report has a table."])])
     which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
-    caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan)]))
+    caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan), "" if useful else NO_MODELS]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))
 
 
@@ -220,10 +256,10 @@ def describe_clip(plan: Plan) -> str:
     return "" if clip is None else f"All have gradients clipped to {clip:g}, as in this plan."
 
 
-def _shorten_order(names: Sequence[str]) -> str:
+def shorten_order(names: Sequence[str]) -> str:
     """Names in order of use; of many, the first and the last.
 
-    >>> _shorten_order(["a", "b"]), _shorten_order([f"clinic {k}" for k in range(10)])
+    >>> shorten_order(["a", "b"]), shorten_order([f"clinic {k}" for k in range(10)])
     ('a, b', 'clinic 0, ..., clinic 9')
     """
     told = ", ".join(names)
@@ -237,7 +273,7 @@ def tabulate_strategies(plan: Plan, others: Mapping[str, Plan]) -> list[tuple[st
         evaluated = other.evaluated_bound()
         if other.anchored is not None:
             continue  # its figure is an estimate: no bound to compare
-        order = "all together" if other.shuffled else _shorten_order(other.order)
+        order = "all together" if other.shuffled else shorten_order(other.order)
         mark = f"{name} *" if name == plan.strategy else name
         cell = "" if evaluated is None else format_number(evaluated)
         rows.append((mark, order, format_bound(other.bound), cell))

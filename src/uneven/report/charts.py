@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from uneven.report.axes import Array, Axis, tick_text
 from uneven.report.markup import escape_text
 from uneven.report.style import DASHES, SERIES
 from uneven.words import shorten
 
-Array = NDArray[np.float64]
 SHAPES = {"wide": (720, 300), "narrow": (360, 260)}
 LEFT, RIGHT, TOP, BOTTOM = 72, 14, 12, 42
 LINE_HEIGHT = 30
+INTERVAL_NAMES, DOT_NAMES = 190, 230
 DOT_HEIGHT = 22
+TEXT_HEIGHT, MOST_LINES = 13, 3
+"""Height of a line of a name in a picture, and the most lines that a name has."""
+
 MARKS = 10
 """Most points of a line whose values can be asked for."""
 
@@ -27,6 +32,9 @@ LETTER, TIP_LETTER = 6.8, 8.0
 
 MOST_TOLD = 4
 """Most rows whose figures are told below a picture too; with more that is a wall of text."""
+
+SHORT = 140
+"""Letters up to which a caption is no wall of text in any case."""
 
 
 @dataclass(frozen=True)
@@ -37,71 +45,6 @@ class Series:
     x: ArrayLike
     y: ArrayLike
     colour: int = 0
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One direction of a picture: what it shows, from where to where, and whether in logarithms."""
-
-    label: str
-    low: float
-    high: float
-    log: bool = False
-
-    def place(self, values: ArrayLike) -> Array:
-        """Where values are between the two ends, from 0 to 1."""
-        a = np.asarray(values, dtype=np.float64)
-        if self.log:
-            return np.asarray(np.log(a / self.low) / math.log(self.high / self.low))
-        return np.asarray((a - self.low) / (self.high - self.low))
-
-    def ticks(self) -> list[float]:
-        """Round values in between."""
-        return _log_ticks(self.low, self.high) if self.log else _ticks(self.low, self.high)
-
-
-def choose_axis(label: str, values: ArrayLike, log: bool = False) -> Axis:
-    """Axis that has room for these values.
-
-    >>> choose_axis("step", [1, 10], log=True).place([1, 10]).round(2).tolist()
-    [0.05, 0.95]
-    """
-    a = np.asarray(values, dtype=np.float64)
-    a = a[np.isfinite(a) & ((a > 0) | (not log))]
-    low, high = (float(a.min()), float(a.max())) if len(a) else (1.0, 2.0)
-    if high - low <= 1e-9 * abs(high):
-        low, high = (low * 0.8, high * 1.25) if log else (low - 0.5, high + 0.5)
-    if log:
-        margin = (high / low) ** (0.05 / 0.9)
-        return Axis(label, low / margin, high * margin, True)
-    margin = (high - low) * 0.05 / 0.9
-    return Axis(label, low - margin, high + margin)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    rough = (high - low) / 4
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= rough)
-    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for multiples in ((1,), (1, 3), (1, 2, 5), tuple(range(1, 10))):
-        found = [m * 10.0**k for k in decades for m in multiples if low <= m * 10.0**k <= high]
-        if len(found) >= 3:
-            return found[:: math.ceil(len(found) / 6)]
-    return _ticks(low, high)  # so short a stretch is as good as linear
-
-
-def tick_text(value: float) -> str:
-    """Number on an axis.
-
-    >>> [tick_text(x) for x in (0, 1200, 0.05, 3e-7, 2e6)]
-    ['0', '1,200', '0.05', '3e-07', '2e+06']
-    """
-    value = 0.0 if abs(value) < 1e-300 else value
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.6g}"
 
 
 def draw_lines(
@@ -161,7 +104,8 @@ def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], k
         return "".join(parts)
 
     swatches = draw_legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
-    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=len(rows) <= MOST_TOLD)
+    short = len(rows) <= MOST_TOLD or len(told) <= SHORT
+    return _figure(title, told, draw, swatches, height=len(rows) * 56 + 6, captioned=short)
 
 
 def format_percent(share: float) -> str:
@@ -176,22 +120,28 @@ def format_percent(share: float) -> str:
 
 
 def draw_intervals(
-    title: str, told: str, rows: Sequence[tuple[str, float | None, float]], axis: Axis, marked: str, reference: float
+    title: str,
+    told: str,
+    rows: Sequence[tuple[str, float | None, float]],
+    axis: Axis,
+    marked: str,
+    reference: float | None,
 ) -> str:
     """A row for each name with one or two points on a common axis: filled for the larger, hollow for the smaller."""
 
     def draw(width: int, height: int) -> str:
-        left = min(190, width // 2 - 20)
+        left = min(INTERVAL_NAMES, width // 2 - 20)
         room = width - left - RIGHT
 
         def at(value: float) -> float:
             return round(left + room * float(np.clip(axis.place(value), 0, 1)), 1)
 
         parts, marks = [_grid(axis, at, width, height)], []
-        parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
+        if reference is not None:
+            parts.append(f'<path class="reference" d="M{at(reference)} 0V{height - BOTTOM}"/>')
         for k, (name, small, large) in enumerate(rows):
             y, colour = 18 + k * LINE_HEIGHT, 0 if name == marked else 7
-            parts.append(f'<text x="0" y="{y + 4}">{escape_text(shorten(name, left // 7))}</text>')
+            parts.append(_write_name(name, 0, y, left, most=2))
             if small is not None:
                 parts.append(f'<path class="line" {_stroke(colour, solid=True)} d="M{at(small)} {y}H{at(large)}"/>')
                 hollow = f'r="5" style="stroke:var(--s{colour});fill:var(--paper)" stroke-width="2"'
@@ -225,7 +175,7 @@ def draw_dots(
     """Dots with error bars on a common axis, in groups with a heading; references are labelled lines across all."""
 
     def draw(width: int, height: int) -> str:
-        left = min(230, width // 2 - 20)
+        left = _leave_for_names(width)
         room = width - left - RIGHT - 10
 
         def at(value: float) -> float:
@@ -236,21 +186,52 @@ def draw_dots(
             told_name = f"<title>{escape_text(name)}</title>"
             parts.append(f'<path class="reference" d="M{at(value)} 0V{height - BOTTOM}">{told_name}</path>')
         for group, members in groups:
-            parts.append(
-                f'<text x="0" y="{y + 4}" style="font-weight:600">{escape_text(shorten(group, left // 7))}</text>'
-            )
+            parts.append(_write_name(group, 0, y, left - 8, most=2, style=' style="font-weight:600"'))
+            y += DOT_HEIGHT // 2
             for dot in members:
-                y += DOT_HEIGHT
-                parts.append(_draw_dot(dot, at, y, (left, width)))
-            y += LINE_HEIGHT
+                high = _measure_dot(dot, left)
+                parts.append(_draw_dot(dot, at, y + high // 2, (left, width)))
+                y += high
+            y += LINE_HEIGHT - DOT_HEIGHT // 2
         return "".join(parts)
 
-    rows = sum(len(members) * DOT_HEIGHT + LINE_HEIGHT for _, members in groups)
+    def measure(width: int) -> int:
+        dots = [dot for _, members in groups for dot in members]
+        heights = sum(_measure_dot(dot, _leave_for_names(width)) for dot in dots)
+        return heights + LINE_HEIGHT * len(groups) + BOTTOM
+
     references = sorted(references, key=lambda one: one[1])
-    lined = [f"{name}: {tick_text(round(value, 3))}" for name, value in references]
+    lined = [f"{name}: {value:.3f}" for name, value in references]
     dotted = "Dotted lines, from the left" if len(lined) > 1 else "Dotted line"
     caption = f"{told} {dotted}: {'; '.join(lined)}." if lined else told
-    return _figure(title, caption, draw, "", height=rows + BOTTOM)
+    return _figure(title, caption, draw, "", height=measure)
+
+
+def _leave_for_names(width: int) -> int:
+    return min(DOT_NAMES, width // 2 - 20)
+
+
+def _measure_dot(dot: Dot, left: int) -> int:
+    """Height of a dot's row: more where its name has several lines."""
+    return max(DOT_HEIGHT, len(_split_name(dot.name, left - 8)) * TEXT_HEIGHT + 8)
+
+
+def _split_name(name: str, room: int, most: int = MOST_LINES) -> list[str]:
+    """Lines of a name that fit into so many pixels; what does not fit into `most` lines is cut.
+
+    >>> _split_name("logistic regression on 1,029 rows without privacy", 160)
+    ['logistic regression on', '1,029 rows without', 'privacy']
+    """
+    lines = textwrap.wrap(" ".join(name.split()), room // 7)
+    return lines if len(lines) <= most else [*lines[: most - 1], shorten(" ".join(lines[most - 1 :]), room // 7)]
+
+
+def _write_name(name: str, x: int, y: int, room: int, most: int = MOST_LINES, style: str = "") -> str:
+    """A name whose lines are around a height."""
+    lines = _split_name(name, room, most)
+    top = y + 4 - (len(lines) - 1) * TEXT_HEIGHT / 2
+    told = (f'<tspan x="{x}" y="{top + k * TEXT_HEIGHT:g}">{escape_text(one)}</tspan>' for k, one in enumerate(lines))
+    return f"<text{style}>{' '.join(told)}</text>"
 
 
 def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, int]) -> str:
@@ -261,8 +242,7 @@ def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, i
         f'<path class="line" {_stroke(dot.colour, solid=True)} d="M{at(dot.low)} {y}H{at(dot.high)}"/>'
         f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/>'
     )
-    name = f'<text x="8" y="{y + 4}">{escape_text(shorten(dot.name, left // 7 - 1))}</text>'
-    return name + _mark(dot.name, told, drawn, (at(dot.value), y), width)
+    return _write_name(dot.name, 8, y, left - 8) + _mark(dot.name, told, drawn, (at(dot.value), y), width)
 
 
 def _grid(axis: Axis, at: Callable[[float], float], width: int, height: int) -> str:
@@ -322,13 +302,13 @@ def _figure(
     told: str,
     draw: Callable[[int, int], str],
     below: str,
-    height: int | None = None,
+    height: int | Callable[[int], int] | None = None,
     captioned: bool = True,
 ) -> str:
     """Both shapes of a picture, with words for those who do not see it."""
     shapes = []
     for kind, (w, usual) in SHAPES.items():
-        h = usual if height is None else height
+        h = usual if height is None else height(w) if callable(height) else height
         name = f"{kind}-{crc32((title + told).encode()):08x}"
         shapes.append(
             f'<svg class="{kind}" viewBox="0 0 {w} {h}" role="group" aria-labelledby="{name}-title {name}-told">'

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uneven.report import markup
+from uneven.report import charts, markup
 from uneven.words import format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.crowd import Crowd
 
 NAME = 28
+MOST_DRAWN = 12
+"""Workers in the chart; the table has all."""
+
 LEAST_WORTH = 0.1
 """Worth of a label, in exact ones, below which a worker is hardly worth asking."""
 
@@ -25,13 +28,30 @@ def answer_for_crowd(crowd: Crowd, accuracy: float | None, auc: float | None) ->
     return {
         "Whom to ask first?": (
             _name_best(crowd),
-            text("The largest worth of a label, of the busier half; all are in the table."),
+            text("Among the half of the workers with most labels, theirs are worth most. The table has all workers."),
         ),
-        "How good are the labels?": (f"{crowd.flip_rates.mean():.1%} wrong, as expected", text(labels), *measured),
+        "How good are the labels?": (f"about {crowd.flip_rates.mean():.1%} wrong", text(labels), *measured),
         "Is each worker worth asking?": (*_tell_workers(crowd), text(asked)),
         "What is an answer worth?": (_tell_exchange(crowd), text("On average over all answers, in exact labels.")),
-        "What does it cost in privacy?": ("nothing", text("Answers are not private: no ε is spent, none is promised.")),
+        "What does it cost in privacy?": (
+            "nothing",
+            text("Answers are not private: no ε is spent, and nobody is protected."),
+        ),
     }
+
+
+def draw_shares(crowd: Crowd) -> str:
+    """How much each worker brings, beside how much each has answered; empty where no label carries information."""
+    answers = sum(one.labels for one in crowd.workers)
+    worth = sum(one.labels * one.worth for one in crowd.workers)
+    if not worth > 0:
+        return ""
+    shown = crowd.workers[:MOST_DRAWN]  # those with most labels come first
+    rows = [(str(one.name), one.labels / answers, one.labels * one.worth / worth) for one in shown]
+    kinds = ("share of all answers", "share of what all answers are worth")
+    few = "" if len(shown) == len(crowd.workers) else f" The {MOST_DRAWN} workers with most answers."
+    told = f"A worker whose second bar is the longer is better than the average.{few}"
+    return markup.make_section("What each worker brings", charts.draw_bars("Shares of workers", told, rows, kinds))
 
 
 def record_workers(crowd: Crowd) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from uneven.planner import FRESH, Plan
 from uneven.report import downloads, markup, quality, sections
-from uneven.report.crowds import answer_for_crowd, record_workers
+from uneven.report.crowds import answer_for_crowd, draw_shares, record_workers
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
@@ -248,12 +248,13 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
     head, rows = tabulate_workers(crowd)
     parts = [
         wrap_tiles(answer_for_crowd(crowd, accuracy, auc)),
+        draw_shares(crowd),
         markup.make_section("The workers", markup.make_table("Workers", head, rows, set(range(1, len(head))))),
         sections.list_caveats([INDEPENDENT, WORTH]),
         downloads.make_downloads(None, {"workers": record_workers(crowd)}, command),
         sections.repeat(command, ""),
     ]
-    return markup.make_page("A classifier from a crowd's answers", CROWD_QUESTION, parts, FOOT)
+    return markup.make_page("A classifier from a crowd's answers", CROWD_QUESTION, filter(None, parts), FOOT)
 
 
 @dataclass(frozen=True)

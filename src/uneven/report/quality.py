@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from uneven.report import charts, markup
-from uneven.report.charts import Axis, Series
+from uneven.report.axes import Axis
+from uneven.report.charts import Series
 from uneven.words import shorten
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def show_measures(found: Sequence[Measure]) -> str:
         for pair in [(one.auc, one.objective)]
     ]
     header = ["on", "rows", "accuracy", "AUC", "objective"]
-    figures = markup.make_table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4})
+    figures = markup.make_table("Accuracy, AUC and objective", header, cells, {1, 2, 3, 4}, stacked=True)
     return markup.make_section("How well it does", figures, *map(_compare, found))
 
 
@@ -52,7 +53,7 @@ def _calibration(measure: Measure, classes: Sequence[Any]) -> str:
     what = f"class {shorten(str(classes[1]), 24)!r}" if len(classes) == 2 else "the predicted class"
     told = (
         f"Rows in ten bins by the predicted probability of {what}. On the diagonal, predictions match what happened. "
-        f"Mean distance from it: {100 * find_gap(bins):.1f} points."
+        f"Mean distance from it: {100 * find_gap(bins):.1f} percentage points."
     )
     series = [
         Series("this model", [one.predicted for one in bins], [one.observed.value for one in bins]),
@@ -68,7 +69,7 @@ def _calibration(measure: Measure, classes: Sequence[Any]) -> str:
     return markup.make_section(
         "Are its probabilities right?",
         charts.draw_lines("Observed shares by predicted probability", told, series, x, y),
-        markup.make_table(f"Calibration on {measure.which}", header, cells, {0, 1, 2, 3}),
+        markup.make_table(f"Calibration on {measure.which}", header, cells, {1, 2, 3}),
     )
 
 
@@ -130,5 +131,5 @@ def _compare(measure: Measure) -> str:
         for shown in [(one.accuracy, one.auc, one.log_loss)]
     ]
     header = ["classifier", "accuracy", "AUC", "log-loss"]
-    table = markup.make_table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0})
+    table = markup.make_table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0}, stacked=True)
     return table + (markup.make_bullets(measure.compared.words) if measure.compared.words else "")

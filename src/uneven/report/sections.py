@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from uneven import __version__
 from uneven.planner import (
+    NO_MODEL,
     Plan,
+    can_promise,
     describe_clip,
     describe_privacy,
     describe_sizes,
@@ -21,7 +23,8 @@ from uneven.planner import (
     thin_steps,
 )
 from uneven.report import charts, markup, words
-from uneven.report.charts import Axis, Dot, Series, choose_axis
+from uneven.report.axes import Axis, choose_axis
+from uneven.report.charts import Dot, Series
 from uneven.words import format_bound, format_count, format_number, shorten
 
 if TYPE_CHECKING:
@@ -87,13 +90,15 @@ def show_plan(plan: Plan) -> str:
         promise = f"{told}; with lower moments it is not a promise."
     if plan.void:
         promise = f"No bound is promised: {plan.void}"
+    elif not can_promise(plan):
+        promise += f" {NO_MODEL}"
     return markup.make_section(
         "The plan",
         markup.make_paragraph(
             f"Strategy '{plan.strategy}', {plan.steps:,} step{'s' * (plan.steps > 1)}, each row used once."
         ),
         used,
-        "<h3>What it promises</h3>",
+        "<h3>What is proved</h3>",
         markup.make_paragraph(promise),
         *_others(plan),
     )
@@ -130,7 +135,7 @@ def _others(plan: Plan) -> list[str]:
     cells = [
         (
             f"{name} (this plan)" if name == plan.strategy else name,
-            "all together" if other.shuffled else ", ".join(other.order),
+            "all together" if other.shuffled else words.describe_order(other),
             format_bound(other.bound),
             "" if evaluated[name] is None else format_number(evaluated[name] or 0.0),
         )
@@ -152,7 +157,7 @@ def draw_step_sizes(plan: Plan) -> str:
     eta, begin, series = plan.step_sizes(), 0, []
     colours = _colours(plan)
     for segment in plan.segments:
-        t = thin_steps(begin + 1, begin + segment.steps)
+        t = thin_steps(begin + 1, begin + max(segment.full_steps, 1))  # a short last batch has a shorter step
         mixed = len(segment.sources) > 1
         name = "all sources together" if mixed else segment.sources[0]
         series.append(
@@ -196,7 +201,7 @@ def draw_contributions(plan: Plan) -> str:
 
 def show_exchange(plan: Plan) -> str:
     """What a row of each source is worth."""
-    cleanest = shorten(max(plan.exchange, key=lambda name: plan.exchange[name]), 16)
+    cleanest = shorten(max(plan.exchange, key=lambda name: plan.exchange[name]), 28)
     rows = {source.name: source.rows for source in plan.sources}
     cells = [
         (name, f"{worth:.4g}", format_number(1 / worth), format_number(rows[name] * worth))

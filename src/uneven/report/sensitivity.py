@@ -17,5 +17,5 @@ def show_sensitivity(plan: Plan) -> str:
     header, *rows = tabulate_changes(plan)
     if not rows:
         return ""
-    table = markup.make_table(CAPTION, header, rows, {2, 3, 5, 6, 7})
+    table = markup.make_table(CAPTION, header, rows, {2, 3, 5, 6, 7}, stacked=True)
     return markup.make_section("If the noise is only roughly known", table, markup.make_paragraph(TOLD))

@@ -47,7 +47,7 @@ td:not(.number) { min-width: 4.9rem; }
 .wide-tile { grid-column: 1 / -1; }
 details { margin-top: 2rem; border: 1px solid var(--rule); border-radius: .5rem; padding: 0 1rem; }
 summary { cursor: pointer; font-weight: 600; padding: .8rem 0; }
-.warning { border-left: .35rem solid var(--s5); }
+.warning { border-left: .35rem solid var(--s5); padding-left: .7rem; }
 .scroll { overflow-x: auto; margin: .8rem 0 .2rem; --ground: var(--paper); }
 .scroll {
   background:
@@ -101,6 +101,9 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   .tile td.number { min-width: 0; }
   .tile td:not(.number) { min-width: 3.3rem; }
   .tile tbody th { min-width: 6rem; }
+  th, td { min-width: 3rem; padding-right: .5rem; }
+  td:not(.number) { min-width: 4rem; }
+  tbody th { min-width: 5rem; }
   .stacked thead { display: none; }
   .stacked, .stacked :is(caption, tbody, tr, th, td) { display: block; text-align: left; min-width: 0; }
   .stacked tr { border-bottom: 1px solid var(--rule); padding: .3rem 0; }

@@ -64,7 +64,8 @@ def _first(plan: Plan) -> tuple[str, ...]:
     left = [markup.make_paragraph(f"Left out: {', '.join(unused)}.")] if unused else []
     if plan.shuffled and not plan.converged:
         return "all together", markup.make_paragraph("This strategy shuffles all rows."), *left
-    names = [shorten(name, NAME) for name in plan.order]
+    together = " + ".join(shorten(name, NAME) for name in plan.converged)
+    names = [*filter(None, [together]), *(shorten(name, NAME) for name in plan.order if name not in plan.converged)]
     said = [" → ".join(names)] if len(names) <= MOST else [f"{names[0]} first, {names[-1]} last", " → ".join(names)]
     why = words.give_order_reason(plan)
     return said[0], *map(markup.make_paragraph, filter(None, [*said[1:], why])), *left

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
-from uneven.planner import Plan, describe_verdicts, list_step_spans
+from uneven.planner import FEW_NAMED, Plan, describe_verdicts, list_step_spans, shorten_order
 from uneven.schedules import Averaged, Rate
 from uneven.words import format_number
 
 if TYPE_CHECKING:
     from uneven.training import FileFit
 
-SIMULATED = "simulated: true. The noise came from a seed and can be repeated, so this protects nobody."
+SIMULATED = "A simulation: the noise came from a seed and can be repeated, so this protects nobody."
 
 QUESTION = (
     "In what order should this data be used, how far should each step go, is the noisy data worth using at all, and "
@@ -77,6 +77,11 @@ def _explain_order(plan: Plan) -> str:
     if unused:
         return f"use {named} alone, and leave out {join_words(list(map(repr, unused)))}."
     return f"use {named}. {give_order_reason(plan)}".rstrip()
+
+
+def describe_order(plan: Plan) -> str:
+    """Sources in order of use for a table: of many, the first and the last."""
+    return ", ".join(plan.order) if len(plan.order) <= FEW_NAMED else shorten_order(plan.order)
 
 
 def give_order_reason(plan: Plan) -> str:

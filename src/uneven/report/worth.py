@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from uneven.planner import Plan, make_plan, predict_excess
 from uneven.report import charts, markup, words
-from uneven.report.charts import Axis, Dot, choose_axis
+from uneven.report.axes import Axis, choose_axis
+from uneven.report.charts import Dot
 from uneven.words import format_number
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ MOST_PREDICTED = 12
 MOST_DRAWN = 4
 """Most sources whose accuracy is drawn one by one; of more, that of all together."""
 
-ALIKE = "no measurable change"
+FAR = 5.0
+"""Times the largest excess from which predicting nothing is told and not drawn: else all else would be in one place."""
+
+ALIKE = "the same"
 """Said in place of an accuracy that rounds to the one beside it."""
 
 DECIDED = (
@@ -75,8 +79,8 @@ def _tell_verdicts(plan: Plan) -> Worth:
         (
             name,
             one.word,
-            format_number(one.excess),
-            format_number(one.excess_without),
+            format_number(one.excess, 3),
+            format_number(one.excess_without, 3),
             _change(one.excess, one.excess_without),
             describe_interval(one.accuracy),
             ALIKE if _are_alike(one.accuracy, one.accuracy_without) else describe_interval(one.accuracy_without),
@@ -121,7 +125,7 @@ def list_excesses(plan: Plan) -> dict[str, tuple[float, float]]:
 
 def _tell_nothing(plan: Plan) -> str:
     nothing = predict_excess(plan.problem, ())
-    return "" if nothing is None else f" Predicting nothing has {format_number(nothing)}."
+    return "" if nothing is None else f" A model that predicts nothing has {format_number(nothing)}."
 
 
 def _change(now: float, without: float) -> str:
@@ -165,10 +169,13 @@ def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     what = "expected" if plan.anchored is not None else "predicted"
     dotted = "from the rows without privacy alone" if plan.anchored is not None else "predicting nothing"
     rows = [(name, *pair) for name, pair in pairs.items()]
-    axis = Axis(f"{what} excess objective (smaller is better)", 0.0, 1.05 * max([start, *sum(pairs.values(), ())]))
-    told = f"Filled: without this source. Hollow: with it. Dotted: {dotted}, {format_number(start)}."
+    largest = max(sum(pairs.values(), ()))
+    near = start <= FAR * largest
+    axis = Axis(f"{what} excess objective (smaller is better)", 0.0, 1.05 * max(start if near else 0.0, largest))
+    compared = f"Dotted: {dotted}, {format_number(start)}." if near else f"Not drawn: {dotted}, {format_number(start)}."
+    told = f"Filled: without this source. Hollow: with it. {compared}"
     title = f"{what.capitalize()} excess objective with and without each source"
-    return charts.draw_intervals(title, told, rows, axis, "", start)
+    return charts.draw_intervals(title, told, rows, axis, "", start if near else None)
 
 
 def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:

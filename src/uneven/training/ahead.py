@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from uneven.training.grouping import Grouped
     from uneven.training.job import Job
 
-PUBLIC = "planned as 'uneven fit' runs it, from the rows without privacy; private rows were counted and not looked at"
+PUBLIC = "planned as 'uneven fit' runs it, looking only at rows without privacy"
 
 RAN = ", and reports the plan that it ran"
 """Said once, at the end."""

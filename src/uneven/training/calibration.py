@@ -99,14 +99,14 @@ def describe_scale(scale: float, rows: int) -> str:
     """One sentence for the reader of a fit."""
     kept = f"{rows:,} private rows that took no step"
     if scale == 1.0:
-        return f"{kept} found that the weights are better than predicting nothing: they stay as they are."
+        return f"{kept} checked the length of the weights: it stays as it is."
     if scale == FLOOR:
         return (
-            f"{kept} found no clear sign that the weights separate the classes: they are {FLOOR:g} times as long, "
-            "which is to predict nothing."
+            f"{kept} checked the weights and found no clear sign that they separate the classes: the model predicts "
+            f"nothing (its weights are {FLOOR:g} times as long)."
         )
     why = "because of noise" if scale < 1.0 else "since the steps were too few to reach their length"
-    return f"{kept} found that the weights should be {scale:.2f} times as long, {why}."
+    return f"{kept} checked the length of the weights: it was multiplied by {scale:.2f}, {why}."
 
 
 def doubt_steps(plan: Plan) -> tuple[str, ...]:

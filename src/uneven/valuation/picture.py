@@ -53,7 +53,7 @@ def _draw_curve(axes: Axes, found: Valuation) -> None:
     if not found.anchored:
         mark_start(axes, found.problem.ball**2, horizontal=True)
     what = "expected excess objective" if found.anchored else "bound on the mean of ‖w - w*‖²"
-    axes.set(yscale="log", xlabel="money spent", ylabel=what)
+    axes.set(yscale="log", xlabel="money spent", ylabel=f"{what}, log scale")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title("What money buys (smaller is better)", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
