@@ -261,3 +261,24 @@ def test_columns_on_scales_far_apart_are_learned_as_well_as_on_one(n):
     assert apart[:, 1].min() < even[:, 1].min() + 0.005
     assert len(apart) > len(even)
     assert len(choose_alpha(problem, [PublicRows.from_arrays(X, np.sign(X[:, 0]))]).path) <= LENGTH + 3
+
+
+def test_more_rows_are_drawn_where_a_class_is_rare():
+    """Of 100,000 rows with one positive in 1,000, 5,000 would have five: ten times as many are drawn."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(100_000) % 1_000 == 0, 1.0, -1.0)
+    rows = PublicRows.from_arrays(rng.normal(size=(100_000, 2)) + y[:, None], y)
+    assert choose_alpha(Problem(2, 1.0, 1), [rows]).rows > 15_000
+    even = PublicRows.from_arrays(rng.normal(size=(100_000, 2)), rng.choice([-1.0, 1.0], 100_000))
+    assert choose_alpha(Problem(2, 1.0, 1), [even]).rows < 5_500
+
+
+def test_the_only_row_of_a_class_does_not_choose_alpha():
+    """Without it nothing is known of its class, whatever alpha is; with it alone held out the strongest was chosen."""
+    X, y = load_digits(return_X_y=True)
+    rare = np.append(np.flatnonzero(y < 3)[:150], np.flatnonzero(y == 3)[:1])
+    problem = Problem(4 * 64, 1.0, 1, classes=4)
+    with_it, without = (
+        choose_alpha(problem, [PublicRows.from_arrays(X[one] / 16, y[one].astype(float))]) for one in (rare, rare[:-1])
+    )
+    assert with_it.alpha < 10 * without.alpha

@@ -28,6 +28,9 @@ FOLDS, FEW_ROWS = 5, 500
 MOST_ROWS = 5_000
 """Rows that alpha is chosen on, counted in exact ones."""
 
+RARE_ROWS = 20
+"""Rows of the rarest class below which more are drawn, up to ten times as many: a handful would decide alpha."""
+
 NARROW_ROWS = 2000
 STEP = 10**0.5
 LENGTH, COVERED, LONGEST, MORE = 13, 1e4, 33, 8
@@ -92,10 +95,11 @@ def choose_alpha(
     """
     count = sum(source.count for source in rows)
     told = sum(source.count * (1.0 - 2.0 * source.flip_rate) ** 2 for source in rows)  # in exact rows
-    drawn = [source.sample(min(1.0, MOST_ROWS / max(told, 1.0)), seed) for source in rows]
-    sample = [source for source in drawn if source is not None]
+    share = min(1.0, MOST_ROWS / max(told, 1.0))
+    sample, seen = _draw(rows, share, seed)
+    if share < 1.0 and (rarest := seen.min() if len(seen) > 1 else 0) < RARE_ROWS:
+        sample, seen = _draw(rows, min(1.0, share * RARE_ROWS / max(rarest, RARE_ROWS / 10)), seed)
     used = sum(source.count for source in sample)
-    seen = np.unique(np.concatenate([y for source in sample for _, y in source.pieces()]))
     if len(seen) < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
@@ -103,6 +107,14 @@ def choose_alpha(
     carried = alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), losses[:, :-1].mean(axis=1).tolist(), strict=True)
     return Strength(float(carried[np.argmin(losses.mean(axis=1))]), tuple(path), used)
+
+
+def _draw(rows: Sequence[PublicRows], share: float, seed: int) -> tuple[list[PublicRows], NDArray[np.int64]]:
+    """About this share of the rows, and how many there are of each class."""
+    drawn = [source.sample(share, seed) for source in rows]
+    sample = [source for source in drawn if source is not None]
+    labels = np.concatenate([y for source in sample for _, y in source.pieces()])
+    return sample, np.unique(labels, return_counts=True)[1]
 
 
 def _narrowed(

@@ -55,6 +55,10 @@ MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
 most so many public rows, and so many values in them."""
 
+FEW_STEPS = 3.0
+"""Multiple of the likely excess that the start is taken to have where noise is drawn once per batch: steps are few and
+long then, and go as far as the start's uncertainty says, which errs on the large side."""
+
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
 """
@@ -166,6 +170,9 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
         None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names, job.used)
     )
     anchor = _look(job.problem, kept, factors, chosen)
+    if any(noise.once_a_batch for noise in job.groups.noises.values()):
+        factor = min(1.0, FEW_STEPS * anchor.likely)
+        anchor = replace(anchor, covariance=factor * anchor.covariance, likely=anchor.likely / factor)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if (known and count <= most) or not anchor.weights.any():
         return anchor
