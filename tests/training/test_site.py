@@ -209,14 +209,14 @@ def test_capped_excess_is_theorem_d_where_no_step_is_too_long():
 
 
 def test_what_is_said_of_accuracy_holds_beside_few_public_rows():
-    """Two public rows a column, 50,000 at a site: it was said to be 0.17 more than it is."""
+    """Four public rows a column, 50,000 at a site: with two it was said to be 0.17 more than it is."""
     off = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        X, w = rng.normal(size=(55_100, 50)), rng.normal(size=50) / 4
+        X, w = rng.normal(size=(55_200, 50)), rng.normal(size=50) / 4
         y = (X @ w + rng.logistic(size=len(X)) > 0).astype(int)
-        rows, source = slice(0, 50_100), np.where(np.arange(50_100) < 100, "open", "site")
+        rows, source = slice(0, 50_200), np.where(np.arange(50_200) < 200, "open", "site")
         noise = {"open": Exact(), "site": SitePrivacy(3.0)}
         clf = UnevenClassifier(noise, row_norm=12.0, random_state=seed).fit(X[rows], y[rows], source=source)
-        off.append(clf.plan_.verdicts["site"].accuracy[0] - clf.score(X[50_100:], y[50_100:]))
-    assert abs(np.mean(off)) < 3 * 0.05 / 2  # the leave-one-out accuracy of 100 rows has a standard error of 0.05
+        off.append(clf.plan_.verdicts["site"].accuracy[0] - clf.score(X[50_200:], y[50_200:]))
+    assert abs(np.mean(off)) < 3 * 0.033 / 2  # the leave-one-out accuracy of 200 rows has a standard error of 0.033
