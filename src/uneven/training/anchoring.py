@@ -128,11 +128,13 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     names = prepared.converged
     if job.chosen is not None:
         job = scale_alpha(job, names, (*names, *prepared.order))
-    if prepared.order and job.chosen is None:
+    if not prepared.order:  # nothing is added to them: what is expected of them was said by the verdicts
+        found = prepared.anchor.moved(solve_public(job, names, target).weights, prepared.anchor.covariance)
+        plain = prepared.possible[0].moved(found.weights, found.covariance)
+        return job, replace(prepared, anchor=found, possible=(plain,))
+    if job.chosen is None:
         return job, prepared
     found = fit_public(job, names, target)
-    if not prepared.order:
-        found = found.moved(solve_public(job, names, target).weights, found.covariance)
     return job, replace(prepared, anchor=found, possible=list_frames(found))
 
 
