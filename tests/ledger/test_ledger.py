@@ -167,7 +167,7 @@ def test_half_a_million_rows(book):
     for _ in range(2):
         book.charge("a", rows, 1.0, budget=2.0)
     assert book.sources() == {"a": 500_000}
-    with pytest.raises(BudgetExceeded, match="500000 of 500001 rows"):
+    with pytest.raises(BudgetExceeded, match="500,000 of 500,001 rows"):
         book.charge("a", range(500_001), 1.0, budget=2.0)
     assert book.max_spent("a") == 2.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -33,11 +34,15 @@ def show(path: LedgerPath, json: terminal.Json = False) -> None:
         return
     budget = "no budget: it refuses nothing" if ledger.stored_budget is None else f"budget ε = {ledger.stored_budget:g}"
     rows = [
-        (one.name, f"{one.rows:,}", _span(one.least, one.most), f"{one.left:g}", one.last[:16].replace("T", " "))
+        (one.name, f"{one.rows:,}", _span(one.least, one.most), _left(one.left), one.last[:16].replace("T", " "))
         for one in found
     ]
     header = ["source", "rows", "ε spent by a row", "ε left at least", "last charge"]
     terminal.make_console().print(terminal.make_table(f"{path}, {budget}", header, rows))
+
+
+def _left(epsilon: float) -> str:
+    return "no limit" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 @app.command("check")

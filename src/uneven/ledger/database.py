@@ -244,5 +244,5 @@ def expect_columns(connection: sqlite3.Connection, columns: Collection[str]) -> 
 def _describe_refusal(name: str, rows: int, most: float, count: int, row: int, already: float, more: float) -> str:
     which = f"row {row}" if row >= 0 else "one, known by its content,"
     detail = owner_only(f": {which} has spent {already:.10g} and was asked for {more:.10g}")
-    counted = owner_only(f"{count} of {rows} rows", "rows")
+    counted = owner_only(f"{count:,} of {rows:,} rows", "rows")
     return f"{counted} of source {name!r} would exceed the budget of {most:.10g}{detail}; nothing was charged"

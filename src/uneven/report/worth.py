@@ -32,14 +32,20 @@ DECIDED = (
     "Overlapping intervals do not mean that a source adds nothing: each is for one figure, not for the difference."
 )
 JOINT = " Without a source means without it and all that bring no more."
-PREDICTED = (
-    "No verdict: all sources are private, and no row may be looked at before ε is spent. The excess objective, how far "
-    "the objective is above its minimum, is predicted from numbers of rows and noise alone, for a typical problem. "
-    "Compare these figures with one another: a source is worth its ε where the excess is clearly larger without it."
+ALL_PRIVATE = "No verdict: all sources are private, and no row may be looked at before ε is spent. "
+NOT_LEARNED_FIRST = (
+    "No verdict: one is given only where public rows are learned first, and once private labels, if any, have been "
+    "released. "
 )
+PREDICTED = (
+    "The excess objective, how far the objective is above its minimum, is predicted from numbers of rows and noise "
+    "alone, for a typical problem. Compare these figures with one another: a source is worth its ε where the excess is "
+    "clearly larger without it."
+)
+UNTOLD = "No verdict: that needs rows without privacy. "
 UNPREDICTED = (
-    "No verdict: that needs rows without privacy. Information is rows ÷ variance of one row's gradient. A source with "
-    "5% of it makes the answer about 5% more precise; decide whether that is worth its ε."
+    "Information is rows ÷ variance of one row's gradient. A source with 5% of it makes the answer about 5% more "
+    "precise; decide whether that is worth its ε."
 )
 FREE = "No source is private, so using all of them costs no ε."
 
@@ -70,7 +76,9 @@ def tell_worth(plan: Plan) -> Worth:
         told = {name: (*map(format_number, pair), _change(*pair)) for name, pair in pairs.items()}
         cells = [(*cell, *told.get(cell[0], blank)) for cell in cells]
     private = any(source.noise.private for source in plan.sources)
-    why = PREDICTED + _tell_nothing(plan) if pairs else UNPREDICTED if private else FREE
+    some_open = private and not all(source.noise.private for source in plan.sources)
+    reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
+    why = reasons[0] + PREDICTED + _tell_nothing(plan) if pairs else reasons[1] + UNPREDICTED if private else FREE
     return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
 
 

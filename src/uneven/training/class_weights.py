@@ -93,11 +93,12 @@ def describe_shares(job: Job, noises: Mapping[str, Noise]) -> tuple[str, ...]:
     for name, noise in stated.items():
         counts = _count_classes(job, [name])[0]
         shares, least = counts / max(counts.sum(), 1.0), noise.confusion_of(len(classes)).min(axis=0)
+        errors = np.sqrt(least * (1.0 - least) / max(counts.sum(), 1.0))
         notes += [
             f"Source {name!r}: {share:.3g}% of its labels are {one!r}, fewer than the {low:.3g}% that errors alone "
             "make at the stated rate: is the rate right?"
-            for one, share, low in zip(classes.tolist(), 100 * shares, 100 * least, strict=True)
-            if share < low
+            for one, share, low, error in zip(classes.tolist(), 100 * shares, 100 * least, 100 * errors, strict=True)
+            if share < low - 2.0 * error
         ]
     return tuple(notes)
 
