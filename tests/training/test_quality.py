@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
 
 import uneven
+from uneven.evaluation import estimate_auc
 from uneven.intervals import find_wilson_interval
 from uneven.settings import Settings
 from uneven.training.files import measure
@@ -203,12 +204,11 @@ def test_the_objective_shown_has_no_l2_term_of_the_intercept():
     assert abs(float(model.intercept[0])) > 0.1
 
 
-def test_auc_interval_with_few_positives():
-    """Hanley and McNeil's Q1 goes with the positives, Q2 with the negatives."""
-    negative, positive = np.array([900, 100]), np.array([2, 18])
-    area, n, m = 0.9, 20, 1000
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    error = np.sqrt((area * (1 - area) + (n - 1) * (q1 - area**2) + (m - 1) * (q2 - area**2)) / (n * m))
-    found = find_area_interval(negative, positive)
-    assert found.value == pytest.approx(0.9)
-    assert found.value - found.low == pytest.approx(1.96 * error)
+def test_the_auc_interval_is_that_of_evaluate():
+    """Counts of rows by score, beside the rows themselves: DeLong's variance, for few positives too."""
+    for negative, positive in (([900, 100], [2, 18]), ([5, 3, 1, 0], [0, 1, 2, 1]), ([4, 1], [0, 1])):
+        scores = np.concatenate([np.repeat(np.arange(len(one)), one) for one in (negative, positive)])
+        rows = estimate_auc(scores, np.arange(len(scores)) >= sum(negative), 0.95)
+        found = find_area_interval(np.array(negative), np.array(positive))
+        assert found.value == pytest.approx(rows.value, rel=1e-12)
+        assert found.low == pytest.approx(max(rows.low, 0.0), abs=2e-5)  # 1.96 for 1.959964

@@ -76,7 +76,7 @@ class Comparison:
 def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interval | None:
     """Area under the ROC curve from counts of rows by score, lowest first; None without rows of both classes.
 
-    Its standard error is that of Hanley and McNeil (1982).
+    Its standard error is that of DeLong et al. (1988), as `evaluate` has it.
 
     >>> find_area_interval(np.array([1, 1, 0]), np.array([0, 1, 1])).value
     0.875
@@ -85,10 +85,12 @@ def find_area_interval(negative: NDArray[Any], positive: NDArray[Any]) -> Interv
     if not m or not n:
         return None
     below = np.cumsum(negative) - negative
-    area = float((positive * (below + negative / 2.0)).sum() / (m * n))
-    first, second = area / (2 - area), 2 * area**2 / (1 + area)
-    variance = (area * (1 - area) + (n - 1) * (first - area**2) + (m - 1) * (second - area**2)) / (m * n)
-    half = Z_95 * math.sqrt(max(0.0, variance))
+    up = (below + negative / 2.0) / m
+    area = float((positive * up).sum() / n)
+    down = 1.0 - (np.cumsum(positive) - positive / 2.0) / n
+    halves = ((positive, up, n), (negative, down, m))
+    variance = sum(float(k @ (one - area) ** 2) / ((rows - 1) * rows) if rows > 1 else 0.25 for k, one, rows in halves)
+    half = Z_95 * math.sqrt(variance)
     return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
@@ -156,8 +158,8 @@ def _mean(total: float, squares: float, rows: int) -> Interval:
 def fit_public_rivals(trained: Trained) -> dict[str, Model]:
     """Baselines from public rows only, at no cost in ε: all of them, and the cleanest source alone.
 
-    Logistic regression to convergence at the same alpha. Where nothing but exact rows was learned from, to
-    convergence, the model is that itself, and there is nothing to compare.
+    Logistic regression to convergence, with an alpha of its own unless it is stated. Where nothing but exact rows was
+    learned from, to convergence, the model is that itself, and there is nothing to compare.
     """
     public = trained.public()
     noises = {source.name: source.noise for source in trained.plan.sources if source.name in public}
