@@ -23,6 +23,10 @@ Array = NDArray[np.float64]
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
 """How many steps a source may be split into, where its noise is drawn once per batch."""
 
+MOST_GAINED = 0.75
+"""Part of the loss of rows left out that private rows may take away in what is said of accuracy: where more is
+expected, the stated noise does not fit the rows, or they are too few to tell."""
+
 COMPUTED = 16
 """Steps of a ladder that an accuracy is computed for: of those between it is interpolated."""
 
@@ -164,6 +168,6 @@ def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cloc
     before, after = (min(expected_excess(coordinates, one), most) for one in (0.0, clock))
     less = anchor.likely * (before - after) / float(np.mean(anchor.counts))
     loss = anchor.log_loss
-    gain = expect_gain(anchor.shares, loss, loss - less) if clock else 0.0
+    gain = expect_gain(anchor.shares, loss, max(loss - less, (1.0 - MOST_GAINED) * loss)) if clock else 0.0
     moved = np.clip(np.add(find_wilson_interval(correct * n, n), gain), 0.0, 1.0)
     return Accuracy(*moved.tolist())

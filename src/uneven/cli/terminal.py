@@ -106,8 +106,10 @@ def note(message: str) -> None:
 
 def announce(message: str) -> None:
     """Say what takes the next seconds, where somebody watches a terminal."""
+    from uneven.words import wrap
+
     if sys.stderr.isatty():
-        print(f"{message} ...", file=sys.stderr, flush=True)
+        print(wrap([f"{message} ..."]), file=sys.stderr, flush=True)
 
 
 def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
