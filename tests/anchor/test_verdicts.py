@@ -132,3 +132,11 @@ def test_accuracy_without_a_source_is_that_of_the_others(anchor):
     assert verdicts["large"].accuracy_without == expect(anchor, [])[1]
     assert verdicts["small"].accuracy_without == expect(anchor, [large])[1]
     assert verdicts["small"].accuracy == expect(anchor, [large, small])[1]
+
+
+def test_private_rows_are_not_expected_to_take_away_more_than_most_of_the_loss(anchor):
+    """An uncertainty of any size: three quarters of the loss of rows left out."""
+    vague = anchor.moved(anchor.weights, 1e6 * anchor.covariance)
+    sure = expect(vague, [lambda _: 1e12])[1]
+    gain = expect_gain(anchor.shares, anchor.log_loss, anchor.log_loss / 4)
+    assert sure.value - expect(vague, [])[1].value == pytest.approx(min(gain, 1.0 - np.mean(anchor.margins > 0)))

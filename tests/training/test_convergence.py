@@ -21,9 +21,11 @@ import uneven
 from uneven.anchor.solver import use_one_thread
 from uneven.datasets import load_covertype
 from uneven.io import read_sources
+from uneven.settings import Settings
 from uneven.training import scan
-from uneven.training.convergence import make_state_after
+from uneven.training.convergence import can_converge, make_state_after
 from uneven.training.files import train_files
+from uneven.training.grouping import group_pieces
 
 DATA = os.environ.get("UNEVEN_DATA", "")
 
@@ -227,3 +229,11 @@ def test_a_converged_fit_weighs_what_its_clock_does():
     plan = uneven.plan([uneven.Source("a", rows=1000)], n_features=3)
     state = make_state_after(np.ones(3), plan)
     assert state.average_weight == pytest.approx(state.clock**2 / 2)
+
+
+def test_rows_of_uneven_scales_are_not_learned_in_one_pass_however_many():
+    """Thirty million rows of ten columns: one pass is enough for even scales, and not beside a year."""
+    groups = group_pieces({"a": 30_000_000}, {"a": uneven.Exact()})
+    assert not can_converge(Settings(), groups, 10, lambda: 10.0)
+    assert can_converge(Settings(), groups, 10, lambda: 4e6)
+    assert can_converge(Settings(), groups)  # in memory

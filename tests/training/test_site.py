@@ -220,3 +220,18 @@ def test_what_is_said_of_accuracy_holds_beside_few_public_rows():
         clf = UnevenClassifier(noise, row_norm=12.0, random_state=seed).fit(X[rows], y[rows], source=source)
         off.append(clf.plan_.verdicts["site"].accuracy[0] - clf.score(X[50_200:], y[50_200:]))
     assert abs(np.mean(off)) < 3 * 0.033 / 2  # the leave-one-out accuracy of 200 rows has a standard error of 0.033
+
+
+def test_a_start_of_few_rows_is_doubted_less_where_steps_are_few():
+    """At most three times the excess that is likely of it: the same public rows, beside both kinds of privacy."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(50_060, 30)) / 30**0.5, 2.0 * rng.normal(size=30)
+    y, source = (X @ w + rng.logistic(size=len(X)) > 0).astype(int), np.where(np.arange(50_060) < 60, "open", "other")
+    site, local = (
+        UnevenClassifier({"open": Exact(), "other": noise}, row_norm=3.0, alpha=1e-4, random_state=0, use="all")
+        .fit(X, y, source=source)
+        .plan_.verdicts["other"]
+        .excess_without
+        for noise in (SitePrivacy(3.0), LocalPrivacy(3.0))
+    )
+    assert site < 0.9 * local

@@ -8,6 +8,8 @@ covariance of weights from few rows would promise scores of any size.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, softmax
@@ -39,10 +41,16 @@ def expect_gain(shares: ArrayLike, before: float, after: float) -> float:
     >>> round(expect_gain([0.5, 0.5], 0.6, 0.5), 2)
     0.08
     """
-    levels = np.log(np.asarray(shares, dtype=np.float64))
+    losses, correct = _relate(tuple(np.asarray(shares, dtype=np.float64).tolist()))
+    at_after, at_before = np.interp([after, before], losses[::-1], correct[::-1])
+    return float(at_after - at_before)
+
+
+@lru_cache(maxsize=8)  # asked for each step of a ladder
+def _relate(shares: tuple[float, ...]) -> tuple[Array, Array]:
+    """Log-loss and accuracy of calibrated classifiers whose scores spread more and more."""
+    levels = np.log(shares)
     scores = make_public_generator("scores of classes").standard_normal((DRAWS, len(levels)))
     found = [softmax(levels + spread * scores, axis=1) for spread in SPREADS]
     losses = np.minimum.accumulate([entr(p).sum(axis=1).mean() for p in found])
-    correct = np.maximum.accumulate([p.max(axis=1).mean() for p in found])
-    at_after, at_before = np.interp([after, before], losses[::-1], correct[::-1])
-    return float(at_after - at_before)
+    return losses, np.maximum.accumulate([p.max(axis=1).mean() for p in found])

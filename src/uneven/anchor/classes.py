@@ -205,7 +205,7 @@ def _centre(matrix: Array, K: int) -> Array:
 
 
 def _start_at(problem: Problem, X: Array, factors: Array, seen: NDArray[np.int64], weights: Array) -> ClassAnchor:
-    """Anchor of rows that lack a class, or have one row of it: as `belief.know_nothing` and `belief.know_shares`."""
+    """Anchor of rows of which at most one class has two: as `belief.know_nothing` and `belief.know_shares`."""
     n, K, D = len(X), problem.classes, problem.n_features
     labels = seen if weights.any() else make_public_generator("labels of a class that is missing").integers(0, K, n)
     ridge, every, scores = problem.alpha * factors, np.zeros((D, D)), X @ weights.reshape(K, -1).T

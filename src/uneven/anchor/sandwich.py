@@ -51,8 +51,8 @@ def join_sandwich(
     likely = min(size, estimate_size(weights, inverse @ H, noise, strength))
     shrunk = (inverse * ((strength - alpha) ** 2 * np.ones(d))) @ inverse
     at_least, each = (float((H * one).sum()) for one in (noise, shrunk))
-    part = (at_least + likely * each) / max(at_least + size * each, 1e-300)
-    return np.asarray(noise + size * shrunk), min(part, 1.0)
+    whole = at_least + size * each
+    return np.asarray(noise + size * shrunk), min((at_least + likely * each) / whole, 1.0) if whole else 1.0
 
 
 def estimate_size(weights: Array, kept: Array, noise: Array, strength: Array | float) -> float:
