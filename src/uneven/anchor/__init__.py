@@ -47,6 +47,7 @@ from uneven.anchor.uncertainty import (
     leave_out,
     limit_covariance,
     limit_excess,
+    limit_steps,
     search_strength,
 )
 from uneven.anchor.verdicts import (
@@ -95,6 +96,7 @@ __all__ = [
     "leave_out",
     "limit_covariance",
     "limit_excess",
+    "limit_steps",
     "list_frames",
     "measure_information",
     "measure_shift",

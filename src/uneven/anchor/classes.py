@@ -151,7 +151,7 @@ def fit_class_anchor(
 
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
     covariance, likely = rows.sandwich(scores, weights, strength * factors, alpha * factors, size)
-    covariance = limit_covariance(covariance, size, factors)
+    covariance = known = limit_covariance(covariance, size, factors)
     if rows.loss(scores) >= rows.loss(same := rows.X @ constant.reshape(problem.classes, -1).T):
         covariance = doubt_start(weights - constant, covariance)
         weights, scores = constant, same
@@ -159,9 +159,10 @@ def fit_class_anchor(
         weights, scores = allow_missing(weights, scores, numbers == 0, rows.X)
     labels = rows.draw_labels(scores)
     counts = problem.weigh(labels)
-    found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts, likely)
-    covariance = limit_excess(covariance, found.hessian, found.nothing)
-    return found.moved(weights, covariance if numbers.min() else doubt_missing(found, covariance, numbers == 0))
+    found = ClassAnchor(rows.X, labels, alpha, strength, weights, covariance, scores, alpha * factors, counts)
+    covariance, likely = limit_excess(covariance, found.hessian, found.nothing, known, likely)
+    covariance = covariance if numbers.min() else doubt_missing(found, covariance, numbers == 0)
+    return replace(found, covariance=covariance, likely=likely)
 
 
 def find_constant_scores(problem: Problem, X: Array, numbers: NDArray[np.int64], factors: Array) -> Array:

@@ -22,7 +22,7 @@ with a single row leaving it out leaves nothing: then w₀ predicts the shares o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -46,6 +46,10 @@ Look = Callable[[float, Array | None], tuple[Array, float, T]]
 
 STRONGEST, STEP = 100.0, 10.0**0.25
 """Largest factor of alpha that is tried for the start, and the ratio of one to the next."""
+
+FEW_STEPS = 3.0
+"""Multiple of the likely excess that a start is taken to have where noise is drawn once per batch: steps are few and
+long then, and go as far as the start's uncertainty says, which errs on the large side."""
 
 
 def fit_anchor(
@@ -113,7 +117,7 @@ def fit_anchor(
     strength, weights, margins, size = search_strength(alpha, factors, chosen, look)
     both = strength * factors, alpha * factors
     covariance, likely = find_covariance(rows, margins, weights, *both, size, flips, diagonal)
-    covariance = limit_covariance(covariance, size, factors)
+    covariance = told = limit_covariance(covariance, size, factors)
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     constant = find_constant(rows, labels, factors, class_weights)  # 0 under flips, where no factor is below 1
     same = labels * (rows @ constant)
@@ -123,9 +127,10 @@ def fit_anchor(
     labels, margins = flips.draw_labels(labels, margins)
     counts = np.where(labels > 0, class_weights[1], class_weights[0])
     found = Anchor(
-        rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates, likely
+        rows, labels, alpha, strength, weights, covariance, margins, factors, counts, used, hits, flips.rates
     )
-    return found.moved(weights, limit_excess(covariance, found.hessian, found.nothing))
+    V, likely = limit_excess(covariance, found.hessian, found.nothing, told, likely)
+    return replace(found, covariance=V, likely=likely)
 
 
 def doubt_start(apart: Array, covariance: Array) -> Array:
@@ -182,10 +187,23 @@ def limit_covariance(covariance: Array, size: float, factors: Array) -> Array:
     return np.asarray((limited + limited.T) / 2.0)
 
 
-def limit_excess(covariance: Array, hessian: Array, nothing: float) -> Array:
-    """V with an expected excess ½tr(HV) of at most that of predicting nothing, by a factor."""
-    expected = float((hessian * covariance).sum()) / 2.0
-    return covariance * min(1.0, nothing / max(expected, 1e-300))
+def limit_excess(
+    covariance: Array, hessian: Array, nothing: float, told: Array, likely: float
+) -> tuple[Array, float]:
+    """V with an expected excess ½tr(HV) of at most that of predicting nothing, by a factor; and what part is likely.
+
+    `likely` is a part of the excess of `told`, the covariance before the start was doubted: another start is taken only
+    where it does better on rows left out. It is a greater part of what is limited.
+    """
+    excess, before = (max(float((hessian * V).sum()) / 2.0, 1e-300) for V in (covariance, told))
+    factor = min(1.0, nothing / excess)
+    return factor * covariance, min(1.0, likely * before / (factor * excess))
+
+
+def limit_steps(covariance: Array, likely: float) -> tuple[Array, float]:
+    """V with an expected excess of at most `FEW_STEPS` times the likely one, and what part of that is likely."""
+    factor = min(1.0, FEW_STEPS * likely)
+    return factor * covariance, likely / factor
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def answer_as_anchor(
     else:
         d, own = job.problem.n_features, fit_public(job, [name], targets[0])
         found = read_vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
-        decided = decide_anchored(job, targets[0], own.moved(*found))
+        likely = checks.between("likely", start["likely"], 0.0, 1.0)
+        decided = decide_anchored(job, targets[0], replace(own.moved(*found), likely=likely))
     assert decided.anchoring is not None
     assert decided.plan.anchored is not None
     return {

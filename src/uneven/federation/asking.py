@@ -18,6 +18,7 @@ from uneven.anchor import (
     join_sandwich,
     limit_covariance,
     limit_excess,
+    limit_steps,
     run_newton,
     search_strength,
     use_one_thread,
@@ -115,8 +116,10 @@ def refuse_noises(noises: Mapping[str, Noise]) -> None:
             )
 
 
-def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: float | None) -> tuple[Array, Array]:
-    """Start and covariance of the rows of all sites together, as `fit_anchor` has them.
+def learn_together(
+    objective: SitesObjective, factors: Sequence[float], chosen: float | None
+) -> tuple[Array, Array, float]:
+    """Start of the rows of all sites together, its covariance and what part of its excess is likely: `fit_anchor`'s.
 
     Parameters
     ----------
@@ -140,11 +143,11 @@ def learn_together(objective: SitesObjective, factors: Sequence[float], chosen: 
     with use_one_thread():
         strength, weights, (loss, S, fourths, H), size = search_strength(alpha, own, chosen, look)
         hessian, nothing = H + np.diag(alpha * own), float(objective.problem.loss_function.value_at_zero)
-        covariance, _ = join_sandwich(S, fourths, H, count, weights, strength * own, alpha * own, size)
-        covariance = limit_covariance(covariance, size, own)
+        covariance, likely = join_sandwich(S, fourths, H, count, weights, strength * own, alpha * own, size)
+        covariance = told = limit_covariance(covariance, size, own)
         if loss >= nothing:
             weights, covariance = np.zeros_like(weights), doubt_start(weights, covariance)
-        return weights, limit_excess(covariance, hessian, nothing)
+        return weights, *limit_excess(covariance, hessian, nothing, told, likely)
 
 
 def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str, Any]:
@@ -172,8 +175,10 @@ def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str
         ask.tell(name, "asked for sums over its rows", 0, 0)
     noises, counts = {name: job.noises[name] for name in public}, {name: rows[name] for name in public}
     objective = SitesObjective(ask, {"kind": "sums", **common}, problem, noises, counts, factors)
-    weights, covariance = learn_together(objective, factors.tolist(), chosen)
-    start = {"weights": weights.tolist(), "covariance": matrix_to_text(covariance)}
+    weights, covariance, likely = learn_together(objective, factors.tolist(), chosen)
+    if any(noise.once_a_batch for noise in job.noises.values()):
+        covariance, likely = limit_steps(covariance, likely)
+    start = {"weights": weights.tolist(), "covariance": matrix_to_text(covariance), "likely": likely}
     reply = ask(lead, {**request, "settings": asdict(settings), "start": start})
     with reading(lead):
         if not reply["anchored"]["order"]:  # no private site is used: the answer is that of the public rows alone

@@ -31,6 +31,7 @@ from uneven.anchor import (
     fit_anchor,
     fit_class_anchor,
     judge_sources,
+    limit_steps,
     list_frames,
     measure_information,
     solve,
@@ -54,10 +55,6 @@ LEAST_SAMPLE, ROWS_PER_FEATURE, LARGEST_SAMPLE = 5_000, 50, 20_000
 MOST_FEATURES, FEW_ROWS, MOST_CELLS = 1_000, 2_000, 20_000_000
 """Columns up to which the clock has a matrix; with more it has the diagonal, and its uncertainty is computed from at
 most so many public rows, and so many values in them."""
-
-FEW_STEPS = 3.0
-"""Multiple of the likely excess that the start is taken to have where noise is drawn once per batch: steps are few and
-long then, and go as far as the start's uncertainty says, which errs on the large side."""
 
 INTERCEPT = 0.01
 """Factor of alpha for the intercept: next to free, but not without a best value where the public rows are of one class.
@@ -173,8 +170,8 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     )
     anchor = _look(job.problem, kept, factors, chosen)
     if any(noise.once_a_batch for noise in job.groups.noises.values()):
-        factor = min(1.0, FEW_STEPS * anchor.likely)
-        anchor = replace(anchor, covariance=factor * anchor.covariance, likely=anchor.likely / factor)
+        covariance, likely = limit_steps(anchor.covariance, anchor.likely)
+        anchor = replace(anchor, covariance=covariance, likely=likely)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if (known and count <= most) or not anchor.weights.any():
         return anchor
