@@ -160,7 +160,7 @@ def test_few_flipped_rows_end_with_an_answer_or_a_caveat(rate, free):
     for labels in (y, np.ones(60)):
         penalty = np.zeros(10) if free else None
         rows = [PublicRows.from_arrays(X, labels, FlippedLabels(rate))]
-        found, kept = (solve(problem(10, 1e-8), rows, penalty, shorten=shorten) for shorten in (False, True))
+        found, kept = (solve(problem(10, 1e-8), rows, penalty, longest=longest) for longest in (None, 1.0))
         assert np.isfinite(found.weights).all()
         assert found.converged == (found.caveat is None)
         length = np.linalg.norm(kept.weights) / np.linalg.norm(found.weights)

@@ -7,7 +7,8 @@ from sklearn.metrics import log_loss
 from uneven import Exact, FlippedLabels, LabelPrivacy, Ledger, LocalPrivacy, UnevenClassifier
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.solver import measure_optimism, solve
+from uneven.anchor.length import measure_optimism
+from uneven.anchor.solver import solve
 from uneven.engine import repeat_generator
 from uneven.io import read_sources
 from uneven.problem import Problem
@@ -236,7 +237,7 @@ def test_what_is_expected_of_new_rows_is_what_they_lose():
         w = solve(problem, [PublicRows.from_arrays(X[:500], y[:500], noise)]).weights
         once = np.array([1.0])
         gaps.append(new.along(w, once)[0, 0] - f.along(w, once)[0, 0])
-        expected.append(measure_optimism(f))
+        expected.append(measure_optimism(f, w))
     error = np.std(gaps) / np.sqrt(200)
     assert np.mean(expected) == pytest.approx(np.mean(gaps), abs=4 * error + 0.1 * np.mean(gaps))
     assert np.mean(gaps) > 8 * error

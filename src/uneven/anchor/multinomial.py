@@ -6,14 +6,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
+from uneven.anchor.likelihood import look_at_scores
 from uneven.matrices import is_sparse
 
 Array = NDArray[np.float64]
 
+SHORTEST = 1e-5
+"""Scores below this are taken for 0, where multiples of them are compared."""
+
 DENSE_ROWS = 4096
 """Sparse rows that are made dense at once, for their curvature."""
+
+
+def sum_multiples(
+    scores: Array, labels: NDArray[np.int64], confusion: Array, levels: Array, lengths: Array
+) -> Array:
+    """Sums over rows of what `Objective.along` describes, at each length, shape (5, lengths)."""
+    inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
+    sums, known = np.empty((5, len(lengths))), (confusion.T[labels], inverse[labels], levels)
+    short = lengths * float(np.abs(scores).max(initial=0.0)) < SHORTEST
+    sums[:, ~short] = np.array([sum_multiple(scores, *known, one) for one in lengths[~short].tolist()]).reshape(-1, 5).T
+    sums[:, short] = sum_multiple(scores, *known, 0.0)[:, None]
+    return sums
 
 
 def sum_multiple(scores: Array, chances: Array, targets: Array, levels: Array, length: float) -> Array:
@@ -57,12 +73,27 @@ def sum_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, 
     P, units = np.exp(scores - levels), targets.sum(axis=1, keepdims=True)
     value = float((units * levels).sum() - (targets * scores).sum())
     gradient = np.asarray(X.T @ (units * P - targets)).T.ravel()
+    return value, gradient, _sum_curvature(X, P, units[:, 0], curvature)
+
+
+def sum_observed(
+    W: Array, X: Any, confusion: Array, labels: NDArray[np.int64], curvature: str
+) -> tuple[float, Array, Array | None]:
+    """The same of minus the log-likelihood of labels observed through a confusion matrix (`look_at_scores`)."""
+    scores = np.asarray(X @ W.T)
+    values, slopes, told = look_at_scores(scores, confusion.T[labels], confusion)
+    gradient = np.asarray(X.T @ slopes).T.ravel()
+    return float(values.sum()), gradient, _sum_curvature(X, softmax(scores, axis=1), told, curvature)
+
+
+def _sum_curvature(X: Any, P: Array, units: Array, curvature: str) -> Array | None:
+    """Σ u(diag(p) - ppᵀ) ⊗ xxᵀ over the rows, or its diagonal."""
     if curvature == "none":
-        return value, gradient, None
+        return None
     if curvature == "diagonal":
         squares = X.multiply(X) if is_sparse(X) else X**2
-        return value, gradient, np.asarray(squares.T @ (units * P * (1.0 - P))).T.ravel()
-    return value, gradient, sum_hessian(X, P, units[:, 0])
+        return np.asarray(squares.T @ (units[:, None] * P * (1.0 - P))).T.ravel()
+    return sum_hessian(X, P, units)
 
 
 def sum_hessian(X: Any, P: Array, weights: Array | None = None) -> Array:

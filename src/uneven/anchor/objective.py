@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NoReturn
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from uneven import checks
-from uneven.anchor.multinomial import sum_multiple, sum_terms
+from uneven.anchor.likelihood import look_at_margins
+from uneven.anchor.multinomial import sum_multiples, sum_observed, sum_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
 from uneven.matrices import is_sparse
@@ -32,8 +33,9 @@ SMALL_ROWS, JOINED_ROWS = 5_000, 50_000
 ROUNDING = 1e-9
 """Error of a sum over an inverse's row, which is 0 or 1 where classes count alike."""
 
-SHORTEST = 1e-5
-"""Scores below this are taken for 0, where multiples of them are compared."""
+LEAST_FACTOR = 0.01
+"""Factor of alpha that every weight has at least, where flipped labels have a likelihood: one that explains all labels
+by flips has no best value."""
 
 BLOCK_BYTES = 1 << 21
 """Size of the blocks that dense rows are read in: they fit the cache."""
@@ -77,9 +79,13 @@ class Objective:
     width: float = 0.0
     """Of the parabola in place of a kink."""
     class_weights: tuple[float, ...] = (1.0, 1.0)
+    likelihood: bool = False
+    """Whether flipped labels have the likelihood of what was observed (`likelihood`), instead of the surrogate."""
 
     @classmethod
-    def of(cls, problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None) -> Objective:
+    def of(
+        cls, problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None, likelihood: bool = False
+    ) -> Objective:
         """Objective of a problem on these rows; `penalty` has a factor of alpha for each weight."""
         if not rows:
             raise ValueError("rows must have at least one source, got none")
@@ -94,12 +100,13 @@ class Objective:
                 f"{loss.name!r}"
             )
         if flips or not loss.bounded:
-            factors = np.maximum(factors, 1.0)
+            factors = np.maximum(factors, LEAST_FACTOR if likelihood and loss.bounded else 1.0)
         refuse_uneven([one.noise for one in rows], problem.class_weights)
         weighted = tuple((source, source.part * weigh_source(source.noise, problem)) for source in rows)
         weights = problem.class_weights
         parts = _join(weighted, loss, weights) if problem.outputs == 1 else tuple(_class_part(*one) for one in weighted)
-        return cls(loss, problem.alpha * factors, weighted, parts, problem.classes, class_weights=weights)
+        ridge, likelihood = problem.alpha * factors, likelihood and flips
+        return cls(loss, ridge, weighted, parts, problem.classes, class_weights=weights, likelihood=likelihood)
 
     @property
     def count(self) -> int:
@@ -123,10 +130,12 @@ class Objective:
         wanted = {"none": None, "diagonal": np.zeros(d)}
         sums = _Sums(np.zeros(d), wanted[curvature] if curvature in wanted else np.zeros((d, d)))
         for part in self.parts:
-            if self.classes == 2:
-                self._add_margins(sums, part, w, curvature == "largest")
-            else:
+            if self.classes > 2:
                 self._add_classes(sums, part, w, curvature)
+            elif self.likelihood:
+                self._add_observed(sums, part, w)
+            else:
+                self._add_margins(sums, part, w, curvature == "largest")
         pull, hessian = self.ridge * w, sums.hessian
         if hessian is not None:
             hessian /= sums.total
@@ -147,12 +156,11 @@ class Objective:
         multiple t where s·w is the truth, A(t) - t·B(s): A the mean of lse(tz), z the scores, and B that of
         softmax(sz)ᵀz. The last are the mean of the surrogate and of its square.
         """
-        sums = np.zeros((5, len(lengths)))
+        sums, levels = np.zeros((5, len(lengths))), np.log(self.class_weights)
         for source, _ in self.sources:
-            for largest, describe in self._multiples(source, w):
-                short = lengths * largest < SHORTEST  # as good as 0
-                sums[:, ~short] += np.transpose([describe(length) for length in lengths[~short].tolist()])
-                sums[:, short] += describe(0.0)[:, None]
+            confusion = source.noise.confusion_of(self.classes)
+            for numbers, scores in self._scores(source, w):
+                sums += sum_multiples(scores, numbers, confusion, levels, lengths)
         return sums / self.count
 
     def find_parts(self, w: Array) -> list[float]:
@@ -171,14 +179,6 @@ class Objective:
             usual = spread(np.full((1, self.classes), 1.0 / self.classes))
             parts.append(float(found[0] / found[1] * usual[1] / usual[0]))
         return parts
-
-    def _multiples(self, source: PublicRows, w: Array) -> Iterator[tuple[float, Callable[[float], Array]]]:
-        """For each block of rows: the largest score, and what is summed of them at a multiple of w."""
-        confusion = source.noise.confusion_of(self.classes)
-        inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
-        for numbers, scores in self._scores(source, w):
-            known = confusion.T[numbers], inverse[numbers], np.log(self.class_weights)
-            yield float(np.abs(scores).max(initial=0.0)), partial(sum_multiple, scores, *known)
 
     def _scores(self, source: PublicRows, w: Array) -> Iterator[tuple[NDArray[np.int64], Array]]:
         """For each block of rows: numbers of their classes as observed, and the scores of all classes."""
@@ -207,6 +207,20 @@ class Objective:
             if sums.hessian is not None:
                 _add_curvature(sums.hessian, X, weight * unit * bends)
 
+    def _add_observed(self, sums: _Sums, part: _Part, w: Array) -> None:
+        """The same with the likelihood of labels as observed: it weighs rows by itself, but alpha counts exact ones."""
+        first = 0
+        for X, y in _blocks(part.rows, len(w)):
+            rows = slice(first, first := first + len(y))
+            rate, skew, usual = part.rate[rows], part.rate_skew[rows] * y, part.weight[rows]
+            values, slopes, bends = look_at_margins(y * (X @ w), rate, skew)
+            weight = np.where(rate > 0.0, 1.0, usual)
+            sums.total += float(usual.sum())
+            sums.value += float(weight @ values)
+            sums.gradient += X.T @ (weight * y * slopes)
+            if sums.hessian is not None:
+                _add_curvature(sums.hessian, X, weight * bends)
+
     def _by_class(self, losses: float, unit: Array, margins: Array, y: Array) -> float:
         """Sum of u times the loss, given that of the loss, for rows of one source: u is the same within a class."""
         if self.class_weights == (1.0, 1.0):
@@ -216,16 +230,21 @@ class Objective:
 
     def _add_classes(self, sums: _Sums, part: _Part, w: Array, curvature: Curvature) -> None:
         """One part's rows of more than two classes."""
-        W, weight = w.reshape(self.classes, -1), float(part.weight[0])
-        targets = part.rows.noise.weighted_targets(self.class_weights)
+        W, weight, noise = w.reshape(self.classes, -1), float(part.weight[0]), part.rows.noise
+        observed = self.likelihood and noise.known_rate > 0.0
+        targets, confusion = noise.weighted_targets(self.class_weights), noise.confusion_of(self.classes)
         for X, y in _blocks(part.rows, W.shape[1], self.classes):
             kind: Curvature = "full" if curvature == "largest" else curvature
-            losses, slopes, bends = sum_terms(W, X, targets[y.astype(np.int64)], kind)
             sums.total += weight * len(y)
-            sums.value += weight * losses
-            sums.gradient += weight * slopes
+            if observed:
+                losses, slopes, bends = sum_observed(W, X, confusion, y.astype(np.int64), kind)
+            else:
+                losses, slopes, bends = sum_terms(W, X, targets[y.astype(np.int64)], kind)
+            counted = 1.0 if observed else weight
+            sums.value += counted * losses
+            sums.gradient += counted * slopes
             if sums.hessian is not None and bends is not None:
-                sums.hessian += weight * bends
+                sums.hessian += counted * bends
 
 
 @dataclass
@@ -281,13 +300,16 @@ class _Part:
     tilt: Array
     skew: Array
     """What is added to the tilt t of a positive label, and taken from that of a negative one; `unit_skew` to u."""
+    rate: Array
+    rate_skew: Array
+    """Flip rates: their mean, and half the difference of those of a positive and a negative label."""
     joined: bool = False
 
 
 def _class_part(rows: PublicRows, weight: float) -> _Part:
     """One source of more than two classes."""
     none = np.zeros(1)
-    return _Part(rows, np.array([weight]), none, none, none, none)
+    return _Part(rows, np.array([weight]), none, none, none, none, none, none)
 
 
 def _join(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tuple[float, ...]) -> tuple[_Part, ...]:
@@ -303,20 +325,20 @@ def _part(sources: Sequence[tuple[PublicRows, float]], loss: Loss, classes: tupl
     counts = [source.count for source, _ in sources]
     columns = np.array([[weight, *_middles(source, loss, classes)] for source, weight in sources])
     if len(sources) == 1:  # as many rows as there may be: no array of their number
-        weight, unit, bend, tilt, skew = (np.broadcast_to(value, (counts[0],)) for value in columns[0])
-        return _Part(sources[0][0], weight, unit, bend, tilt, skew)
+        weight, unit, bend, tilt, skew, rate, half = (np.broadcast_to(value, (counts[0],)) for value in columns[0])
+        return _Part(sources[0][0], weight, unit, bend, tilt, skew, rate, half)
     rows = join_sources([source for source, _ in sources])
     if rows.count != sum(counts):
         _refuse_count(rows.count, sum(counts))
-    weight, unit, bend, tilt, skew = np.repeat(columns, counts, axis=0).T
-    return _Part(rows, weight, unit, bend, tilt, skew, joined=True)
+    weight, unit, bend, tilt, skew, rate, half = np.repeat(columns, counts, axis=0).T
+    return _Part(rows, weight, unit, bend, tilt, skew, rate, half, joined=True)
 
 
 def _middles(source: PublicRows, loss: Loss, classes: tuple[float, ...]) -> list[float]:
-    """u and t of a source's surrogate: the mean of the two labels' and half the difference, of each."""
+    """u, t and flip rate of a source: the mean of the two labels' and half the difference, of each."""
     rates = source.flip_rate, source.flip_skew
     (u, t), (v, s) = (correct(*rates, sign, classes, loss.odd_slope) for sign in (1.0, -1.0))
-    return [(u + v) / 2.0, (u - v) / 2.0, (t + s) / 2.0, (t - s) / 2.0]
+    return [(u + v) / 2.0, (u - v) / 2.0, (t + s) / 2.0, (t - s) / 2.0, *rates]
 
 
 def _blocks(source: PublicRows, d: int, classes: int = 2) -> Iterator[tuple[Any, Array]]:

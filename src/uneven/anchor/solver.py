@@ -27,6 +27,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
+from uneven.anchor.length import choose_length
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point
 from uneven.anchor.rows import PublicRows
 from uneven.problem import Problem
@@ -46,15 +47,6 @@ SAMPLE_ROWS = 20_000
 MOST_READINGS = 300
 SHORT = 1e-3
 """Length of a step below which the curvature at a point is taken to say nothing of that around it."""
-
-POSSIBLE = 2.0 ** np.arange(2.0, -48.0, -0.5)
-"""Multiples of the answer that are thought possible where labels are flipped: not 0, so that classes are predicted."""
-
-LENGTH_ROWS = 5_000
-"""Rows that the length of weights from flipped labels is judged by, counted in exact ones; of more, a sample."""
-
-CLEAR, DOUBT = 2.0, 2.0
-"""Standard errors, and differences of the log-likelihood, that are clear: the second is what two of the first make."""
 
 WIDTHS = (4.0, 1.0, 0.1, 0.01, 0.001)
 """Widths of the parabola in place of a kink, one after the other; with slopes of 1, f is off by half the last."""
@@ -97,8 +89,9 @@ def solve(
     penalty: ArrayLike | None = None,
     start: ArrayLike | None = None,
     hessian: bool = False,
-    shorten: bool = False,
+    longest: float | None = None,
     aim: float = AIM,
+    likelihood: bool = False,
 ) -> Solution:
     """Minimise the weighted objective of all sources without privacy.
 
@@ -115,10 +108,14 @@ def solve(
         Weights to start at, such as the answer for a similar alpha.
     hessian : bool
         Whether to return the Hessian at the answer: one more reading.
-    shorten : bool
-        Whether to shorten an answer that flipped labels leave unsure (`choose_length`).
+    longest : float or None
+        Shorten an answer that flipped labels leave unsure (`choose_length`), to this multiple of itself at most; None
+        to leave it as it is.
     aim : float
         Relative distance to the least objective at which L-BFGS stops; larger is faster, where accuracy matters less.
+    likelihood : bool
+        Take minus the log-likelihood of flipped labels as observed for their loss, instead of the convex surrogate. It
+        is convex near 0, where to start if not near the answer.
 
     Returns
     -------
@@ -131,7 +128,7 @@ def solve(
     >>> solve(Problem(n_features=1, alpha=1e-9, batch_size=1), [rows]).weights.round(4).tolist()  # log 2
     [0.6931]
     """
-    f = Objective.of(problem, rows, penalty)
+    f = Objective.of(problem, rows, penalty, likelihood)
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
@@ -140,7 +137,9 @@ def solve(
             _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w, aim)
         )
         f = replace(f, width=_widths(f)[-1])
-        length = choose_length(f, found.point.weights) if shorten else 1.0
+        length = 1.0
+        if longest is not None:
+            length = min(longest, choose_length(f, found.point.weights, len(w) <= DENSE_COLUMNS))
         point = found.point if length == 1.0 else f.at(length * found.point.weights)
         curvature = f.at(point.weights, _kind(len(w))).hessian if hessian else None
     converged = found.excess <= TOLERANCE * found.point.scale
@@ -154,63 +153,6 @@ def solve(
         _describe_length(length) if converged else _caveat(problem, found),
         curvature,
     )
-
-
-def choose_length(f: Objective, w: Array) -> float:
-    """Multiple of the weights, at most 1, with the least expected loss where labels are flipped.
-
-    The surrogate of flipped labels is unbiased, but its minimum may be far from the loss's, or not exist: its mean can
-    fall below 0, which no loss does, as where fewer labels are positive than the stated rate alone would make. The
-    labels as observed tell how long w should be, by their likelihood, but not the sure from the nearly sure. So all
-    lengths of a grid are thought possible, as likely as they make the labels of new rows (`measure_optimism`), and the
-    answer takes the length that loses least on average over them. Lengths whose surrogate has a mean clearly below 0
-    are not possible: the stated rate is too large, or the rows were learned by heart. Where no length is clearly
-    likelier than 0, the answer is as good as 0.
-    """
-    if not f.flipped or not f.loss.probabilistic:
-        return 1.0
-    told = sum(source.count * (1.0 - 2.0 * source.flip_rate) ** 2 for source, _ in f.sources)  # in exact rows
-    if told > LENGTH_ROWS:
-        f = f.sample(LENGTH_ROWS / told) or f
-    lost, levels, slopes, surrogate, squares = f.along(w, POSSIBLE)
-    errors = np.sqrt(np.maximum(squares - surrogate**2, 0.0) / f.count)
-    prior, moderate = doubt_long(slopes)
-    evidence = -f.count * (lost + np.minimum(POSSIBLE / min(moderate, 1.0), 1.0) * measure_optimism(f))
-    nothing, evidence = evidence[-1], np.where(surrogate + CLEAR * errors < 0.0, -np.inf, evidence)
-    if evidence.max() < nothing + DOUBT:
-        return float(POSSIBLE[-1])
-    weights = prior * np.exp(evidence - evidence.max())
-    expected = levels - POSSIBLE * (weights @ slopes / weights.sum())
-    return float(POSSIBLE[np.argmin(np.where(POSSIBLE <= 1.0, expected, np.inf))])
-
-
-def doubt_long(slopes: Array) -> tuple[Array, float]:
-    """Prior weight of each possible length, and the length from which on it falls, as rows are classified for sure.
-
-    Jeffreys' prior of the logarithm of a length t is t√B', B' the mean variance of the scores over the classes: small
-    where even exact labels could hardly tell a length from longer ones. Up to its largest value it is taken as that.
-    `slopes` are B.
-    """
-    prior = POSSIBLE * np.sqrt(np.maximum(np.gradient(slopes, POSSIBLE), 0.0))
-    most = int(np.argmax(prior))
-    return np.where(np.arange(len(prior)) >= most, 1.0, prior / max(prior[most], 1e-300)), float(POSSIBLE[most])
-
-
-def measure_optimism(f: Objective) -> float:
-    """How much more the answer w loses on new rows than on its own, in log-likelihood; 0 where there are many columns.
-
-    To first order that is tr(H⁻¹C)/n with C = E gsᵀ, g the gradients of what is lost and s those of what w minimises
-    (Takeuchi 1976 for g = s). Of a label flipped at rate σ, given x, s takes the values -(1-a)/(1-2σ) with probability
-    a = σ + (1-2σ)p and a/(1-2σ) else, times x, and g is -(1-2σ)p(1-p)/a and (1-2σ)p(1-p)/(1-a): so E gs = p(1-p), as
-    for exact labels, and C is the curvature of the loss. Both are taken at 0, where the loss curves most: at weights
-    that followed noise far out next to nothing curves, and little would seem to be at stake. Of a multiple of w it is
-    that part, and all of it from the length on at which rows are classified for sure.
-    """
-    if len(f.ridge) > DENSE_COLUMNS:
-        return 0.0
-    hessian = f.at(np.zeros_like(f.ridge), "full").hessian
-    assert hessian is not None
-    return float(np.trace(np.linalg.lstsq(hessian, hessian - np.diag(f.ridge))[0])) / f.count
 
 
 def _describe_length(length: float) -> str | None:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from uneven.anchor.folds import FoldRows
+from uneven.anchor.length import choose_held_out_length, score_held_out
+from uneven.anchor.likelihood import look_at_margins
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.solver import solve, use_one_thread
@@ -56,15 +58,22 @@ class Strength:
         Each alpha tried, strongest first, in the same units, and its held-out loss a row.
     rows : int
         Rows it was chosen on.
+    length : float
+        Where flipped labels have a likelihood, the multiple of the answer with the least expected loss; else 1.
     """
 
     alpha: float
     path: tuple[tuple[float, float], ...]
     rows: int
+    length: float = 1.0
 
 
 def choose_alpha(
-    problem: Problem, rows: Sequence[PublicRows], penalty: ArrayLike | None = None, seed: int = 0
+    problem: Problem,
+    rows: Sequence[PublicRows],
+    penalty: ArrayLike | None = None,
+    seed: int = 0,
+    likelihood: bool = False,
 ) -> Strength:
     """Choose alpha by cross-validation on about 5,000 rows at most, each fold with its share of every class.
 
@@ -82,6 +91,8 @@ def choose_alpha(
         As for `solve`.
     seed : int
         Of the folds and the sample. It may be known: these rows are not private.
+    likelihood : bool
+        As for `solve`.
 
     Examples
     --------
@@ -102,11 +113,26 @@ def choose_alpha(
     used = sum(source.count for source in sample)
     if len(seen) < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
+    likelihood = likelihood and any(source.flip_rate > 0.0 for source in rows)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
-        alphas, losses = _path(*_narrowed(problem, sample, penalty), seed, _count_values(sample))
-    carried = alphas * (used - used / _fold_count(used)) / count
-    path = zip(carried.tolist(), losses[:, :-1].mean(axis=1).tolist(), strict=True)
-    return Strength(float(carried[np.argmin(losses.mean(axis=1))]), tuple(path), used)
+        narrow, few, factors = _narrowed(problem, sample, penalty)
+        tried = _path(narrow, few, factors, seed, _count_values(sample), likelihood)
+    best = _find_best(tried.losses, likelihood)
+    length = choose_held_out_length(narrow, few, tried.folds, tried.weights[best]) if likelihood else 1.0
+    carried = tried.alphas * (used - used / _fold_count(used)) / count
+    path = zip(carried.tolist(), tried.losses[:, :-1].mean(axis=1).tolist(), strict=True)
+    return Strength(float(carried[best]), tuple(path), used, length)
+
+
+def _find_best(losses: Array, likelihood: bool) -> int:
+    """Place of the least held-out loss; under flips, the last within a standard error of it where the first is too.
+
+    There next to nothing is known. The strongest alpha would predict one class for every row; a weaker one tells
+    classes apart as well as can be, and its answer is shortened (`length`).
+    """
+    means, errors, best = _differences(losses)
+    near = np.flatnonzero(means <= errors)
+    return int(near[-1]) if likelihood and near[0] == 0 else best
 
 
 def _draw(rows: Sequence[PublicRows], share: float, seed: int) -> tuple[list[PublicRows], NDArray[np.int64]]:
@@ -167,37 +193,53 @@ def _sum_columns(X: Any, power: int) -> Array:
     return np.asarray(values.sum(axis=0), dtype=np.float64).ravel()
 
 
-def _path(
-    problem: Problem, sample: Sequence[PublicRows], penalty: Any, seed: int, length: int = LENGTH
-) -> tuple[Array, Array]:
-    """Values of alpha, strongest first, and held-out losses, shape (values, rows + 1).
+@dataclass(frozen=True)
+class _Tried:
+    """Values of alpha, strongest first; held-out losses, shape (values, rows + 1); weights of the folds at each.
 
-    The last is half that of a row on the wrong side, which is counted however well the others are classified
+    The last loss is half that of a row on the wrong side, which is counted however well the others are classified
     (Krichevsky and Trofimov 1981): a few rows that a plane separates would else ask for weights without end.
     """
+
+    alphas: Array
+    losses: Array
+    weights: list[Array]
+    folds: list[NDArray[np.int64]]
+
+
+def _path(
+    problem: Problem,
+    sample: Sequence[PublicRows],
+    penalty: Any,
+    seed: int,
+    length: int = LENGTH,
+    likelihood: bool = False,
+) -> _Tried:
+    """Try one alpha after the other."""
     numbers = _fold_numbers(sample, seed)
-    folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers)
+    folds, together = list(_folds(sample, numbers)), FoldRows.of(problem, sample, numbers, likelihood)
     W, told = np.zeros((problem.n_features, len(folds))), _find_told(problem, sample)
     before = W
-    alphas, losses = [], []
+    alphas, losses, weights = [], [], []
     sooner = 0 if length == LENGTH else length - LENGTH // 2  # where columns of the smaller scale begin to count
     for alpha in _strongest(sample, penalty[: problem.columns] == 1.0) * STEP ** -np.arange(length + MORE):
         at, last = replace(problem, alpha=float(alpha)), W.copy()
         done: NDArray[np.bool_] = np.zeros(len(folds), dtype=bool)
         if together is not None:
-            W, done = together.descend(Objective.of(at, sample, penalty).ridge, 2.0 * W - before)
+            W, done = together.descend(Objective.of(at, sample, penalty, likelihood).ridge, 2.0 * W - before)
         for k in np.flatnonzero(~done):
-            W[:, k] = solve(at, folds[k], penalty, last[:, k], aim=ROUGHLY).weights
+            W[:, k] = solve(at, folds[k], penalty, last[:, k], aim=ROUGHLY, likelihood=likelihood).weights
         before = last
         alphas.append(float(alpha))
-        held = [_held_out(problem, *one, W) for one in zip(sample, numbers, strict=True)]
+        weights.append(W)
+        held = [_held_out(problem, *one, W, likelihood) for one in zip(sample, numbers, strict=True)]
         wrong = np.concatenate([second for _, second in held]).mean()
         losses.append(np.append(np.concatenate([first for first, _ in held])[told], WRONG_ROWS * wrong))
         if len(alphas) >= sooner and _given_up(np.array(losses)):
             break
         if len(alphas) >= length and not _still_gains(np.array(losses)):
             break
-    return np.array(alphas), np.array(losses)
+    return _Tried(np.array(alphas), np.array(losses), weights, numbers)
 
 
 def _find_told(problem: Problem, sample: Sequence[PublicRows]) -> NDArray[np.bool_]:
@@ -262,38 +304,35 @@ def _folds(sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]]) -
         ]
 
 
-def _held_out(problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array) -> tuple[Array, Array]:
+def _held_out(
+    problem: Problem, source: PublicRows, fold: NDArray[np.int64], W: Array, likelihood: bool
+) -> tuple[Array, Array]:
     """Loss of each row under the weights of its fold; under flips, minus the log-likelihood of the label as observed.
 
-    And the loss if misclassified: of the second most likely class.
+    And the loss if misclassified: of the second most likely class. Weights of most likelihood cannot follow a few wrong
+    labels far, so for them it is that of a label as observed.
 
     A loss without probabilities is that of the labels as observed.
     The surrogate will not do here: it has no lower bound, and a few rows of a rare column can decide the choice. The
     likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
     X, y = next(iter(source.pieces()))
+    numbers, scores = score_held_out(problem, X, y, fold, W)
     if problem.outputs > 1:
-        return _held_out_classes(problem, source, X @ _by_class(W, problem), y.astype(np.int64), fold)
-    margins, rate = y * np.asarray(X @ W)[np.arange(len(y)), fold], source.flip_rate
+        return _held_out_classes(problem, source, scores, numbers)
+    margins, rate = y * scores[:, 1], source.flip_rate
     wrong = np.asarray(problem.loss_function.value(-np.abs(margins)))
     if not (rate and problem.loss_function.probabilistic):
         return np.asarray(problem.weigh(y) * problem.loss_function.value(margins)), wrong
     margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
-    return np.asarray(-np.log(rate - source.flip_skew * y + (1.0 - 2.0 * rate) * expit(margins))), wrong
-
-
-def _by_class(W: Array, problem: Problem) -> Array:
-    """Weights of each fold, shape (K·d, folds), as columns for each class of each fold, shape (d, K·folds)."""
-    return np.ascontiguousarray(W.reshape(problem.outputs, problem.columns, -1).transpose(1, 0, 2)).reshape(
-        problem.columns, -1
-    )
+    seen, other = (look_at_margins(m, rate, source.flip_skew * y)[0] for m in (margins, -np.abs(margins)))
+    return seen, other if likelihood else wrong
 
 
 def _held_out_classes(
-    problem: Problem, source: PublicRows, scores: Any, y: Any, fold: NDArray[np.int64]
+    problem: Problem, source: PublicRows, own: Array, y: NDArray[np.int64]
 ) -> tuple[Array, Array]:
     """Negative log-likelihood of the observed class, Σ_i p_i·T_iy, and of the second most likely class."""
-    own = np.asarray(scores).reshape(len(y), problem.outputs, -1)[np.arange(len(y)), :, fold]
     noise, wrong = source.noise, loss_values(own, np.argsort(own, axis=1)[:, -2])
     if noise.known_rate == 0.0:
         return np.asarray(problem.weigh(y) * loss_values(own, y)), wrong

@@ -87,7 +87,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     if not (names and settings.public_first) or lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     job = _with_tried_alpha(job, names, target)
-    if not _are_uneven(job):
+    if job.likelihood or not _are_uneven(job):
         return job
     return _with_tried_alpha(replace(job, parts=find_parts(job, names, target)), names, target)
 
@@ -96,13 +96,12 @@ def _with_tried_alpha(job: Job, names: Collection[str], target: Any) -> Job:
     """The job with alpha chosen by cross-validation on these sources' rows, unless it is stated."""
     if not isinstance(job.settings.alpha, str):
         return job
-    chosen = choose_alpha(
-        job.problem, list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
-    )
+    rows, factors = list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
+    chosen = choose_alpha(job.problem, rows, factors, likelihood=job.likelihood)
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=job.scale.usual_alpha(job.settings.alpha))
-    return scale_alpha(replace(job, chosen=chosen.alpha * in_rows), names)
+    return scale_alpha(replace(job, chosen=chosen.alpha * in_rows, length=chosen.length), names)
 
 
 def _are_uneven(job: Job) -> bool:
@@ -123,7 +122,7 @@ def find_parts(job: Job, names: Collection[str], target: Any) -> dict[str, float
     hardly err, and as many are flipped as ever.
     """
     rows, factors = list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
-    first = solve(job.problem, rows, factors, shorten=True).weights
+    first = solve(job.problem, rows, factors, longest=1.0).weights
     return dict(zip(names, Objective.of(job.problem, rows, factors).find_parts(first), strict=True))
 
 
@@ -170,7 +169,8 @@ def converge(job: Job, targets: Sequence[Any]) -> Converged:
 def solve_public(job: Job, names: Collection[str], target: Any) -> Solution:
     """Minimise the weighted objective of these sources."""
     factors = free_intercept(job.problem, job.scale.intercept)
-    return solve(job.problem, list_public_rows(job, names, target), factors, shorten=True)
+    rows = list_public_rows(job, names, target)
+    return solve(job.problem, rows, factors, longest=job.length, likelihood=job.likelihood)
 
 
 def make_state_after(weights: Array, plan: Plan) -> State:

@@ -44,6 +44,8 @@ class Job:
     """L2 strength chosen for rows as given; None means as stated."""
     chosen: float | None = None
     """What cross-validation chose for the rows without privacy alone, in the same units; None where it did not."""
+    length: float = 1.0
+    """Largest multiple of the answer from flipped labels that cross-validation allows."""
     used: tuple[str, ...] | None = None
     """Sources whose rows alpha is for; None means all."""
     class_weights: tuple[float, ...] = ()
@@ -68,6 +70,15 @@ class Job:
         private, classes = self.groups.any_private, len(self.scan.classes)
         columns, weights = self.scan.n_features, self.class_weights
         return scale_problem(settings, self.scale, columns, private, noises, classes, weights)
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether flipped labels have the likelihood of what was observed: wherever alpha is not stated.
+
+        A stated alpha is that of an objective, which the surrogate estimates without bias.
+        """
+        even = len(set(self.class_weights)) < 2
+        return isinstance(self.settings.alpha, str) and self.problem.loss_function.probabilistic and even
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""
