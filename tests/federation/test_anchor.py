@@ -196,12 +196,13 @@ def test_sums_give_the_start_and_covariance_of_all_rows_together(chosen, rate):
     problem, factors = Problem(len(FEATURES), 0.002, 1), np.array([1.0, 1.0, 1.0, 0.01])
     counts = {name: one.count for name, one in rows.items()}
     objective = SitesObjective(asked_here(rows), {}, problem, noises, counts, factors)
-    weights, covariance = learn_together(objective, factors.tolist(), chosen)
+    weights, covariance, likely = learn_together(objective, factors.tolist(), chosen)
     X, y = (np.concatenate([pair[k] for pair in data.values()]) for k in (0, 1))
     rates = np.repeat([0.0, rate], list(counts.values()))
     whole = fit_anchor(X, y, problem.alpha, factors, chosen, rates)
     np.testing.assert_allclose(weights, whole.weights, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(covariance, whole.covariance, rtol=1e-4, atol=1e-8)
+    assert likely == pytest.approx(whole.likely, rel=1e-4)
 
 
 def test_several_public_sites_alone_equal_the_local_fit(tmp_path, network):

@@ -90,8 +90,8 @@ def test_the_start_is_looked_for_from_what_cross_validation_chose(monkeypatch):
         )
         for n in (3_000, 500)
     )
-    ((problem, _, _, chosen),) = seen
-    assert chosen * problem.alpha_unit == pytest.approx(alone.alpha_, rel=1e-6)
+    ((job, _, _, chosen),) = seen
+    assert chosen * job.problem.alpha_unit == pytest.approx(alone.alpha_, rel=1e-6)
     assert clf.alpha_ < alone.alpha_
 
 

@@ -175,7 +175,7 @@ def test_weighted_rows_held_out():
             p = p / np.array(problem.class_weights)
             p /= p.sum(axis=1, keepdims=True)
             expected = -np.log((p @ one.noise.confusion_of(4))[np.arange(len(y)), y.astype(int)])
-        np.testing.assert_allclose(_held_out(problem, one, np.zeros(len(y), dtype=int), W), (expected, second))
+        np.testing.assert_allclose(_held_out(problem, one, np.zeros(len(y), dtype=int), W, False), (expected, second))
 
 
 def test_weighted_rows_are_rows_given_more_than_once():

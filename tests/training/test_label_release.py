@@ -5,9 +5,9 @@ import pytest
 from sklearn.metrics import log_loss
 
 from uneven import Exact, FlippedLabels, LabelPrivacy, Ledger, LocalPrivacy, UnevenClassifier
+from uneven.anchor.length import measure_optimism
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
-from uneven.anchor.length import measure_optimism
 from uneven.anchor.solver import solve
 from uneven.engine import repeat_generator
 from uneven.io import read_sources

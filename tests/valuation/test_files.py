@@ -109,7 +109,7 @@ def test_rows_on_offer_are_not_read(tmp_path, monkeypatch, strategy):
     path = tmp_path / "sources.toml"
     path.write_text(path.read_text() + OFFERS)
     seen = []
-    choose = lambda problem, rows, *rest: (seen.extend(rows), choose_alpha(problem, rows, *rest))[1]  # noqa: E731
+    choose = lambda problem, rows, *rest, **named: (seen.extend(rows), choose_alpha(problem, rows, *rest, **named))[1]  # noqa: E731
     monkeypatch.setattr(convergence, "choose_alpha", choose)
     found = value_file(read_sources(path), budget=100.0)
     assert [rows.count for rows in seen] == ([len(y)] if strategy == "auto" else [])

@@ -18,6 +18,8 @@ from scipy.special import logsumexp, softmax
 
 from uneven.anchor.belief import FEWEST, Anchor, CurvatureBelief, count_effective
 from uneven.anchor.clock import Coordinates
+from uneven.anchor.length import limit_length
+from uneven.anchor.likelihood import look_at_scores
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.sandwich import join_sandwich
@@ -118,7 +120,7 @@ class ClassAnchor(CurvatureBelief):
 
 
 def fit_class_anchor(
-    problem: Problem, sources: Sequence[PublicRows], factors: Array, chosen: float | None
+    problem: Problem, sources: Sequence[PublicRows], factors: Array, chosen: float | None, longest: float | None = None
 ) -> ClassAnchor:
     """Learn from rows in memory without privacy and estimate how far off the answer is.
 
@@ -131,9 +133,12 @@ def fit_class_anchor(
         Factors of alpha, one a weight.
     chosen : float or None
         L2 strength that cross-validation chose for these rows alone; None if alpha was stated.
+    longest : float or None
+        As for `fit_anchor`.
     """
-    rows = _Rows.of(problem.class_weights, sources)
     flipped = any(source.flip_rate > 0.0 for source in sources)
+    likelihood = flipped and longest is not None
+    rows = _Rows.of(problem.class_weights, sources, likelihood)
     factors = np.maximum(factors, 1.0) if flipped else factors
     alpha = problem.alpha
     seen = np.concatenate([y for source in sources for _, y in source.pieces()]).astype(np.int64)
@@ -145,13 +150,18 @@ def fit_class_anchor(
     rows = replace(rows, told=told[seen].astype(np.float64))
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:
-        weights = solve(replace(problem, alpha=strength, clip=None), sources, factors, start).weights
+        at = replace(problem, alpha=strength, clip=None)
+        weights = solve(at, sources, factors, start, likelihood=likelihood).weights
         scores = rows.leave_one_out(weights, strength * factors)
         return weights, rows.loss(scores), scores
 
     strength, weights, scores, size = search_strength(alpha, factors, chosen, look, STEP**2)
     covariance, likely = rows.sandwich(scores, weights, strength * factors, alpha * factors, size)
     covariance = known = limit_covariance(covariance, size, factors)
+    if likelihood and longest is not None:
+        length = limit_length(replace(problem, alpha=strength, clip=None), sources, factors, weights, longest)
+        covariance = doubt_start((1.0 - length) * weights, covariance)
+        weights, scores = length * weights, length * scores
     if rows.loss(scores) >= rows.loss(same := rows.X @ constant.reshape(problem.classes, -1).T):
         covariance = doubt_start(weights - constant, covariance)
         weights, scores = constant, same
@@ -226,9 +236,11 @@ class _Rows:
     flipped: bool
     told: Array | float = 1.0
     """What each row's loss counts: 1, or 0."""
+    confusions: tuple[tuple[slice, Array], ...] = ()
+    """Rows of each source and its confusion matrix, where labels have the likelihood of what was observed."""
 
     @classmethod
-    def of(cls, class_weights: tuple[float, ...], sources: Sequence[PublicRows]) -> _Rows:
+    def of(cls, class_weights: tuple[float, ...], sources: Sequence[PublicRows], likelihood: bool = False) -> _Rows:
         classes = len(class_weights)
         X, targets, likelihoods, weights = [], [], [], []
         for source in sources:
@@ -242,7 +254,13 @@ class _Rows:
                 weights.append(np.full(len(numbers), gain**-2.0))
         counted, flipped = np.concatenate(weights), any(source.flip_rate > 0.0 for source in sources)
         rows, t, likely = (np.concatenate(part) for part in (X, targets, likelihoods))
-        return cls(rows, t, likely, counted / counted.mean(), np.array(class_weights), flipped)
+        observed, ends = likelihood and flipped, np.cumsum([source.count for source in sources]).tolist()
+        confusions = tuple(
+            (slice(end - source.count, end), source.noise.confusion_of(classes))
+            for source, end in zip(sources, ends, strict=True)
+        )
+        counts = (np.ones(len(counted)) if observed else counted) / counted.mean()
+        return cls(rows, t, likely, counts, np.array(class_weights), flipped, confusions=confusions if observed else ())
 
     @property
     def units(self) -> Array:
@@ -261,8 +279,17 @@ class _Rows:
         """Scores without what class weights add to them."""
         return np.asarray(scores - np.log(self.class_weights))
 
+    def pull(self, scores: Array) -> tuple[Array, Array]:
+        """Gradients in the scores, shape (n, K), and the multiple of diag(p) - ppᵀ that is their curvature."""
+        if not self.confusions:
+            slopes = self.units[:, None] * softmax(scores, axis=1) - self.targets
+            return self.weights[:, None] * slopes, self.weights * self.units
+        found = [look_at_scores(scores[rows], self.likelihoods[rows], T)[1:] for rows, T in self.confusions]
+        slopes, bends = (np.concatenate(part) for part in zip(*found, strict=True))
+        return self.weights[:, None] * slopes, self.weights * bends
+
     def curvature(self, scores: Array) -> Array:
-        return sum_hessian(self.X, softmax(scores, axis=1), self.weights * self.units) / len(self.X)
+        return sum_hessian(self.X, softmax(scores, axis=1), self.pull(scores)[1]) / len(self.X)
 
     def leave_one_out(self, weights: Array, ridge: Array) -> Array:
         """Scores of each row under the weights that the other rows give, by one Newton step from the common ones.
@@ -276,9 +303,9 @@ class _Rows:
         for k in range(K):
             turned = self.X @ inverse[k].transpose(1, 0, 2).reshape(K * d, d).T  # blocks (k, l) side by side
             reach[:, k] = np.einsum("nld,nd->nl", turned.reshape(n, K, d), self.X) / n
-        p, c, u = softmax(scores, axis=1), self.weights[:, None], self.units[:, None]
-        bends = (c * u)[:, :, None] * (np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :])
-        moves = np.linalg.solve(np.eye(K) - bends @ reach, (c * (u * p - self.targets))[:, :, None])
+        p, (slopes, counted) = softmax(scores, axis=1), self.pull(scores)
+        bends = counted[:, None, None] * (np.eye(K) * p[:, :, None] - p[:, :, None] * p[:, None, :])
+        moves = np.linalg.solve(np.eye(K) - bends @ reach, slopes[:, :, None])
         return np.asarray(scores + (reach @ moves)[:, :, 0])
 
     def sandwich(
@@ -286,7 +313,7 @@ class _Rows:
     ) -> tuple[Array, float]:
         """V₀ at the leave-one-out scores, and what part of its excess is likely; `size` is s², or more."""
         n, D = len(self.X), len(strength)
-        slopes = self.weights[:, None] * (self.units[:, None] * softmax(scores, axis=1) - self.targets)
+        slopes, _ = self.pull(scores)
         gradients = (slopes[:, :, None] * self.X[:, None, :]).reshape(n, D)
         S, fourths = gradients.T @ gradients / n, np.square(gradients**2).mean(axis=0)
         V, likely = join_sandwich(S, fourths, self.curvature(scores), n, weights, strength, alpha, size)

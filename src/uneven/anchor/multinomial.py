@@ -20,9 +20,7 @@ DENSE_ROWS = 4096
 """Sparse rows that are made dense at once, for their curvature."""
 
 
-def sum_multiples(
-    scores: Array, labels: NDArray[np.int64], confusion: Array, levels: Array, lengths: Array
-) -> Array:
+def sum_multiples(scores: Array, labels: NDArray[np.int64], confusion: Array, levels: Array, lengths: Array) -> Array:
     """Sums over rows of what `Objective.along` describes, at each length, shape (5, lengths)."""
     inverse = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
     sums, known = np.empty((5, len(lengths))), (confusion.T[labels], inverse[labels], levels)

@@ -27,7 +27,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
-from uneven.anchor.length import choose_length
+from uneven.anchor.length import DENSE_COLUMNS, choose_length
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point
 from uneven.anchor.rows import PublicRows
 from uneven.problem import Problem
@@ -38,9 +38,6 @@ Array = NDArray[np.float64]
 
 AIM = 1e-2 * TOLERANCE
 """Estimated distance at which to stop: the estimate comes from a model of the Hessian."""
-
-DENSE_COLUMNS = 2000
-"""Columns up to which a Hessian is kept and factorised."""
 
 SAMPLE_ROWS = 20_000
 
@@ -112,7 +109,8 @@ def solve(
         Shorten an answer that flipped labels leave unsure (`choose_length`), to this multiple of itself at most; None
         to leave it as it is.
     aim : float
-        Relative distance to the least objective at which L-BFGS stops; larger is faster, where accuracy matters less.
+        Relative distance to the least objective at which L-BFGS stops, and Newton's method on a likelihood; larger is
+        faster, where accuracy matters less.
     likelihood : bool
         Take minus the log-likelihood of flipped labels as observed for their loss, instead of the convex surrogate. It
         is convex near 0, where to start if not near the answer.
@@ -133,9 +131,10 @@ def solve(
     if w.shape != (problem.n_features,):
         raise ValueError(f"start must have {problem.n_features} weights, got shape {w.shape}")
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is taken back
-        found = (
-            _newton_from_sample(f, w, start is None) if len(w) <= DENSE_COLUMNS else _quasi_newton_by_width(f, w, aim)
-        )
+        if len(w) <= DENSE_COLUMNS:
+            found = _newton_from_sample(f, w, start is None, aim if f.likelihood else AIM)
+        else:
+            found = _quasi_newton_by_width(f, w, aim)
         f = replace(f, width=_widths(f)[-1])
         length = 1.0
         if longest is not None:
@@ -206,17 +205,17 @@ class _Found:
     model: Callable[[Array], Array] | None = None
 
 
-def _newton_from_sample(f: Objective, w: Array, cold: bool) -> _Found:
+def _newton_from_sample(f: Objective, w: Array, cold: bool, aim: float) -> _Found:
     """Newton's method, first on a sample if the rows are many."""
     *before, last = _widths(f)
     wanted, readings, model = max(SAMPLE_ROWS, 10 * len(w)), 0, None
     if cold and f.count > 3 * wanted and (sample := f.sample(wanted / f.count)) is not None:
-        first = _newton_from_sample(sample, w, False)
+        first = _newton_from_sample(sample, w, False, aim)
         w, model, readings, before = first.point.weights, first.model, 1, []
     for width in before:
         part = run_newton(replace(f, width=width), w, None)
         w, readings = part.point.weights, readings + part.readings
-    found = run_newton(replace(f, width=last), w, model)
+    found = run_newton(replace(f, width=last), w, model, aim)
     return replace(found, readings=readings + found.readings)
 
 
@@ -224,7 +223,7 @@ def _widths(f: Objective) -> tuple[float, ...]:
     return (0.0,) if f.loss.smooth else WIDTHS
 
 
-def run_newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None) -> _Found:
+def run_newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = None, aim: float = AIM) -> _Found:
     """Newton's method with step halving and a Hessian that is kept while each step cuts the excess tenfold."""
     point, readings, exact, length, renew = f.at(w, "none" if model else "full"), 1, not model, 1.0, False
     bounded = False
@@ -236,7 +235,7 @@ def run_newton(f: Readable, w: Array, model: Callable[[Array], Array] | None = N
     step = model(point.gradient)
     while True:
         excess = float(point.gradient @ step) / 2.0
-        if excess <= AIM * point.scale or readings >= MOST_READINGS or length < 1e-12:
+        if excess <= aim * point.scale or readings >= MOST_READINGS or length < 1e-12:
             return _Found(point, excess, readings, model)
         trial = f.at(point.weights - length * step, "full" if renew else "none")
         readings += 1

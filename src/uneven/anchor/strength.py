@@ -30,6 +30,9 @@ FOLDS, FEW_ROWS = 5, 500
 MOST_ROWS = 5_000
 """Rows that alpha is chosen on, counted in exact ones."""
 
+TOLD_ROWS = 100
+"""Rows, counted in exact ones, from which the likelihood of flipped labels is tried: it is good for many rows."""
+
 RARE_ROWS = 20
 """Rows of the rarest class below which more are drawn, up to ten times as many: a handful would decide alpha."""
 
@@ -60,12 +63,15 @@ class Strength:
         Rows it was chosen on.
     length : float
         Where flipped labels have a likelihood, the multiple of the answer with the least expected loss; else 1.
+    likelihood : bool
+        Whether flipped labels are better learned by the likelihood of what was observed than by the surrogate.
     """
 
     alpha: float
     path: tuple[tuple[float, float], ...]
     rows: int
     length: float = 1.0
+    likelihood: bool = False
 
 
 def choose_alpha(
@@ -92,7 +98,8 @@ def choose_alpha(
     seed : int
         Of the folds and the sample. It may be known: these rows are not private.
     likelihood : bool
-        As for `solve`.
+        Whether to try both ways of learning from flipped labels (`solve`), and take the one that predicts held-out
+        labels better.
 
     Examples
     --------
@@ -113,26 +120,23 @@ def choose_alpha(
     used = sum(source.count for source in sample)
     if len(seen) < 2 or not problem.loss_function.bounded:
         return Strength(DEFAULT_ALPHA, (), used)
-    likelihood = likelihood and any(source.flip_rate > 0.0 for source in rows)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         narrow, few, factors = _narrowed(problem, sample, penalty)
-        tried = _path(narrow, few, factors, seed, _count_values(sample), likelihood)
-    best = _find_best(tried.losses, likelihood)
-    length = choose_held_out_length(narrow, few, tried.folds, tried.weights[best]) if likelihood else 1.0
-    carried = tried.alphas * (used - used / _fold_count(used)) / count
-    path = zip(carried.tolist(), tried.losses[:, :-1].mean(axis=1).tolist(), strict=True)
-    return Strength(float(carried[best]), tuple(path), used, length)
+        both = likelihood and told >= TOLD_ROWS and any(source.flip_rate > 0.0 for source in rows)
+        ways = [False, True] if both else [False]
+        tried = [_path(narrow, few, factors, seed, _count_values(sample), way) for way in ways]
+    best = tried[-1] if len(tried) > 1 and _is_clearly_less(tried[1].least, tried[0].least) else tried[0]
+    place = int(np.argmin(best.losses.mean(axis=1)))
+    length = choose_held_out_length(narrow, few, best.folds, best.weights[place]) if best.likelihood else 1.0
+    carried = best.alphas * (used - used / _fold_count(used)) / count
+    path = zip(carried.tolist(), best.losses[:, :-1].mean(axis=1).tolist(), strict=True)
+    return Strength(float(carried[place]), tuple(path), used, length, best.likelihood)
 
 
-def _find_best(losses: Array, likelihood: bool) -> int:
-    """Place of the least held-out loss; under flips, the last within a standard error of it where the first is too.
-
-    There next to nothing is known. The strongest alpha would predict one class for every row; a weaker one tells
-    classes apart as well as can be, and its answer is shortened (`length`).
-    """
-    means, errors, best = _differences(losses)
-    near = np.flatnonzero(means <= errors)
-    return int(near[-1]) if likelihood and near[0] == 0 else best
+def _is_clearly_less(one: Array, other: Array) -> bool:
+    """Whether the first losses, row by row, have a mean that is less by more than a standard error."""
+    apart = other - one
+    return bool(apart.mean() > apart.std() / len(apart) ** 0.5)
 
 
 def _draw(rows: Sequence[PublicRows], share: float, seed: int) -> tuple[list[PublicRows], NDArray[np.int64]]:
@@ -205,6 +209,13 @@ class _Tried:
     losses: Array
     weights: list[Array]
     folds: list[NDArray[np.int64]]
+    likelihood: bool
+
+    @property
+    def least(self) -> Array:
+        """Held-out loss of each row, where their mean is least."""
+        means = self.losses[:, :-1].mean(axis=1)
+        return np.asarray(self.losses[np.argmin(means), :-1])
 
 
 def _path(
@@ -239,7 +250,7 @@ def _path(
             break
         if len(alphas) >= length and not _still_gains(np.array(losses)):
             break
-    return _Tried(np.array(alphas), np.array(losses), weights, numbers)
+    return _Tried(np.array(alphas), np.array(losses), weights, numbers, likelihood)
 
 
 def _find_told(problem: Problem, sample: Sequence[PublicRows]) -> NDArray[np.bool_]:
@@ -329,9 +340,7 @@ def _held_out(
     return seen, other if likelihood else wrong
 
 
-def _held_out_classes(
-    problem: Problem, source: PublicRows, own: Array, y: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def _held_out_classes(problem: Problem, source: PublicRows, own: Array, y: NDArray[np.int64]) -> tuple[Array, Array]:
     """Negative log-likelihood of the observed class, Σ_i p_i·T_iy, and of the second most likely class."""
     noise, wrong = source.noise, loss_values(own, np.argsort(own, axis=1)[:, -2])
     if noise.known_rate == 0.0:

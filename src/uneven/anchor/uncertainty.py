@@ -31,6 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
+from uneven.anchor.length import limit_length
+from uneven.anchor.likelihood import look_at_margins
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.sandwich import PSEUDO_ROWS, join_sandwich, weigh_unseen
 from uneven.anchor.solver import solve
@@ -63,6 +65,7 @@ def fit_anchor(
     class_weights: tuple[float, ...] = (1.0, 1.0),
     diagonal: bool = False,
     loss: str | Loss = LOGISTIC,
+    longest: float | None = None,
 ) -> Anchor:
     """Learn from rows without privacy and estimate how far off the answer is.
 
@@ -85,6 +88,9 @@ def fit_anchor(
         Keep the diagonals of d×d matrices only: for many columns, and few rows, since n×n ones are made.
     loss : str or Loss
         A smooth one; with flipped labels, one with probabilities.
+    longest : float or None
+        Given, flipped labels have the likelihood of what was observed, as in `solve`, and the start is at most this
+        multiple of the answer (`limit_length`); None for the surrogate.
 
     Examples
     --------
@@ -102,6 +108,7 @@ def fit_anchor(
         class_weights,
         loss=used,
         copies=find_copies(rows, labels)[1].astype(np.float64),
+        likelihood=longest is not None and rates is not None and bool(np.any(rates)),
     )
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     known, rarer = (alpha, factors, class_weights, used, diagonal), min(np.sum(labels > 0), np.sum(labels < 0))
@@ -118,6 +125,10 @@ def fit_anchor(
     both = strength * factors, alpha * factors
     covariance, likely = find_covariance(rows, margins, weights, *both, size, flips, diagonal)
     covariance = told = limit_covariance(covariance, size, factors)
+    if flips.likelihood and longest is not None:
+        length = limit_length(_problem(strength, factors, flips), sources, factors, weights, longest)
+        covariance = doubt_start((1.0 - length) * weights, covariance)
+        weights, margins = length * weights, length * margins
     hits = flips.find_hits(labels, margins) if flips.rates.any() else None
     constant = find_constant(rows, labels, factors, class_weights)  # 0 under flips, where no factor is below 1
     same = labels * (rows @ constant)
@@ -187,9 +198,7 @@ def limit_covariance(covariance: Array, size: float, factors: Array) -> Array:
     return np.asarray((limited + limited.T) / 2.0)
 
 
-def limit_excess(
-    covariance: Array, hessian: Array, nothing: float, told: Array, likely: float
-) -> tuple[Array, float]:
+def limit_excess(covariance: Array, hessian: Array, nothing: float, told: Array, likely: float) -> tuple[Array, float]:
     """V with an expected excess ½tr(HV) of at most that of predicting nothing, by a factor; and what part is likely.
 
     `likely` is a part of the excess of `told`, the covariance before the start was doubted: another start is taken only
@@ -222,6 +231,8 @@ class Flips:
     loss: Loss = LOGISTIC
     copies: Array | float = 1.0
     """How many rows agree with each in everything, itself included: they are left out together, and tell as one."""
+    likelihood: bool = False
+    """Whether flipped labels have the likelihood of what was observed (`likelihood`), instead of the surrogate."""
 
     @classmethod
     def none(cls, y: Array) -> Flips:
@@ -230,9 +241,9 @@ class Flips:
 
     @property
     def weights(self) -> Array:
-        """c·n/Σc: what each row counts, `share` on average."""
+        """c·n/Σc: what each row counts, `share` on average; a likelihood counts as it is, n/Σc."""
         c = ((1.0 - 2.0 * self.rates) / (1.0 + 2.0 * np.abs(self.skews))) ** 2
-        return np.asarray(c / c.mean() * self.share)
+        return np.asarray((1.0 if self.likelihood else c) / c.mean() * self.share)
 
     @cached_property
     def surrogate(self) -> tuple[Array, Array]:
@@ -241,11 +252,15 @@ class Flips:
 
     def slopes(self, margins: Array) -> Array:
         """Sizes of the surrogate's slopes."""
+        if self.likelihood:
+            return -look_at_margins(margins, self.rates, self.skews * self.y)[1]
         unit, tilt = self.surrogate
         return np.asarray(unit * -self.loss.slope(margins) + tilt)
 
     def bends(self, margins: Array) -> Array:
-        """Second derivatives of the surrogate, times c."""
+        """Second derivatives of the surrogate, times c; of a likelihood, what is expected of them."""
+        if self.likelihood:
+            return self.weights * look_at_margins(margins, self.rates, self.skews * self.y)[2]
         return np.asarray(self.weights * self.surrogate[0] * self.loss.curvature_at(margins))
 
     def mean_loss(self, margins: Array) -> float:
@@ -366,5 +381,8 @@ def find_covariance(
 
 
 def _solve(sources: list[PublicRows], strength: float, factors: Array, start: Array | None, flips: Flips) -> Array:
-    problem = Problem(len(factors), strength, batch_size=1, loss=flips.loss.name, class_weights=flips.class_weights)
-    return solve(problem, sources, factors, start).weights
+    return solve(_problem(strength, factors, flips), sources, factors, start, likelihood=flips.likelihood).weights
+
+
+def _problem(strength: float, factors: Array, flips: Flips) -> Problem:
+    return Problem(len(factors), strength, batch_size=1, loss=flips.loss.name, class_weights=flips.class_weights)

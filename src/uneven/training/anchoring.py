@@ -168,7 +168,7 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     chosen = (
         None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names, job.used)
     )
-    anchor = _look(job.problem, kept, factors, chosen)
+    anchor = _look(job, kept, factors, chosen)
     if any(noise.once_a_batch for noise in job.groups.noises.values()):
         covariance, likely = limit_steps(anchor.covariance, anchor.likely)
         anchor = replace(anchor, covariance=covariance, likely=likely)
@@ -179,20 +179,23 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
     # with noise added: the covariance is that of so many exact rows as they are worth.
     worth = sum(source.count * weigh_public_row(source.noise, job.problem) for source in sources)
     covariance = anchor.covariance * (len(anchor.X) / (count if known else worth))
-    return anchor.moved(solve(replace(job.problem, clip=None), sources, factors).weights, covariance)
+    answer = solve(replace(job.problem, clip=None), sources, factors, longest=job.longest, likelihood=job.likelihood)
+    return anchor.moved(answer.weights, covariance)
 
 
-def _look(problem: Problem, kept: Sequence[PublicRows], factors: Array, chosen: float | None) -> Anchor | ClassAnchor:
+def _look(job: Job, kept: Sequence[PublicRows], factors: Array, chosen: float | None) -> Anchor | ClassAnchor:
     """Anchor of rows in memory."""
+    problem = job.problem
     if problem.outputs > 1:
-        return fit_class_anchor(problem, kept, factors, chosen)
+        return fit_class_anchor(problem, kept, factors, chosen, job.longest)
     pieces = [next(iter(source.pieces())) for source in kept]
     X = np.concatenate([np.asarray(X, dtype=np.float64) for X, _ in pieces])
     y = np.concatenate([y for _, y in pieces])
     counts = [source.count for source in kept]
     rates, skews = (np.repeat([getattr(s, key) for s in kept], counts) for key in ("flip_rate", "flip_skew"))
     weights, wide = problem.class_weights, problem.n_features > MOST_FEATURES
-    return fit_anchor(X, y, problem.alpha, factors, chosen, rates, skews, weights, wide, problem.loss)
+    known = rates, skews, weights, wide, problem.loss, job.longest
+    return fit_anchor(X, y, problem.alpha, factors, chosen, *known)
 
 
 def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tuple[str, float], ...]]:

@@ -97,11 +97,13 @@ def _with_tried_alpha(job: Job, names: Collection[str], target: Any) -> Job:
     if not isinstance(job.settings.alpha, str):
         return job
     rows, factors = list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
-    chosen = choose_alpha(job.problem, rows, factors, likelihood=job.likelihood)
+    even = job.problem.loss_function.probabilistic and len(set(job.class_weights)) < 2
+    chosen = choose_alpha(job.problem, rows, factors, likelihood=even and not job.parts)
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=job.scale.usual_alpha(job.settings.alpha))
-    return scale_alpha(replace(job, chosen=chosen.alpha * in_rows, length=chosen.length), names)
+    job = replace(job, chosen=chosen.alpha * in_rows, length=chosen.length, likelihood=chosen.likelihood)
+    return scale_alpha(job, names)
 
 
 def _are_uneven(job: Job) -> bool:

@@ -44,6 +44,8 @@ class Job:
     """L2 strength chosen for rows as given; None means as stated."""
     chosen: float | None = None
     """What cross-validation chose for the rows without privacy alone, in the same units; None where it did not."""
+    likelihood: bool = False
+    """Whether flipped labels have the likelihood of what was observed, instead of the convex surrogate."""
     length: float = 1.0
     """Largest multiple of the answer from flipped labels that cross-validation allows."""
     used: tuple[str, ...] | None = None
@@ -72,13 +74,9 @@ class Job:
         return scale_problem(settings, self.scale, columns, private, noises, classes, weights)
 
     @property
-    def likelihood(self) -> bool:
-        """Whether flipped labels have the likelihood of what was observed: wherever alpha is not stated.
-
-        A stated alpha is that of an objective, which the surrogate estimates without bias.
-        """
-        even = len(set(self.class_weights)) < 2
-        return isinstance(self.settings.alpha, str) and self.problem.loss_function.probabilistic and even
+    def longest(self) -> float | None:
+        """`length`, where flipped labels have a likelihood; else None."""
+        return self.length if self.likelihood else None
 
     def unit_rows(self, X: Any) -> Any:
         """Rows as the engine takes them: long ones shrunk, if the scan has found any, scaled, with the intercept."""

@@ -1,0 +1,253 @@
+"""Flipped labels by the likelihood of what was observed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from uneven import Exact, FlippedLabels, UnevenClassifier
+from uneven.anchor import choose_alpha, fit_anchor
+from uneven.anchor.classes import _Rows
+from uneven.anchor.folds import FoldRows
+from uneven.anchor.length import choose_held_out_length, choose_length
+from uneven.anchor.likelihood import look_at_margins, look_at_scores
+from uneven.anchor.objective import Objective
+from uneven.anchor.rows import PublicRows
+from uneven.anchor.solver import solve
+from uneven.anchor.uncertainty import FEW_STEPS, limit_excess, limit_steps
+from uneven.losses import LOGISTIC
+from uneven.problem import Problem
+
+CONFUSION = ((0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.05, 0.15, 0.8))
+
+
+def draw(count, columns, seed, length=4.0):
+    """Rows of a logistic model; labels -1 and 1."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(count, columns)), np.zeros(columns)
+    w[:2] = length / 2**0.5
+    return X, np.where(rng.random(count) < expit(X @ w), 1.0, -1.0), w
+
+
+@pytest.mark.parametrize(("positive", "negative"), [(0.0, 0.0), (0.3, 0.3), (0.1, 0.4), (0.0, 0.2), (0.2, 0.0)])
+def test_two_classes_have_the_likelihood_of_the_label_observed(positive, negative):
+    """-log a, its slope by central differences, and the mean of the squared slope over both labels: the information."""
+    margins, rate, skew = np.linspace(-6, 6, 25), (positive + negative) / 2, (positive - negative) / 2
+    value, slope, bend = look_at_margins(margins, rate, skew)
+    seen = expit(margins) * (1 - positive) + expit(-margins) * negative
+    np.testing.assert_allclose(value, -np.log(seen), rtol=1e-12)
+    step = 1e-5
+    ahead, behind = (look_at_margins(margins + one, rate, skew)[0] for one in (step, -step))
+    np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-9)
+    other = look_at_margins(-margins, rate, -skew)[1]  # of the other label, at the same score
+    np.testing.assert_allclose(bend, seen * slope**2 + (1 - seen) * other**2, rtol=1e-9)
+
+
+def test_exact_labels_have_the_logistic_loss_however_sure():
+    margins = np.array([-800.0, -40.0, 0.0, 40.0, 800.0])
+    value, slope, bend = look_at_margins(margins, 0.0, 0.0)
+    np.testing.assert_allclose(value, LOGISTIC.value(margins), rtol=1e-12)
+    np.testing.assert_allclose(slope, LOGISTIC.slope(margins), rtol=1e-12)
+    np.testing.assert_allclose(bend, LOGISTIC.curvature_at(margins), rtol=1e-9)
+
+
+def test_more_classes_have_the_likelihood_of_the_class_observed():
+    """Gradient by differences; the curvature counts by the trace of the information, summed over all observations."""
+    T, rng = np.array(CONFUSION), np.random.default_rng(0)
+    scores, labels = rng.normal(size=(30, 3)) * 2, rng.integers(0, 3, 30)
+    value, slope, told = look_at_scores(scores, T.T[labels], T)
+    p = softmax(scores, axis=1)
+    np.testing.assert_allclose(value, -np.log((p * T.T[labels]).sum(axis=1)), rtol=1e-12)
+    for k in range(3):
+        moved = [look_at_scores(scores + sign * 1e-5 * np.eye(3)[k], T.T[labels], T)[0] for sign in (1, -1)]
+        np.testing.assert_allclose(slope[:, k], (moved[0] - moved[1]) / 2e-5, rtol=1e-5, atol=1e-8)
+    squares = [look_at_scores(scores, np.tile(T[:, y], (30, 1)), T)[1] ** 2 for y in range(3)]
+    information = sum((p @ T[:, y])[:, None] * square for y, square in enumerate(squares))
+    np.testing.assert_allclose(told * (p * (1 - p)).sum(axis=1), information.sum(axis=1), rtol=1e-9)
+
+
+def test_two_classes_are_the_case_of_more():
+    rng = np.random.default_rng(1)
+    m = rng.normal(size=20) * 3
+    T = FlippedLabels((0.3, 0.1)).confusion_of(2)
+    scores, chances = np.column_stack([np.zeros(20), m]), np.tile(T[:, 1], (20, 1))
+    two, more = look_at_margins(m, 0.2, 0.1), look_at_scores(scores, chances, T)
+    np.testing.assert_allclose(two[0], more[0], rtol=1e-12)
+    np.testing.assert_allclose(two[1], more[1][:, 1], rtol=1e-12)
+    np.testing.assert_allclose(two[2], more[2] * expit(m) * expit(-m), rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_answer_has_the_most_likelihood(form):
+    """Of exact and flipped rows together: alpha counts exact rows, and each label counts once."""
+    X, y, _ = draw(600, 5, 0)
+    noise, alpha = FlippedLabels(0.3), 0.01
+    labels = np.concatenate([y[:100], noise.corrupt(y[100:], np.random.default_rng(1))])
+    rates = np.repeat([0.0, 0.3], [100, 500])
+    worth = 100 + 500 * 0.4**2
+    sources = [
+        PublicRows.from_arrays(form(X[part]), labels[part], one)
+        for part, one in ((slice(100), Exact()), (slice(100, None), noise))
+    ]
+    found = solve(Problem(5, alpha, 1), sources, likelihood=True)
+    assert found.converged
+
+    def lose(w):
+        seen = rates + (1 - 2 * rates) * expit(labels * (X @ w))
+        return -np.log(seen).sum() / worth + alpha / 2 * w @ w
+
+    best = minimize(lose, found.weights, options={"gtol": 1e-10}).fun
+    assert found.objective == pytest.approx(lose(found.weights), rel=1e-9)
+    assert found.objective == pytest.approx(best, rel=1e-6)
+
+
+def test_the_answer_of_more_classes_has_the_most_likelihood():
+    rng, noise, alpha = np.random.default_rng(0), FlippedLabels(CONFUSION), 0.01
+    X, truth = rng.normal(size=(900, 4)), rng.normal(size=(3, 4)) * 2
+    y = noise.corrupt_classes((X @ truth.T + rng.gumbel(size=(900, 3))).argmax(axis=1), 3, rng)
+    rows = PublicRows.from_arrays(X, y, noise)
+    problem = Problem(12, alpha, 1, classes=3)
+    found, usual = solve(problem, [rows], likelihood=True), Objective.of(problem, [rows], None).sources[0][1]
+    assert found.converged
+    T = np.array(CONFUSION)
+
+    def lose(w):
+        p = softmax(X @ w.reshape(3, 4).T, axis=1)
+        return -np.log((p * T.T[y]).sum(axis=1)).mean() / usual + alpha / 2 * w @ w
+
+    assert found.objective == pytest.approx(lose(found.weights), rel=1e-9)
+    assert found.objective == pytest.approx(minimize(lose, found.weights, options={"gtol": 1e-10}).fun, rel=1e-6)
+
+
+def test_the_likelihood_has_the_covariance_of_the_information_and_the_surrogate_more():
+    """200 draws of 4,000 rows, nearly separable: the trace is that of the inverse information within 4 standard errors.
+
+    The surrogate's is larger: rows that are classified for sure bring it wrong labels and no curvature.
+    """
+    noise, found = FlippedLabels(0.3), {True: [], False: []}
+    X, _, w = draw(4_000, 3, 0, length=6.0)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        y = noise.corrupt(np.where(rng.random(4_000) < expit(X @ w), 1.0, -1.0), rng)
+        for way, weights in found.items():
+            weights.append(solve(Problem(3, 1e-6, 1), [PublicRows.from_arrays(X, y, noise)], likelihood=way).weights)
+    bend = look_at_margins(X @ w, 0.3, 0.0)[2]
+    expected = np.trace(np.linalg.inv((X.T * bend) @ X))
+    errors = {way: ((np.array(weights) - w) ** 2).sum(axis=1) for way, weights in found.items()}
+    assert errors[True].mean() == pytest.approx(expected, abs=4 * errors[True].std() / 200**0.5 + 0.1 * expected)
+    assert errors[False].mean() > 1.5 * errors[True].mean()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_folds_learned_together_are_those_learned_one_by_one(classes):
+    rng = np.random.default_rng(0)
+    noise = FlippedLabels(0.2)
+    X, truth = rng.normal(size=(300, 4)), rng.normal(size=(3, 4))
+    numbers = (X @ truth.T + rng.gumbel(size=(300, 3))).argmax(axis=1)
+    two = np.where(numbers == 0, 1.0, -1.0)
+    y = noise.corrupt(two, rng) if classes == 2 else noise.corrupt_classes(numbers, 3, rng)
+    problem = Problem(4 if classes == 2 else 12, 0.05, 1, classes=classes)
+    fold = np.arange(300) % 3
+    rests = [PublicRows.from_arrays(X[fold != k], y[fold != k], noise) for k in range(3)]
+    near, alone = (
+        [solve(replace(problem, alpha=alpha), [rest], likelihood=True).weights for rest in rests]
+        for alpha in (0.06, 0.05)
+    )
+    together = FoldRows.of(problem, [PublicRows.from_arrays(X, y, noise)], [fold], likelihood=True)
+    found, done = together.descend(np.full(problem.n_features, 0.05), np.column_stack(near))
+    assert done.all()
+    for k, rest in enumerate(rests):
+        f = Objective.of(problem, [rest], None, likelihood=True)
+        assert f.at(found[:, k]).value == pytest.approx(f.at(alone[k]).value, rel=1e-4)
+        assert f.at(near[k]).value > f.at(alone[k]).value
+
+
+def test_the_better_way_is_chosen_and_few_rows_have_the_surrogate():
+    """Nearly separable rows ask for the likelihood and few rows do not; where labels tell nothing, the length is 0."""
+    noise, rng = FlippedLabels(0.3), np.random.default_rng(0)
+    X, y, _ = draw(4_000, 10, 3, length=20.0)
+    seen = noise.corrupt(y, rng)
+    problem = Problem(10, 1.0, 1)
+
+    def choose(rows, labels):
+        return choose_alpha(problem, [PublicRows.from_arrays(X[:rows], labels[:rows], noise)], likelihood=True)
+
+    assert choose(4_000, seen).likelihood
+    assert not choose(400, seen).likelihood  # 64 exact rows
+    nothing = choose(4_000, rng.choice([-1.0, 1.0], 4_000))
+    assert not nothing.likelihood or nothing.length < 1e-9
+    assert choose(4_000, seen).length > 0.3
+    assert choose(400, seen).length == 1.0
+
+
+def test_flips_of_nearly_separable_rows_do_better_than_ignoring_them():
+    """Accuracy on new rows over six draws: that of logistic regression on the labels as observed is lower."""
+    noise, apart = FlippedLabels(0.3), []
+    for seed in range(6):
+        X, y, _ = draw(9_000, 20, seed, length=20.0)
+        seen = noise.corrupt(y[:4_000], np.random.default_rng(seed))
+        ours = UnevenClassifier(noise, random_state=0).fit(X[:4_000], seen)
+        theirs = LogisticRegression().fit(X[:4_000], seen)
+        apart.append(ours.score(X[4_000:], y[4_000:]) - theirs.score(X[4_000:], y[4_000:]))
+    assert np.mean(apart) > 4 * np.std(apart, ddof=1) / 6**0.5
+
+
+def test_held_out_rows_judge_a_length_as_new_rows_do():
+    """Weights three times too long, whichever way they are judged; and those that labels do not bear out are 0."""
+    noise, rng = FlippedLabels(0.1), np.random.default_rng(0)
+    X, y, w = draw(20_000, 3, 0, length=2.0)
+    seen = noise.corrupt(y, rng)
+    problem, rows = Problem(3, 1e-3, 1), PublicRows.from_arrays(X, seen, noise)
+    f, folds = Objective.of(problem, [rows], None, likelihood=True), np.arange(20_000) % 2
+    for length in (choose_length(f, 3 * w), choose_held_out_length(problem, [rows], [folds], np.stack([3 * w] * 2, 1))):
+        assert length == pytest.approx(1 / 3, rel=0.2)  # the grid has factors of 1.41
+    assert choose_held_out_length(problem, [rows], [folds], np.stack([-w, -w], axis=1)) < 1e-9
+
+
+def test_a_start_by_likelihood_knows_how_sure_it_is():
+    """V₀ of 6,000 rows flipped at 0.2 against the spread of the starts over 60 draws: the expected excess agrees."""
+    noise, excess, expected = FlippedLabels(0.2), [], []
+    X, _, w = draw(6_000, 4, 0, length=3.0)
+    bends = LOGISTIC.curvature_at(X @ w)
+    H = (X.T * bends) @ X / len(X)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        y = noise.corrupt(np.where(rng.random(6_000) < expit(X @ w), 1.0, -1.0), rng)
+        found = fit_anchor(X, y, 1e-5, chosen=1e-5, rates=np.full(6_000, 0.2), longest=1.0)
+        excess.append((found.weights - w) @ H @ (found.weights - w) / 2)
+        expected.append((found.hessian * found.covariance).sum() / 2)
+    assert np.mean(expected) == pytest.approx(
+        np.mean(excess), abs=4 * np.std(excess) / 60**0.5 + 0.15 * np.mean(excess)
+    )
+
+
+def test_exact_rows_of_more_classes_pull_alike_both_ways():
+    """A confusion matrix that confuses nothing: slopes p - e_y, and the curvature of an exact row."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), rng.integers(0, 3, 20)
+    sources = [PublicRows.from_arrays(X, y), PublicRows.from_arrays(X, y, FlippedLabels(0.2))]
+    plain, observed = (_Rows.of((1.0, 1.0, 1.0), sources, way) for way in (False, True))
+    scores = np.tile(rng.normal(size=(20, 3)), (2, 1))
+    first = slice(20)
+    for one, other in zip(plain.pull(scores), observed.pull(scores), strict=True):
+        np.testing.assert_allclose(one[first] / plain.weights[0], (other[first].T / observed.weights[0]).T, rtol=1e-9)
+    slopes, bends = observed.pull(scores)
+    assert (np.abs(slopes[20:]) < np.abs(slopes[:20]) + 1e-12).all()  # an observed label is followed less
+    assert (bends[20:] < bends[:20]).all()
+
+
+def test_what_is_likely_is_a_greater_part_of_a_limited_excess():
+    """½tr(HV) of 4 is limited to 1, and the likely 1.2 of it to all; after another start, 0.5 of 8 is 0.5 of 1."""
+    H, V = np.eye(2), 4.0 * np.eye(2)
+    limited, likely = limit_excess(V, H, 1.0, V, 0.3)
+    assert np.trace(limited) / 2 == pytest.approx(1.0)
+    assert likely == pytest.approx(1.0)
+    assert limit_excess(2.0 * V, H, 1.0, V, 0.125)[1] == pytest.approx(0.5)
+    assert limit_excess(V, H, 10.0, V, 0.3)[1] == pytest.approx(0.3)
+    fewer, rest = limit_steps(V, 0.1)
+    assert np.trace(fewer) == pytest.approx(FEW_STEPS * 0.1 * np.trace(V))
+    assert rest == pytest.approx(1 / FEW_STEPS)
