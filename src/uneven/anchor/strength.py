@@ -15,7 +15,7 @@ from scipy.special import softmax
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.length import choose_held_out_length, score_held_out
 from uneven.anchor.likelihood import look_at_margins
-from uneven.anchor.objective import Objective
+from uneven.anchor.objective import Objective, weigh_source
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.solver import solve, use_one_thread
 from uneven.matrices import is_sparse
@@ -122,7 +122,8 @@ def choose_alpha(
         return Strength(DEFAULT_ALPHA, (), used)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         narrow, few, factors = _narrowed(problem, sample, penalty)
-        both = likelihood and told >= TOLD_ROWS and any(source.flip_rate > 0.0 for source in rows)
+        worth = sum(source.count * weigh_source(source.noise, problem) for source in rows)
+        both = likelihood and worth >= TOLD_ROWS and any(source.flip_rate > 0.0 for source in rows)
         ways = [False, True] if both else [False]
         tried = [_path(narrow, few, factors, seed, _count_values(sample), way) for way in ways]
     best = tried[-1] if len(tried) > 1 and _is_clearly_less(tried[1].least, tried[0].least) else tried[0]
