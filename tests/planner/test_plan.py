@@ -513,6 +513,17 @@ def test_verdicts_are_on_the_sources_that_are_used():
     assert said[0].startswith("'a' and one smaller source together: worth it.")
 
 
+@pytest.mark.parametrize(("gain", "word", "said"), [(0.004, "worth it", True), (0.006, "worth it", False)])
+def test_a_verdict_says_where_only_the_probabilities_gain(gain, word, said):
+    """Below half a percentage point; "little" and "no" need no such excuse."""
+    one = Verdict(0.002, 0.01, (0.8 + gain, 0.7, 0.9), (0.8, 0.7, 0.9), word)
+    for others in (0, 1):
+        told = one.describe("a", others)
+        assert f": {word}. " in told
+        assert ("for its probabilities: accuracy gains less than half a percentage point" in told) == said
+    assert "probabilities" not in replace(one, word="little").describe("a")
+
+
 def test_one_row_is_one_step_of_one_row():
     assert "1 step of 1 row," in uneven.plan([uneven.Source("a", 1, uneven.LocalPrivacy(1.0))], 3).summary()
 

@@ -186,7 +186,8 @@ def test_every_private_source_has_its_own_verdict(anchored):
     for name, (word, excess, without, change, *accuracies) in shown.items():
         one = verdicts[name]
         assert float(change.rstrip("%")) == pytest.approx(100 * (one.excess / one.excess_without - 1), abs=0.51)
-        assert word == one.word
+        hardly = one.accuracy[0] - one.accuracy_without[0] < 0.005
+        assert word == (f"{one.word} (for probabilities)" if one.word == "worth it" and hardly else one.word)
         assert [value(excess), value(without)] == pytest.approx([one.excess, one.excess_without], rel=DIGITS)
         for cell, shares in zip(accuracies, (one.accuracy, one.accuracy_without), strict=True):
             if cell == "the same":

@@ -112,12 +112,12 @@ def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[
 
 def _show_plan(plan: Plan) -> None:
     """What each site is expected to bring, before it is asked."""
-    from uneven.planner import describe_verdicts
+    from uneven.planner import tell_verdicts
 
     for name in plan.order:
         worth = f"{plan.exchange[name]:.3g}"
         terminal.say(f"{name!r}: one row is worth {worth} row{'s' * (worth != '1')} of the cleanest site.")
-    terminal.say(describe_verdicts(plan.verdicts))
+    terminal.say(tell_verdicts(plan))
 
 
 def _teller() -> Tell:

@@ -66,6 +66,7 @@ from uneven.planner.text import (
     shorten_order,
     tabulate_sources,
     tabulate_strategies,
+    tell_verdicts,
 )
 
 __all__ = [
@@ -134,6 +135,7 @@ __all__ = [
     "tabulate_changes",
     "tabulate_sources",
     "tabulate_strategies",
+    "tell_verdicts",
     "thin_steps",
     "void_bound",
     "warn_unprotected",

@@ -119,8 +119,14 @@ def describe_use(plan: Plan) -> list[str]:
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
         lines.append(_describe_kept(plan))
-    lines += describe_verdicts(plan.verdicts)
+    lines += tell_verdicts(plan)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
+
+
+def tell_verdicts(plan: Plan) -> list[str]:
+    """A sentence for each verdict: on private labels, and on the sources that are added to them."""
+    later = {} if plan.anchored is None else dict(plan.anchored.verdicts)
+    return [*describe_verdicts(dict(plan.judged)), *describe_verdicts(later)]
 
 
 def _describe_kept(plan: Plan) -> str:

@@ -23,12 +23,16 @@ MOST_DRAWN = 4
 FAR = 5.0
 """Times the largest excess from which predicting nothing is told and not drawn: else all else would be in one place."""
 
+PROBABILITIES = "for probabilities"
+"""Said beside "worth it" where accuracy hardly gains."""
+
 ALIKE = "the same"
 """Said in place of an accuracy that rounds to the one beside it."""
 
 DECIDED = (
     "The verdict goes by the excess objective, which is how far the objective is above its minimum. It is estimated "
-    "from the rows without privacy, before any ε is spent. Accuracy may hardly change even where the excess does. "
+    "from the rows without privacy, before any ε is spent. Where accuracy hardly changes though the excess does, it is "
+    "the predicted probabilities that gain. "
     "Overlapping intervals do not mean that a source adds nothing: each is for one figure, not for the difference."
 )
 JOINT = " Without a source means without it and all that bring no more."
@@ -86,7 +90,7 @@ def _tell_verdicts(plan: Plan) -> Worth:
     cells: list[tuple[str, ...]] = [
         (
             name,
-            one.word,
+            f"{one.word} ({PROBABILITIES})" if one.gains_probabilities else one.word,
             format_number(one.excess, 3),
             format_number(one.excess_without, 3),
             _change(one.excess, one.excess_without),
@@ -173,9 +177,9 @@ def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
 
 def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     nothing = predict_excess(plan.problem, ())
-    start = plan.anchored.excess_start if plan.anchored is not None else nothing or 0.0
-    what = "expected" if plan.anchored is not None else "predicted"
-    dotted = "from the rows without privacy alone" if plan.anchored is not None else "predicting nothing"
+    start = _find_start(plan) if plan.verdicts else nothing or 0.0
+    what = "expected" if plan.verdicts else "predicted"
+    dotted = "from the rows without privacy alone" if plan.verdicts else "predicting nothing"
     rows = [(name, *pair) for name, pair in pairs.items()]
     largest = max(sum(pairs.values(), ()))
     near = start <= FAR * largest
@@ -184,6 +188,12 @@ def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     told = f"Filled: without this source. Hollow: with it. {compared}"
     title = f"{what.capitalize()} excess objective with and without each source"
     return charts.draw_intervals(title, told, rows, axis, "", start if near else None)
+
+
+def _find_start(plan: Plan) -> float:
+    """Expected excess without any private source."""
+    labels = [one.excess_without for _, one in plan.judged]
+    return max(labels) if labels or plan.anchored is None else plan.anchored.excess_start
 
 
 def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
@@ -216,4 +226,5 @@ def _list_measured(measure: Measure) -> list[Dot]:
 
 def find_public_accuracy(plan: Plan) -> float:
     """Expected accuracy without any private source."""
-    return max(plan.verdicts.values(), key=lambda one: one.others).accuracy_without[0]
+    first = dict(plan.judged) or plan.verdicts  # private labels are added first, and others to them
+    return max(first.values(), key=lambda one: one.others).accuracy_without[0]
