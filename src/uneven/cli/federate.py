@@ -12,7 +12,7 @@ from uneven.checks import join_words
 from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from uneven.federation import Federated, Tell
     from uneven.io import SourcesFile
@@ -51,8 +51,7 @@ def command(
     from uneven.io import read_sources
 
     terminal.refuse_output(output)
-    if (kit is not None) + (provision is not None) + rehearse != 1:
-        raise ValueError("one of --kit, --provision and --rehearse must be given; got none or several")
+    _refuse_ways({"--kit": kit, "--provision": provision, "--rehearse": rehearse or None})
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
     terminal.refuse_numbers(seed, patience)
@@ -108,6 +107,14 @@ def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[
         make_sites(file, folder, seed)
         call = stack.enter_context(open_server(Kit(folder / SERVER)))
         yield stack.enter_context(run_sites(folder, [entry.name for entry in file.sources], call)), folder / "job"
+
+
+def _refuse_ways(ways: Mapping[str, object]) -> None:
+    """Refuse more than one of the ways to reach sites, or none."""
+    given = [name for name, one in ways.items() if one is not None]
+    if len(given) != 1:
+        got = join_words(given) if given else "none"
+        raise ValueError(f"one of --kit, --provision and --rehearse must be given; got {got}")
 
 
 def _show_plan(plan: Plan) -> None:

@@ -25,7 +25,7 @@ def command(
     sources: terminal.SourcesPath,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
     report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="Learn by this strategy instead of the file's.")] = None,
+    strategy: terminal.Strategy = None,
     test: Annotated[Path | None, typer.Option(help="Rows without privacy to measure on; never learned from.")] = None,
     validation: Annotated[
         Path | None, typer.Option(help="Rows without privacy to compare the runs of a line search on.")
