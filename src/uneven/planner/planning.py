@@ -210,7 +210,7 @@ class Plan:
         """What would change if a stated ε, flip rate or variance were off.
 
         Each level is tried at half and at twice its value, or at the ends of its `interval` where one is stated; all
-        others stay. A plan needs the levels only roughly: `regret` says what it costs to weigh rows as stated.
+        others stay. `regret` says what it costs to weigh rows as stated although the level is another.
 
         Returns
         -------

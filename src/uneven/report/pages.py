@@ -30,7 +30,7 @@ FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = (
     "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing about other rows."
 )
-DESCRIBED = "The plan is only as good as the descriptions of the sources: a wrong rate or ε makes it wrong."
+DESCRIBED = "The figures are only as good as the descriptions of the sources."
 
 CROWD_QUESTION = "How often is each worker right, what is the true label of each task, and what is an answer worth?"
 INDEPENDENT = (

@@ -169,13 +169,13 @@ def name_trusted(plan: Plan) -> tuple[str, ...]:
 
 
 def name_machine(names: Iterable[str]) -> str:
-    """Sentence that names this machine as the trusted one.
+    """Sentence that names this machine as the trusted one, of rows with local or site privacy.
 
     >>> name_machine(["a", "b"])
-    "This machine read the rows of 'a', 'b': under site privacy it is trusted with them."
+    "This machine read the rows of 'a', 'b' and is trusted with them: no privacy here protects a row from it."
     """
     rows = ", ".join(map(repr, names))
-    return f"This machine read the rows of {rows}: under site privacy it is trusted with them."
+    return f"This machine read the rows of {rows} and is trusted with them: no privacy here protects a row from it."
 
 
 def uses_scale_of_rows(file: SourcesFile) -> bool:
