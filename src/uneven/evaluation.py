@@ -111,6 +111,7 @@ def evaluate(
         Fitted, such as `UnevenClassifier`. It must not have been learned from these rows, for the score to mean
         anything; rows that were are protected all the same, and ε adds up.
     X, y : rows and labels
+        Kept aside: the model was not learned from them.
     epsilon : float or None
         What each row is charged; None says that the rows are public, and measures them exactly.
     ledger : Ledger or None

@@ -54,9 +54,11 @@ class Plan:
     Attributes
     ----------
     problem : Problem
+        What is minimised.
     sources : tuple of Source
         As given.
     strategy : str
+        How order and steps were chosen.
     moments : str
         Moments used: "upper", "lower" or "variance".
     segments : tuple of Segment
@@ -154,13 +156,8 @@ class Plan:
     @property
     def rates(self) -> dict[str, float] | None:
         """Learning rate c of each source used, for step sizes c/t; None for other schedules."""
-        rates = {
-            name: segment.schedule.rate
-            for segment in self.segments
-            if isinstance(segment.schedule, Rate)
-            for name in segment.sources
-        }
-        return rates or None
+        found = [(one.sources, one.schedule.rate) for one in self.segments if isinstance(one.schedule, Rate)]
+        return {name: rate for names, rate in found for name in names} or None
 
     @property
     def exchange(self) -> dict[str, float]:
