@@ -183,11 +183,13 @@ def test_every_private_source_has_its_own_verdict(anchored):
     shown = Tables(html).rows(VERDICTS)
     verdicts = trained.plan.verdicts
     assert list(shown) == list(verdicts) == ["clinic", "survey"]
+    starred = any(word.endswith("*") for word, *_ in shown.values())
+    assert ("* Worth it for its probabilities: accuracy gains less than half a percentage point." in html) == starred
     for name, (word, excess, without, change, *accuracies) in shown.items():
         one = verdicts[name]
         assert float(change.rstrip("%")) == pytest.approx(100 * (one.excess / one.excess_without - 1), abs=0.51)
         hardly = one.accuracy[0] - one.accuracy_without[0] < 0.005
-        assert word == (f"{one.word} (for probabilities)" if one.word == "worth it" and hardly else one.word)
+        assert word == (f"{one.word}*" if one.word == "worth it" and hardly else one.word)
         assert [value(excess), value(without)] == pytest.approx([one.excess, one.excess_without], rel=DIGITS)
         for cell, shares in zip(accuracies, (one.accuracy, one.accuracy_without), strict=True):
             if cell == "the same":

@@ -17,6 +17,8 @@ NAME = 28
 MOST = 4
 """Most sources that an answer names one after another."""
 
+WIDER = "A wider screen shows each figure; sources.csv, at the end, has them too."
+
 FIRST, STEP, WORTH, ROW, COST = QUESTIONS = (
     "Which source first?",
     "How far to step?",
@@ -84,7 +86,10 @@ def _step(plan: Plan) -> tuple[str, ...]:
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     told = tell_worth(plan)
     lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
-    return "", markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=True), *lines
+    many = len(told.cells) > MOST
+    wide = set(range(1, len(told.header))) - told.brief if many else set()
+    table = markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=not many, wide=wide)
+    return "", table, *([markup.make_paragraph(WIDER, "narrow")] if wide else []), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ MOST_DRAWN = 4
 FAR = 5.0
 """Times the largest excess from which predicting nothing is told and not drawn: else all else would be in one place."""
 
-PROBABILITIES = "for probabilities"
-"""Said beside "worth it" where accuracy hardly gains."""
+PROBABILITIES = "* Worth it for its probabilities: accuracy gains less than half a percentage point. "
+"""Said where "worth it" has a star."""
 
 ALIKE = "the same"
 """Said in place of an accuracy that rounds to the one beside it."""
@@ -62,6 +62,8 @@ class Worth(NamedTuple):
     caption: str
     why: str
     numbers: set[int]
+    brief: set[int]
+    """Columns that are enough on a phone, where there are many sources."""
 
 
 def tell_worth(plan: Plan) -> Worth:
@@ -83,14 +85,14 @@ def tell_worth(plan: Plan) -> Worth:
     some_open = private and not all(source.noise.private for source in plan.sources)
     reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
     why = reasons[0] + PREDICTED + _tell_nothing(plan) if pairs else reasons[1] + UNPREDICTED if private else FREE
-    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
+    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))), {1, 2})
 
 
 def _tell_verdicts(plan: Plan) -> Worth:
     cells: list[tuple[str, ...]] = [
         (
             name,
-            f"{one.word} ({PROBABILITIES})" if one.gains_probabilities else one.word,
+            f"{one.word}*" if one.gains_probabilities else one.word,
             format_number(one.excess, 3),
             format_number(one.excess_without, 3),
             _change(one.excess, one.excess_without),
@@ -108,7 +110,9 @@ def _tell_verdicts(plan: Plan) -> Worth:
         *(f"accuracy {one}" for one in ends),
     ]
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
-    return Worth(header, cells, caption, DECIDED + JOINT * (len(cells) > 1), {2, 3, 4, 5, 6})
+    starred = any(one.gains_probabilities for one in plan.verdicts.values())
+    why = PROBABILITIES * starred + DECIDED + JOINT * (len(cells) > 1)
+    return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
 
 
 def predict_without(plan: Plan) -> dict[str, tuple[float, float]]:
