@@ -24,6 +24,7 @@ from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.class_weights import describe_shares, describe_weights, refuse_weights
 from uneven.training.copies import warn_copies
+from uneven.training.doubts import doubt_rates
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
 from uneven.training.known_rows import Known, make_known
@@ -220,7 +221,8 @@ def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
     shares = describe_shares(job, as_observed(declared, len(job.scan.classes)).noises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
     sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
-    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *result.notes)
+    doubts = doubt_rates(job, declared.noises)
+    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *doubts, *result.notes)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
