@@ -23,16 +23,14 @@ FRESH = "The bound assumes that each row is used once; w* is the best possible m
 ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
 NO_MODEL = "This bound does not guarantee a useful model: all-zero weights meet it too."
-NO_OBJECTIVE = (
-    "This bound does not guarantee a useful model: it says no more about the objective than all-zero weights meet."
-)
+NO_OBJECTIVE = "This bound does not guarantee a useful model: all-zero weights meet what it says about the objective."
 NO_MODELS = (
-    "None of these bounds guarantees a useful model: they say no more about the objective than all-zero weights meet. "
+    "None of these bounds guarantees a useful model: all-zero weights meet what they say about the objective. "
     "They only rank strategies."
 )
 NO_OTHERS = (
-    "The other strategies have bounds, and none guarantees a useful model here: they say no more about the objective "
-    "than all-zero weights meet."
+    "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet what they say "
+    "about the objective."
 )
 
 ORDER_WIDTH = 32

@@ -109,7 +109,7 @@ def _role(stacked: bool, name: str) -> str:
 
 
 def _label(labels: Sequence[str], place: int) -> str:
-    return f' data-label="{escape_text(labels[place])}"' if labels else ""
+    return f' data-label="{escape_text(labels[place].rstrip("?"))}"' if labels else ""
 
 
 def _kind(place: int, numbers: Collection[int], wide: Collection[int]) -> str:

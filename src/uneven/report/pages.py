@@ -115,7 +115,7 @@ def fit_report(
     parts = Parts(
         cost,
         head=sections.warn_simulated(trained.model.simulated),
-        measured=list(map(_tell_measure, trained.measures)),
+        measured=list(map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures)),
         measures=trained.measures,
         shown=quality.show_measures(trained.measures)
         + quality.show_details(trained.measures, classes)
