@@ -99,3 +99,11 @@ def test_no_verdict_without_rows_that_may_be_looked_at():
     noise = {"labels": LabelPrivacy(1.0), "rows": LocalPrivacy(4.0)}
     plan = UnevenClassifier(noise, row_norm=1.0, random_state=0).fit(X, y, source=source).plan_
     assert "labels" not in plan.verdicts
+
+
+def test_no_excess_of_a_single_pass_beside_a_verdict(tmp_path):
+    """What is learned to convergence has the verdict's excess; that of a pass by steps would be another."""
+    plan, _ = plan_ahead(read(tmp_path, ("exact", "labels")))
+    said = " ".join(plan.summary().split())
+    assert "If the epsilon of 'labels' were 0.5 or 2 instead of 1: the order stays, a row of it is worth" in said
+    assert "the excess is" not in said
