@@ -168,7 +168,7 @@ def test_console_blocks_are_run(monkeypatch):
     assert said[0] == said[1] == said[3] == said[4] == ""
     assert said[2].splitlines()[-1] == "11"
     assert said[5] == "['again.csv', 'told.csv']"
-    with pytest.raises(RuntimeError, match=r"uneven plan none\.toml: uneven: none\.toml does not exist"):
+    with pytest.raises(RuntimeError, match=r"uneven plan none\.toml: uneven: SOURCES none\.toml does not exist"):
         executed.run_page("```console\nuneven plan none.toml\n```\n")
     with pytest.raises(ValueError, match="make recorded"):
         executed.run_page("```console recorded\nuneven plan new.toml\n```\n", "quickstart")

@@ -11,6 +11,7 @@ from uneven.io import read_sources
 from uneven.planner import Plan
 from uneven.training.ahead import plan_ahead
 from uneven.training.files import train_files
+from uneven.valuation import value_file
 
 NOISES = {
     "exact": '{ kind = "exact" }',
@@ -107,3 +108,16 @@ def test_no_excess_of_a_single_pass_beside_a_verdict(tmp_path):
     said = " ".join(plan.summary().split())
     assert "If the epsilon of 'labels' were 0.5 or 2 instead of 1: the order stays, a row of it is worth" in said
     assert "the excess is" not in said
+
+
+@pytest.mark.parametrize("names", [("exact", "labels"), ("exact", "labels", "rows")])
+def test_a_valuation_expects_what_the_plan_expects(tmp_path, names):
+    """The excess with all that is owned, and a label's worth of tanh²(ε/2) exact ones; the noise as declared."""
+    file = read(tmp_path, names)
+    plan, _ = plan_ahead(file)
+    found = value_file(file)
+    last = plan.verdicts[names[-1]]
+    assert found.bound == pytest.approx(last.excess, rel=1e-6)
+    worths = {worth.name: worth for worth in found.worths}
+    assert worths["labels"].exchange / worths["exact"].exchange == pytest.approx(math.tanh(0.5) ** 2, rel=1e-6)
+    assert worths["labels"].noise == LabelPrivacy(1.0)

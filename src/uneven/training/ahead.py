@@ -16,6 +16,20 @@ from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
+from uneven.training.notes import (
+    BALANCED,
+    COMPARED,
+    CONVERGED,
+    ESTIMATED,
+    LABELS,
+    PUBLIC,
+    RAN,
+    RELEASED,
+    TOLD,
+    UNJUDGED,
+    UNREAD,
+    UNRELEASED,
+)
 from uneven.training.planning import (
     expect_problem,
     find_void,
@@ -32,58 +46,6 @@ from uneven.training.rows import SelectedRows
 if TYPE_CHECKING:
     from uneven.training.grouping import Grouped
     from uneven.training.job import Job
-
-PUBLIC = "planned as 'uneven fit' runs it, looking only at rows without privacy"
-
-RAN = ", and reports the plan that it ran"
-"""Said once, at the end."""
-
-UNREAD = (
-    "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "
-    "first, where it can, and reports the plan that it ran"
-)
-
-RELEASED = (
-    "planned from the rows without privacy, and the number of those with private labels; 'uneven fit' randomises those "
-    "labels once, which is charged, learns from them too, and reports the plan that it ran"
-)
-
-UNJUDGED = (
-    "there is no verdict, since all sources are private; 'uneven fit' randomises their labels once, which is charged, "
-    "chooses alpha by them, and reports the plan that it ran"
-)
-
-LABELS = (
-    "planned by steps alone; 'uneven fit' randomises private labels once, which is charged, learns those rows to "
-    "convergence, judges the other private sources by them, and reports the plan that it ran"
-)
-
-TOLD = (
-    "planned as if rows with noise levels of their own were exact, since they have no file here; 'uneven fit' reads "
-    "the levels, and reports the plan that it ran"
-)
-
-BALANCED = (
-    "planned with equal class weights, since no labels were read; 'uneven fit' balances the classes of rows without "
-    "privacy and of private labels as released, and reports the plan that it ran"
-)
-
-ESTIMATED = (
-    "planned as if labels whose flip rate is to be estimated were true; 'uneven fit' estimates it, and reports the "
-    "plan that it ran"
-)
-
-COMPARED = (
-    "planned for the first of a line search's runs; 'uneven fit' compares them on rows without privacy, which "
-    "--validation must give it"
-)
-
-UNRELEASED = (
-    "Class weights are balanced by the classes of the rows without privacy; 'uneven fit' counts private labels too, as "
-    "released."
-)
-
-CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
@@ -226,29 +188,30 @@ def value_ahead(file: SourcesFile) -> Valued:
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge
+    from uneven.training.label_worth import expect_anchor
     from uneven.training.running import decide_anchored
 
     _refuse_unread_rates([one for one in sources if one.name not in owned])
     settings, counts = file.settings, {one.name: one.rows if one.name in mine else 1 for one in file.described()}
     job, targets = _public_job(file, counts, [one.name for one in readable])
     read = _list_levels(job.groups, [one.name for one in readable])
-    seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
-    sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
+    told, sources = sources, [replace(one, noise=job.groups.noises.get(one.name, one.noise)) for one in sources]
+    labels = [one.name for one in sources if one.name in owned and not one.noise.private and one.name not in read]
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
     if not by_steps and explain_no_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
         if job.groups.any_private and not used:
-            job, prepared = settle(job, targets[0])
+            job, prepared = settle(job, targets[0], expect_anchor(job, targets[0], labels) if labels else None)
             anchor, used = prepared.anchor, list(prepared.order)
         else:
-            anchor = fit_public(job, read, targets[0])
+            anchor = expect_anchor(job, targets[0], labels) if labels else fit_public(job, read, targets[0])
             if settings.budget is not None and job.groups.any_private:
                 used += decide_anchored(job, targets[0], anchor).plan.order
-        _refuse_spending(file, sources, owners, used, 1)
+        _refuse_spending(file, told, owners, used, 1)
         return Valued(sources, job.problem, anchor, notes)
-    _refuse_spending(file, sources, owners, plan_steps(sources, job.problem, settings).order, settings.pass_count)
+    _refuse_spending(file, told, owners, plan_steps(sources, job.problem, settings).order, settings.pass_count)
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     run = (CONVERGED,) if can_converge(settings, job.groups) else run
     return Valued(sources, job.problem, None, (*notes, *run))

@@ -36,19 +36,27 @@ def decide_ahead(job: Job, targets: Sequence[Any], labels: Collection[str]) -> D
     """
     if not _can_judge(job, targets):
         return decide(job, targets, None)
-    public = _list_public(job, labels)
     with use_one_thread():
-        anchor = fit_public(job, public, targets[0])
+        anchor = fit_public(job, _list_public(job, labels), targets[0])
         judged = _judge(job, anchor, labels)
         if can_anchor(job, len(targets)):
-            own = _weigh(job, public)
-            shrunk = anchor.covariance * (own / (own + _weigh(job, labels)))
-            decided = decide_anchored(job, targets[0], anchor.moved(anchor.weights, shrunk))
+            decided = decide_anchored(job, targets[0], _add_labels(job, anchor, labels))
             plan = _start_higher(decided.plan, judged)
         else:
             decided = decide(job, targets, None)
             plan = decided.plan
     return replace(decided, plans=(replace(plan, judged=judged),))
+
+
+def expect_anchor(job: Job, target: Any, labels: Collection[str]) -> Anchor | ClassAnchor:
+    """Anchor that a fit is expected to have once the labels of these sources are released."""
+    return _add_labels(job, fit_public(job, _list_public(job, labels), target), labels)
+
+
+def _add_labels(job: Job, anchor: Anchor | ClassAnchor, labels: Collection[str]) -> Anchor | ClassAnchor:
+    """The anchor of the rows without privacy, as sure as if it were of these rows too."""
+    own = _weigh(job, _list_public(job, labels))
+    return anchor.moved(anchor.weights, anchor.covariance * (own / (own + _weigh(job, labels))))
 
 
 def _can_judge(job: Job, targets: Sequence[Any]) -> bool:
