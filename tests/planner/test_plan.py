@@ -520,7 +520,8 @@ def test_a_verdict_says_where_only_the_probabilities_gain(gain, word, said):
     for others in (0, 1):
         told = one.describe("a", others)
         assert f": {word}. " in told
-        assert ("for its probabilities: accuracy gains less than half a percentage point" in told) == said
+        whose = "their" if others else "its"
+        assert (f"for {whose} probabilities: accuracy gains less than half a percentage point" in told) == said
     assert "probabilities" not in replace(one, word="little").describe("a")
 
 

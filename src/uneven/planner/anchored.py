@@ -23,7 +23,7 @@ LEAST_GAIN = 0.005
 LATER = ("sizes", "other_promises")
 """Fields that plans from before them do not have."""
 
-GAINED = "That is for its probabilities: accuracy gains less than half a percentage point. "
+GAINED = "That is for {} probabilities: accuracy gains less than half a percentage point. "
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Verdict:
 
     def _tell(self, what: str) -> str:
         value, low, high = (f"{100 * share:.1f}%" for share in self.accuracy)
-        gained = GAINED if self.gains_probabilities else ""
+        gained = GAINED.format("its" if what == "it" else "their") if self.gains_probabilities else ""
         return (
             f"{self.word}. {gained}Expected excess objective {self.excess:.2g} with {what}, "
             f"{self.excess_without:.2g} without; accuracy {value} ({low} to {high}) with {what}, "
