@@ -65,6 +65,7 @@ CASES = {
     ),
     "report is a folder": (None, (*FIT, "--report", "."), "uneven: --report '.' must be a file to write, got a folder"),
     "output is a device": (None, (*FIT, "-o", "/dev/null"), "uneven: -o '/dev/null' must be a file to write, got a de"),
+    "a name that no file can have": (None, (*FIT, "--test", "a" * 300 + ".csv"), "cannot be used: file name too long"),
     "no folder": (None, (*FIT, "--report", "no/r.html"), "uneven: --report: folder of 'no/r.html' must exist, got"),
     "a ledger of something else": (
         None,

@@ -150,7 +150,7 @@ def _report(error: Exception, arguments: Sequence[str]) -> int:
         terminal.note(f"{error.strerror or error}{named}")
         return FAILED
     if isinstance(error, ValueError | OSError | ImportError):
-        terminal.note(refusals.name_argument(str(error), app, arguments))
+        terminal.note(refusals.name_argument(error, app, arguments))
         return BAD_INPUT
     terminal.note(f"something went wrong ({type(error).__name__}: {error}); 'uneven --debug ...' shows where")
     return FAILED

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import typer
 
+from uneven.checks import shown
+
 SUBJECT = r"(must|does not|is|cannot|has) "
 """What follows a file that a refusal is about."""
 
@@ -52,8 +54,11 @@ def _explain_value(error: typer.TyperException) -> str:
     return f"{name[1]} must be {said[0]}, got {first['input']!r}" if said[0] else ""
 
 
-def name_argument(message: str, app: typer.Typer, arguments: Sequence[str]) -> str:
+def name_argument(error: Exception, app: typer.Typer, arguments: Sequence[str]) -> str:
     """A refusal with its argument as it was typed: not the name that Python has for it, nor its file alone."""
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:  # as the system says it
+        message = f"{shown(Path(str(error.filename)).name)} cannot be used: {error.strerror.lower()}"
     typed = sorted(_list_typed(app, arguments), key=lambda one: not one.name.startswith("-"))
     found = re.match(r"(?:(?P<where>[^:]+): )?(?P<name>[A-Za-z_ ]+) must (?P<rest>.*)", message)
     option = next((one.name for one in typed if found and one.given and _is_called(one.name, found["name"])), None)
@@ -78,10 +83,11 @@ def _name_file(message: str, typed: Sequence[Typed]) -> str:
     """Refusal of a file, with the argument that it was given for; empty where it was given for none."""
     for one in typed:
         for value in one.values if one.given else ():
-            shown = re.escape(str(Path(value))), re.escape(repr(str(Path(value)))), re.escape(repr(value))
-            if re.match(f"({'|'.join(shown)}) {SUBJECT}", message):
+            path = Path(value)
+            forms = "|".join(map(re.escape, (str(path), repr(str(path)), repr(value), shown(path.name))))
+            if re.match(f"({forms}) {SUBJECT}", message):
                 return f"{one.name} {message}"
-            if re.match(f"folder of ({'|'.join(shown)}) {SUBJECT}", message):
+            if re.match(f"folder of ({forms}) {SUBJECT}", message):
                 return f"{one.name}: {message}"
     return ""
 
