@@ -127,6 +127,20 @@ def test_help_names_every_strategy(good):
         assert f"instead of the file's: {', '.join(names)}." in said
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("beyond", "Runs per point. [default: 100, or 16 with --quick]"),
+        ("studio", "[default: 8501]"),
+        ("audit", "[default: 1,000,000]"),
+        ("crowd", "numbers to learn from. [required]"),
+        ("fit", "File for the model. [default: model.json]"),
+    ],
+)
+def test_help_says_what_is_taken_if_nothing_is_given(good, command, said):
+    assert said in " ".join(good(command, "--help").split())
+
+
 def test_a_group_without_a_command_shows_its_help(uneven_in):
     done = uneven_in("ledger")
     assert (done.returncode, done.stderr) == (2, "")

@@ -128,6 +128,8 @@ def _explain(param: Any) -> str:
     said, default = _strip(param.help or ""), param.default
     if param.required and param.opts[0].startswith("-"):
         return f"{said} [required]"
+    if isinstance(getattr(param, "show_default", None), str):
+        return f"{said} [default: {param.show_default}]"
     if callable(default) or isinstance(default, bool | list | tuple) or default is None or default == "":
         return said
     if isinstance(default, int | float):
