@@ -133,7 +133,7 @@ def _explain(param: Any) -> str:
     if callable(default) or isinstance(default, bool | list | tuple) or default is None or default == "":
         return said
     if isinstance(default, int | float):
-        default = f"{default:,g}" if default >= LARGE else f"{default:g}"
+        default = f"{default:,.0f}" if default >= LARGE else f"{default:g}"
     return f"{said} [default:{TOGETHER}{default}]"
 
 
