@@ -104,7 +104,7 @@ def _tell_verdicts(plan: Plan) -> Worth:
     ends = ("with it", "without it")
     header = [
         "private source",
-        "worth it?",
+        "verdict",
         *(f"excess {one}" for one in ends),
         "change",
         *(f"accuracy {one}" for one in ends),
