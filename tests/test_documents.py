@@ -1,11 +1,13 @@
 """Every Python block in the README and the docs runs, and what its comments promise is what it prints."""
 
 import ast
+import inspect
 import os
 import re
 import shlex
 import tomllib
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import click
 import pytest
 import typer
 
+import uneven
 from uneven.columns.description import KEYS as COLUMN_KEYS
 from uneven.io.source_entry import SOURCE_KEYS
 from uneven.io.sources_file import TOP_KEYS
@@ -165,7 +168,7 @@ def test_console_blocks_are_run(monkeypatch):
     assert said[0] == said[1] == said[3] == said[4] == ""
     assert said[2].splitlines()[-1] == "11"
     assert said[5] == "['again.csv', 'told.csv']"
-    with pytest.raises(RuntimeError, match=r"uneven plan none\.toml: uneven: none\.toml does not exist"):
+    with pytest.raises(RuntimeError, match=r"uneven plan none\.toml: uneven: SOURCES none\.toml does not exist"):
         executed.run_page("```console\nuneven plan none.toml\n```\n")
     with pytest.raises(ValueError, match="make recorded"):
         executed.run_page("```console recorded\nuneven plan new.toml\n```\n", "quickstart")
@@ -331,3 +334,32 @@ def test_the_readme_is_short():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 85
     assert len(text.split()) <= 650
+
+
+def list_parameters(text):
+    """Parameters and attributes of a docstring, and whether each is described."""
+    for section in re.findall(r"(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n[A-Z][a-z]+\n-+|\Z)", text, re.S):
+        lines = [*section.split("\n"), ""]
+        for line, below in pairwise(lines):
+            if re.match(r"\w[\w, ]* : ", line):
+                yield line, below.startswith("    ")
+
+
+def list_documented(name):
+    """A public name with its docstring, and those of a class's methods."""
+    value = getattr(uneven, name)
+    yield name, value
+    if inspect.isclass(value):
+        methods = {key: one for key, one in vars(value).items() if inspect.isfunction(one) and key[0] != "_"}
+        yield from ((f"{name}.{key}", one) for key, one in methods.items())
+
+
+def test_every_parameter_of_a_public_name_is_described():
+    told = [
+        (name, line, described)
+        for public in uneven.__all__
+        for name, value in list_documented(public)
+        for line, described in list_parameters(inspect.getdoc(value) or "")
+    ]
+    assert len(told) > 150
+    assert [one for one in told if not one[2]] == []

@@ -14,7 +14,8 @@ def shown(value: object) -> str:
     >>> shown([1] * 100)
     '[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,...'
     """
-    text = " ".join(repr(value).split())
+    plain = value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value  # of NumPy
+    text = " ".join(repr(plain).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

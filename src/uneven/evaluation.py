@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from uneven import checks
 from uneven.cautions import SimulationWarning
 from uneven.engine import check_seed, make_generator
-from uneven.intervals import measure_shares_below
+from uneven.intervals import find_share_interval, measure_shares_below
 from uneven.ledger import Fingerprints, Ledger
 from uneven.noise import LabelPrivacy
 
@@ -111,6 +111,7 @@ def evaluate(
         Fitted, such as `UnevenClassifier`. It must not have been learned from these rows, for the score to mean
         anything; rows that were are protected all the same, and ε adds up.
     X, y : rows and labels
+        Kept aside: the model was not learned from them.
     epsilon : float or None
         What each row is charged; None says that the rows are public, and measures them exactly.
     ledger : Ledger or None
@@ -215,10 +216,8 @@ def estimate_accuracy(said: int, rows: int, rate: float, confidence: float) -> E
 
     (share - σ)/(1 - 2σ) is unbiased; the ends of the interval are those of the share, turned in the same way.
     """
-    tail = (1.0 - confidence) / 2.0
-    low = 0.0 if said == 0 else float(betaincinv(said, rows - said + 1, tail))
-    high = 1.0 if said == rows else float(betaincinv(said + 1, rows - said, 1.0 - tail))
-    value, low, high = ((share - rate) / (1.0 - 2.0 * rate) for share in (said / rows, low, high))
+    shares = find_share_interval(said, rows, confidence)
+    value, low, high = ((share - rate) / (1.0 - 2.0 * rate) for share in shares)
     return Estimate(value, max(low, 0.0), min(high, 1.0), rows)
 
 

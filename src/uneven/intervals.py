@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 Z_95 = 1.96
 """Standard errors from the middle of a 95% interval to its ends."""
@@ -30,6 +31,18 @@ def find_wilson_interval(right: float, rows: float) -> Interval:
     middle = (share + square / (2 * rows)) / (1 + square / rows)
     half = Z_95 / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def find_share_interval(right: float, rows: float, confidence: float = 0.95) -> Interval:
+    """Share of correct rows and its exact interval (Clopper and Pearson 1934), which holds for any number of rows.
+
+    >>> [round(end, 3) for end in find_share_interval(90, 100)]
+    [0.9, 0.824, 0.951]
+    """
+    tail = (1.0 - confidence) / 2.0
+    low = 0.0 if right <= 0 else float(betaincinv(right, rows - right + 1, tail))
+    high = 1.0 if right >= rows else float(betaincinv(right + 1, rows - right, 1.0 - tail))
+    return Interval(right / rows, low, high)
 
 
 def measure_shares_below(scores: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ def mark_start(axes: Axes, squared_radius: float, horizontal: bool = False) -> N
 def finish_rows(axes: Axes, labels: list[str], title: str) -> None:
     """Label the rows of a chart, the first on top, and give it a title and a light grid."""
     axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)  # also around a row without a mark
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.25)

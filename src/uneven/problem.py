@@ -56,6 +56,7 @@ class Problem:
     batch_size : int
         Rows per step, b in the paper.
     loss : {"logistic", "hinge", "linear"}
+        ℓ, a convex function of the margin y·wᵀx; more can be added.
     radius : {"tight", "paper"}
         The ball: ``"paper"`` is ‖w‖ ≤ 1/λ; ``"tight"`` is the smallest ball known to hold the optimum.
     clip : float or None

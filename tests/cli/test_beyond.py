@@ -28,7 +28,7 @@ def test_quick_run_of_two_panels(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["two-rates-mnist"], "uneven: panel must be one of 'beyond-mnist'"),
+        (["two-rates-mnist"], "uneven: PANEL must be one of 'beyond-mnist'"),
         (["--runs", "0"], "uneven: --runs must be a whole number of at least 2, got 0"),
         (["--seed", "-1"], "uneven: --seed must be a whole number of at least 0, got -1"),
         (["--data", "nowhere"], "uneven: --data must be a folder with the data sets, got 'nowhere', which is none"),

@@ -56,9 +56,12 @@ def test_in_words(good):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("crowd", "answers.csv", "--features", "test.parquet"), "answers must be about the tasks given, got"),
-        (("crowd", "tasks.parquet", "--features", "tasks.parquet"), "must have a column 'worker'"),
-        ((*CROWD, "--task", "job"), "must have a column 'job'"),
+        (("crowd", "answers.csv", "--features", "test.parquet"), "ANSWERS must be about the tasks given, got 't0'"),
+        (
+            ("crowd", "tasks.parquet", "--features", "tasks.parquet"),
+            "tasks.parquet must have a column 'worker'; there are 'size', 'noise', 'task'; --worker names another",
+        ),
+        ((*CROWD, "--task", "job"), "--task must be a column of answers.csv, got 'job'; there are"),
         ((*CROWD, "-o", "answers.csv"), "must be a file of its own"),
         ((*CROWD, "-o", "."), "must be a file to write, got a folder"),
     ],

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from uneven import Ledger
 from uneven.io import read_sources
@@ -34,6 +35,23 @@ def test_a_private_score_is_charged_and_an_exact_one_is_not(folder, model, good)
     found = json.loads(good("evaluate", "model.json", "rows.parquet", "--epsilon", "2", "--auc", "--json"))
     assert found["accuracy"]["rows"] == found["auc"]["rows"] == 150
     assert found["accuracy"]["low"] - 0.1 < truth < found["accuracy"]["high"] + 0.1
+
+
+def test_a_fit_and_an_evaluation_have_the_same_intervals(described, good):
+    """Clopper and Pearson's for accuracy, which SciPy has too; DeLong's for AUC, of scores in bins by the fit."""
+    described()
+    (tested,) = (
+        one
+        for one in json.loads(good("fit", "sources.toml", "--test", "rows.parquet", "--json"))["measures"]
+        if not one["learned_from"]
+    )
+    found = json.loads(good("evaluate", "model.json", "rows.parquet", "--public", "--auc", "--json"))
+    ends = [found["accuracy"][key] for key in ("value", "low", "high")]
+    assert tested["compared"]["scores"]["accuracy"] == pytest.approx(ends, abs=1e-12)
+    exact = binomtest(round(300 * ends[0]), 300).proportion_ci(method="exact")
+    assert ends[1:] == pytest.approx([exact.low, exact.high], abs=1e-9)
+    area = [found["auc"][key] for key in ("value", "low", "high")]
+    assert tested["compared"]["scores"]["auc"] == pytest.approx(area, abs=1e-3)
 
 
 def test_raw_rows_where_columns_are_described(folder, good, uneven_in):

@@ -378,8 +378,12 @@ def test_a_privacy_statement_is_written(folder, private, good):
     assert "Digest of the ledger after the run" in text
 
 
-def test_a_plan_beside_private_labels_says_that_it_is_by_steps_alone(described, good):
+def test_a_plan_beside_private_labels_is_that_of_a_fit(described, good):
     described('row_norm = 3.0\nclasses = ["ill", "well"]', crowd='{ kind = "label-privacy", epsilon = 1.0 }')
     said = " ".join(good("plan", "sources.toml").split())
-    assert "planned by steps alone; 'uneven fit' randomises private labels once" in said
-    assert "planned as 'uneven fit' runs it" not in said
+    assert said.startswith("Plan: learn to convergence,")
+    assert "'crowd': worth it. " in said
+    assert "'uneven fit' randomises those labels once, which is charged, learns from them too" in said
+    fitted = " ".join(good("fit", "sources.toml").split())
+    assert "of 'crowd', to convergence." in fitted
+    assert "'crowd': worth it. " in fitted

@@ -167,8 +167,8 @@ def test_what_is_stated_is_not_guessed(folder, good, uneven_in):
         (("--label", "jobs"), "--label must be a column of all files, got 'jobs'; there are 'age', 'job'"),
         (("--id", "key"), "--id must be a column of all files, got 'key'"),
         (("--epsilon", "b=1"), "--epsilon must name a source, got 'b'; there are 'a'"),
-        (("--epsilon", "a"), "--epsilon must be NAME=VALUE, such as clinic=2, got 'a'"),
-        (("--epsilon", "a=-1"), "uneven: --epsilon must be a positive finite number, got -1"),
+        (("--epsilon", "a"), "--epsilon must be NAME=VALUE with a positive value, such as clinic=2, got 'a'"),
+        (("--epsilon", "a=-1"), "with a positive value, such as clinic=2, got 'a=-1'"),
     ):
         done = uneven_in("init", "a.csv", "--force", "--delimiter", ":", *arguments)
         assert done.returncode == 2

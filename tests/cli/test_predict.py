@@ -134,7 +134,7 @@ def test_columns_are_kept_as_they_are_written(folder, described, good, uneven_in
             np.testing.assert_allclose(got["probability_ill"], plain["probability_ill"], rtol=1e-5)  # float32 as text
     done = uneven_in("predict", "model.json", "rows.csv", "--keep", "key")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "rows.csv must have a column 'key'" in done.stderr
+    assert "--keep must be a column of rows.csv, got 'key'; there are" in done.stderr
     rows.rename(columns={"note": "label"}).to_csv(folder / "rows.csv", index=False)
     done = uneven_in("predict", "model.json", "rows.csv", "--keep", "label")
     assert done.returncode == 2
@@ -173,7 +173,7 @@ def test_thresholds_that_cannot_be(described, uneven_in):
     described()
     assert uneven_in("fit", "sources.toml").returncode == 0
     done = uneven_in("predict", "model.json", "rows.parquet", "--threshold", 1.5)
-    assert (done.returncode, "--threshold must be a number in" in done.stderr) == (2, True)
+    assert (done.returncode, "--threshold must be a probability between 0 and 1, got 1.5" in done.stderr) == (2, True)
 
 
 def test_a_changed_model_is_refused(folder, described, good, uneven_in):

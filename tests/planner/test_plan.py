@@ -513,6 +513,30 @@ def test_verdicts_are_on_the_sources_that_are_used():
     assert said[0].startswith("'a' and one smaller source together: worth it.")
 
 
+@pytest.mark.parametrize(("gain", "word", "said"), [(0.004, "worth it", True), (0.006, "worth it", False)])
+def test_a_verdict_says_where_only_the_probabilities_gain(gain, word, said):
+    """Below half a percentage point; "little" and "no" need no such excuse."""
+    one = Verdict(0.002, 0.01, (0.8 + gain, 0.7, 0.9), (0.8, 0.7, 0.9), word)
+    for others in (0, 1):
+        told = one.describe("a", others)
+        assert f": {word}. " in told
+        whose = "their" if others else "its"
+        assert (f"for {whose} probabilities: accuracy gains less than half a percentage point" in told) == said
+    assert "probabilities" not in replace(one, word="little").describe("a")
+
+
+@pytest.mark.parametrize(("rows", "beyond"), [(50, True), (100, False)])
+def test_why_a_bound_guarantees_no_useful_model(rows, beyond):
+    """All-zero weights meet a bound of R² or more; one below it, only what follows for the objective."""
+    noise = uneven.LocalPrivacy(1.0) if beyond else uneven.Exact()
+    strategy = "clean-only" if beyond else "precision"
+    plan = uneven.plan([uneven.Source("a", rows, noise)], 5, alpha=0.01, strategy=strategy)
+    assert (plan.bound >= plan.problem.ball**2) == beyond
+    said = " ".join(plan.summary().split())
+    assert ("useful model: all-zero weights meet it too" in said) == beyond
+    assert ("useful model: all-zero weights meet what it says about the objective" in said) == (not beyond)
+
+
 def test_one_row_is_one_step_of_one_row():
     assert "1 step of 1 row," in uneven.plan([uneven.Source("a", 1, uneven.LocalPrivacy(1.0))], 3).summary()
 
@@ -526,7 +550,7 @@ def test_an_estimate_is_not_listed_among_bounds():
     assert plan.anchored is not None
     assert [row[0] for row in tabulate_strategies(plan, plan.alternatives())] == ["strategy", *STRATEGIES]
     told = " ".join(plan.summary().split())
-    assert "none guarantees a useful model here: all-zero weights meet them too" in told
+    assert "none guarantees a useful model here: all-zero weights meet what they say about the objective" in told
     assert not any(f"{name} " in told for name in STRATEGIES)  # figures that say nothing are not listed
 
 

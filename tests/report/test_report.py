@@ -335,3 +335,13 @@ def test_points_are_where_their_values_are():
     wide, height = charts.SHAPES["wide"]
     points = re.search(r'points="([^"]*)"', picture)[1]
     assert points == f"{charts.LEFT}.0,{height - charts.BOTTOM}.0 {wide - charts.RIGHT}.0,{charts.TOP}.0"
+
+
+def test_the_cost_says_where_only_labels_are_protected():
+    sources = [
+        uneven.Source("labels", 500, uneven.LabelPrivacy(1.0)),
+        uneven.Source("rows", 500, uneven.LocalPrivacy(1)),
+    ]
+    told = {len(some): plan_report(uneven.plan(some, 3), "uneven plan") for some in (sources, sources[1:])}
+    said = "Of labels only the labels are protected, the features are not."
+    assert (said in told[2], said in told[1]) == (True, False)

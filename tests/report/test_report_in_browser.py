@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+import uneven
+from uneven.report import plan_report
+
 pytestmark = pytest.mark.slow
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -81,6 +84,24 @@ def test_stacked_tables_fit_a_phone(shown, kind):
     boxes = page.locator(".scroll:has(table.stacked)")
     assert boxes.count() >= (2 if kind.startswith("plan") else 1)
     assert boxes.evaluate_all("all => all.every(box => box.scrollWidth <= box.clientWidth + 1)")
+
+
+def test_ten_sources_take_a_line_each_on_a_phone(shown, reports, monkeypatch):
+    """A wide screen has every column; a phone those that answer the question, with a word on where the rest is."""
+    sources = [uneven.Source(f"clinic {k}", 5_000, uneven.LocalPrivacy(1.0 + k)) for k in range(10)]
+    monkeypatch.setitem(reports, "many", plan_report(uneven.plan(sources, 20), "uneven plan sources.toml"))
+    headers = "all => all.filter(one => one.getClientRects().length).map(one => one.textContent)"
+    seen = {}
+    for width in (1280, 390):
+        tile = shown("many", width).locator(".wide-tile")
+        seen[width] = tile.locator("thead th").evaluate_all(headers)
+        assert tile.locator(".scroll").evaluate("box => box.scrollWidth <= box.clientWidth + 1")
+        assert tile.locator("p.narrow").is_visible() == (width == 390)
+        heights = tile.locator("tbody tr").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
+        assert len(heights) == 10
+        assert max(heights) < 60
+    assert len(seen[1280]) == 6
+    assert seen[390] == ["source", "used?", "share of the information"]
 
 
 @pytest.mark.parametrize("kind", ["fit-simulated", "fit-anchored"])
@@ -180,7 +201,7 @@ def test_five_tiles_hover_and_download(shown, tmp_path):
     assert mark.locator(".tip").text_content().startswith("clinic: ")
     page.context.grant_permissions(["clipboard-read"])
     page.get_by_role("button", name="Copy table").first.click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("private source\tworth it?\texcess with it")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("private source\tverdict\texcess with it")
     with page.expect_download() as started:
         page.get_by_role("link", name="sources.csv").click()
     started.value.save_as(tmp_path / "sources.csv")

@@ -149,15 +149,21 @@ def test_names_are_no_markup(app):
 
 
 def test_what_if_follows_the_rows_asked_for(app):
-    app.get_by_key("more").set_value(123_456).run()
+    app.get_by_key("more").set_value("123,456").run()
     for worth in begin().value(123_456).worths:
         change = re.escape(f"{100 * worth.next_change:+.3g}")
         assert re.search(f"{worth.name},.*{format_number(worth.next_bound)},{change}%,no price", shown(app))
 
 
+def test_rows_to_buy_are_written_as_people_write_them(app):
+    assert app.get_by_key("more").value == "10,000"
+    app.get_by_key("more").set_value("some").run()
+    assert refusals(app) == ["rows to buy must be a whole number of at least 1, such as 10,000; got 'some'"]
+
+
 def test_a_price_makes_a_cost(app):
     with_rows(app, *as_rows(CROWD))
-    app.get_by_key("more").set_value(1_000).run()
+    app.get_by_key("more").set_value("1000").run()
     assert re.search(r"crowd,.*%,50\n", shown(app))
 
 
@@ -219,6 +225,30 @@ def test_a_bad_file_is_one_line_and_changes_nothing(app, content, message):
     assert refusals(app)[0].startswith(message)
     assert "\n" not in refusals(app)[0]
     assert shown(app) == before
+
+
+def find_downloads(app):
+    """Whether each of the page's files can be saved."""
+    return {one.proto.label: not one.proto.disabled for one in app.get("download_button")}
+
+
+SAVE, REPORT = "Save as sources.toml", "Download the report"
+
+
+def test_the_example_is_not_offered_in_place_of_a_file_that_was_refused(app):
+    """A page that holds somebody's work keeps it, and says whose file it is."""
+    assert find_downloads(app) == {SAVE: True, REPORT: True}
+    bad = BAD_FILES["no TOML"][0]
+    app.file_uploader[0].upload("mine.toml", bad).run()
+    assert find_downloads(app) == {SAVE: False, REPORT: False}
+    assert any("still has its own example" in one.value for one in app.caption)
+    good = b'n_features = 2\n[[source]]\nname = "a"\nrows = 500\nnoise = { kind = "exact" }'
+    app.file_uploader[0].upload("good.toml", good).run()
+    assert find_downloads(app) == {SAVE: True, REPORT: True}
+    app.file_uploader[0].upload("mine.toml", bad).run()
+    assert find_downloads(app) == {SAVE: True, REPORT: True}
+    assert app.session_state["document"].text.encode() == good
+    assert any("The page still has good\\.toml" in one.value for one in app.caption)
 
 
 UNPLANNED = {

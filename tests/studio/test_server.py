@@ -65,7 +65,10 @@ def test_without_the_extra_it_says_how_to_install_it():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.toml"], "uneven: nowhere.toml does not exist; sources are described in a file like sources.toml\n"),
+        (
+            ["nowhere.toml"],
+            "uneven: SOURCES nowhere.toml does not exist; sources are described in a file like sources.toml\n",
+        ),
         (["--port", "0"], "uneven: --port must be at least 1, got '0'"),
         (
             ["--address", "no such place", "--port", str(free_port())],

@@ -54,7 +54,9 @@ def test_beside_public_and_fully_private_rows():
     noise["a"] = noise["a"].observed
     open_ = UnevenClassifier(noise, random_state=SEED, use="all", row_norm=3.0).fit(X, seen, source=source)
     np.testing.assert_array_equal(private.coef_, open_.coef_)
-    assert set(private.plan_.verdicts) == {"b"}  # the labels' release is used to convergence, with the public rows
+    assert set(open_.plan_.verdicts) == {"b"}
+    assert set(private.plan_.verdicts) == {"a", "b"}
+    assert private.plan_.converged == ("open", "a")  # the labels' release is used to convergence, with the public rows
 
 
 def test_labels_cost_one_epsilon_however_often_they_are_used():

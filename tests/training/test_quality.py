@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_
 
 import uneven
 from uneven.evaluation import estimate_auc
-from uneven.intervals import find_wilson_interval
+from uneven.intervals import find_share_interval
 from uneven.settings import Settings
 from uneven.training.files import measure
 from uneven.training.model import Model
@@ -105,8 +105,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
 
 
 def test_intervals_at_their_ends():
-    assert find_wilson_interval(0, 10).low == 0.0
-    assert find_wilson_interval(10, 10).high == 1.0
+    assert find_share_interval(0, 10).low == 0.0
+    assert find_share_interval(10, 10).high == 1.0
     assert find_area_interval(np.zeros(3), np.ones(3)) is None
 
 

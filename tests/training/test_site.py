@@ -89,7 +89,7 @@ def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
     trained = train_files(read_sources(tmp_path / "sources.toml"))
     save_model(trained.model, tmp_path / "model.json")
     said = write_statement(trained, tmp_path / "model.json", None)
-    assert "This machine read the rows of 'a', 'b': under site privacy it is trusted with them" in said
+    assert "This machine read the rows of 'a', 'b' and is trusted with them" in said
     assert "from everyone except the machine that reads it" in said
     headline = _protection(trained)
     assert "'a' at ε = 4 and 'b' at ε = 2 (outside its site)" in headline
@@ -115,7 +115,7 @@ def test_partial_fit_needs_a_number():
         clf.partial_fit(X, y, row_id=ids)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0, batch_size=40)
     assert clf.partial_fit(X, y, row_id=ids).partial_fit(X, y, row_id=ids + 200).coef_.shape == (1, D)
-    assert any("under site privacy it is trusted with them" in note for note in clf.notes_)
+    assert any("and is trusted with them" in note for note in clf.notes_)
     clf = UnevenClassifier(SitePrivacy(3.0), row_norm=1.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="give batch_size a number"):
         clf.partial_fit(X, y, row_id=ids)

@@ -135,6 +135,39 @@ def judge_sources(
     return verdicts
 
 
+def judge_rows(anchor: Anchor | ClassAnchor, public: float, added: Mapping[str, float]) -> dict[str, Verdict]:
+    """Verdict on sources that are learned together with the public rows, such as those of private labels.
+
+    The covariance of an answer falls in proportion to the rows that it is from, counted by their worth. Such rows never
+    harm: a source is taken together with all that bring no more than it, and is "worth it" or brings "little".
+
+    Parameters
+    ----------
+    anchor : Anchor or ClassAnchor
+        Of the public rows.
+    public : float
+        Their number, each counted by its worth.
+    added : mapping of names to floats
+        That of each source that is added.
+
+    Returns
+    -------
+    dict of names to Verdict
+    """
+    start = min(expected_excess(list_frames(anchor)[0], 0.0), anchor.nothing)
+
+    def expect_with(rows: float) -> tuple[float, Accuracy]:
+        excess = start * public / (public + rows)
+        return excess, _expect_fall(anchor, start, excess)
+
+    (excess, accuracy), verdicts = expect_with(sum(added.values())), {}
+    for name, rows in added.items():
+        without, accuracy_without = expect_with(sum(one for one in added.values() if one > rows))
+        others = sum(one <= rows for one in added.values()) - 1
+        verdicts[name] = Verdict(excess, without, accuracy, accuracy_without, True, others)
+    return verdicts
+
+
 def _list_accuracies(anchor: Anchor | ClassAnchor, ladder: Ladder) -> list[Accuracy]:
     """Expected accuracy at each step; of many, between those that are computed, by the excess."""
     at = np.unique(np.linspace(0, len(ladder.excesses) - 1, COMPUTED).round().astype(np.int64))
@@ -164,10 +197,14 @@ def expect_accuracy(anchor: Anchor | ClassAnchor, coordinates: Coordinates, cloc
     The log-loss of rows that are left out is expected to fall by as much as the excess, as far as that is likely. The
     interval is Wilson's for the leave-one-out accuracy, moved by the gain.
     """
-    (correct, n), most = anchor.tested, anchor.nothing
-    before, after = (min(expected_excess(coordinates, one), most) for one in (0.0, clock))
+    before, after = (min(expected_excess(coordinates, one), anchor.nothing) for one in (0.0, clock))
+    return _expect_fall(anchor, before, after if clock else before)
+
+
+def _expect_fall(anchor: Anchor | ClassAnchor, before: float, after: float) -> Accuracy:
+    """Expected accuracy where the expected excess falls from that of the public rows alone."""
+    (correct, n), loss = anchor.tested, anchor.log_loss
     less = anchor.likely * (before - after) / float(np.mean(anchor.counts))
-    loss = anchor.log_loss
-    gain = expect_gain(anchor.shares, loss, max(loss - less, (1.0 - MOST_GAINED) * loss)) if clock else 0.0
+    gain = expect_gain(anchor.shares, loss, max(loss - less, (1.0 - MOST_GAINED) * loss)) if less else 0.0
     moved = np.clip(np.add(find_wilson_interval(correct * n, n), gain), 0.0, 1.0)
     return Accuracy(*moved.tolist())

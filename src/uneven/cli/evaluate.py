@@ -54,7 +54,7 @@ def command(
     [bold]Example:[/] uneven evaluate model.json kept.csv --epsilon 1 --ledger ledger.db
     """
     if (rows is None) == (kit is None):
-        raise ValueError("ROWS must be given, or --kit to ask sites; got both or neither")
+        raise ValueError(f"ROWS must be given, or --kit to ask sites; got {'neither' if rows is None else 'both'}")
     if (epsilon is None) != public:
         raise ValueError(
             "--epsilon must be given for private rows, or --public for rows that are not; got "

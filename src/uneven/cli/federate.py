@@ -12,7 +12,7 @@ from uneven.checks import join_words
 from uneven.cli import saving, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from uneven.federation import Federated, Tell
     from uneven.io import SourcesFile
@@ -51,8 +51,7 @@ def command(
     from uneven.io import read_sources
 
     terminal.refuse_output(output)
-    if (kit is not None) + (provision is not None) + rehearse != 1:
-        raise ValueError("one of --kit, --provision and --rehearse must be given; got none or several")
+    _refuse_ways({"--kit": kit, "--provision": provision, "--rehearse": rehearse or None})
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")
     terminal.refuse_numbers(seed, patience)
@@ -110,14 +109,22 @@ def _rehearsed(file: SourcesFile, seed: int | None) -> Iterator[tuple[Callable[[
         yield stack.enter_context(run_sites(folder, [entry.name for entry in file.sources], call)), folder / "job"
 
 
+def _refuse_ways(ways: Mapping[str, object]) -> None:
+    """Refuse more than one of the ways to reach sites, or none."""
+    given = [name for name, one in ways.items() if one is not None]
+    if len(given) != 1:
+        got = join_words(given) if given else "none"
+        raise ValueError(f"one of --kit, --provision and --rehearse must be given; got {got}")
+
+
 def _show_plan(plan: Plan) -> None:
     """What each site is expected to bring, before it is asked."""
-    from uneven.planner import describe_verdicts
+    from uneven.planner import tell_verdicts
 
     for name in plan.order:
         worth = f"{plan.exchange[name]:.3g}"
         terminal.say(f"{name!r}: one row is worth {worth} row{'s' * (worth != '1')} of the cleanest site.")
-    terminal.say(describe_verdicts(plan.verdicts))
+    terminal.say(tell_verdicts(plan))
 
 
 def _teller() -> Tell:

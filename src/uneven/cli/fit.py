@@ -25,7 +25,7 @@ def command(
     sources: terminal.SourcesPath,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model.")] = Path("model.json"),
     report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="Learn by this strategy instead of the file's.")] = None,
+    strategy: terminal.Strategy = None,
     test: Annotated[Path | None, typer.Option(help="Rows without privacy to measure on; never learned from.")] = None,
     validation: Annotated[
         Path | None, typer.Option(help="Rows without privacy to compare the runs of a line search on.")
@@ -177,7 +177,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
-    from uneven.planner import describe_verdicts
+    from uneven.planner import tell_verdicts
 
     model = trained.model
     lines = [
@@ -186,7 +186,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
         f"It predicts {_join_classes(model.classes.tolist())} from {model.n_features} features"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained)}.",
-        *describe_verdicts(trained.plan.verdicts),
+        *tell_verdicts(trained.plan),
         *(f"Note: {note}" for note in trained.trained.notes),
         *trained.describe_activity(),
     ]
@@ -218,7 +218,9 @@ def _protection(trained: FileFit) -> str:
     protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
     unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
     rest = f" Read, but not used and not charged: {terminal.join_quoted(unused)}." if unused else ""
-    open_rows = f"Not protected: {terminal.join_quoted(others)}." if others else "All rows are protected."
+    whole = all(source.noise.protects_features for source in used)
+    every = "All rows are protected." if whole else "All labels are protected."
+    open_rows = f"Not protected: {terminal.join_quoted(others)}." if others else every
     return f"{protected} {open_rows}{rest}"
 
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uneven.cli import terminal
 
+if TYPE_CHECKING:
+    from uneven.io import Start
+
 
 def command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES", help="Files of rows, one per source: CSV, TSV, Parquet, Arrow, ...")
+        list[Path],
+        typer.Argument(metavar="FILES", help="Files of rows, one per source: CSV, Parquet and others."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("sources.toml"),
     label: Annotated[str | None, typer.Option(help="Column of the labels; guessed if not given.")] = None,
     epsilon: Annotated[
         list[str] | None,
-        typer.Option(help="A private source and its epsilon, such as clinic=2; may be given more than once."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A private source and its epsilon, such as clinic=2; may be given more than once.",
+        ),
     ] = None,
     row_id: Annotated[str | None, typer.Option("--id", help="Column by which a ledger knows the rows.")] = None,
     delimiter: Annotated[
@@ -59,6 +67,11 @@ def command(
             f"{'the labels (classes) and of ' if guessed.classes else ''}each column. The proposals there "
             "come from the private rows, and do nothing until you confirm them."
         )
+    _tell_next(guessed, output, levels)
+
+
+def _tell_next(guessed: Start, output: Path, levels: Collection[str]) -> None:
+    """What to check in the file, and the next command."""
     plan = f"uneven plan {shlex.quote(str(output))}"
     what = "classes and columns" if guessed.classes else "columns"
     todo = [f"confirm {what} in {output}"] if guessed.proposed else []
@@ -77,7 +90,7 @@ def _level(text: str) -> tuple[str, float]:
     try:
         level = float(value)
     except ValueError:
-        name = ""
-    if not name:
-        raise ValueError(f"--epsilon must be NAME=VALUE, such as clinic=2, got {text!r}")
+        name, level = "", 0.0
+    if not name or not 0 < level < float("inf"):
+        raise ValueError(f"--epsilon must be NAME=VALUE with a positive value, such as clinic=2, got {text!r}")
     return name, level

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uneven.cli import terminal
+from uneven.cli import manual, terminal
 
 if TYPE_CHECKING:
     from uneven.ledger import Ledger
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="Look at a ledger of privacy spent, or lower its budget."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    cls=manual.Group,
+    help="Look at a ledger of privacy spent, or lower its budget.",
 )
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger that 'uneven fit --ledger' keeps.")]
 
 
-@app.command("show")
+@app.command("show", cls=manual.Command)
 def show(path: LedgerPath, json: terminal.Json = False) -> None:
     """Rows, epsilon spent and left, and the last charge of each source.
 
@@ -45,7 +48,7 @@ def _left(epsilon: float) -> str:
     return "no limit" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-@app.command("check")
+@app.command("check", cls=manual.Command)
 def check(path: LedgerPath, json: terminal.Json = False) -> None:
     """Check that the file is whole and no row is beyond the budget; the digest names the state it is in.
 
@@ -64,7 +67,7 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command("budget", context_settings={"ignore_unknown_options": True})  # so that -1 is a number
+@app.command("budget", cls=manual.Command, context_settings={"ignore_unknown_options": True})  # so that -1 is a number
 def budget(
     path: LedgerPath,
     most: Annotated[float, typer.Argument(metavar="EPSILON", help="The most that any row may spend in all.")],
@@ -82,7 +85,7 @@ def budget(
         terminal.say(f"No row of {path} may spend more than ε = {ledger.stored_budget:g}.")
 
 
-@app.command("export")
+@app.command("export", cls=manual.Command)
 def export(
     path: LedgerPath,
     output: Annotated[
@@ -116,7 +119,8 @@ def _opened(path: Path) -> Ledger:
 
     if not path.exists():
         raise FileNotFoundError(f"LEDGER must be a file that 'uneven fit --ledger' made; no such file: {path}")
-    return Ledger(path)
+    with terminal.name_ledger("LEDGER", "a ledger that 'uneven fit --ledger' made", path):
+        return Ledger(path)
 
 
 def _span(least: float, most: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def command(
     sources: terminal.SourcesPath,
-    strategy: Annotated[str | None, typer.Option(help="Plan by this strategy instead of the file's.")] = None,
+    strategy: terminal.Strategy = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the step sizes and the bounds into this PNG, PDF or SVG.")
     ] = None,

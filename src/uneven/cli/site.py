@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from uneven.cli import terminal
+from uneven.cli import manual, terminal
 
-app = typer.Typer(help="Take part in a federation with rows that stay where they are.", no_args_is_help=True)
+app = typer.Typer(
+    help="Take part in a federation with rows that stay where they are.", no_args_is_help=True, cls=manual.Group
+)
 
 KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit; 'uneven federate --provision' makes it.")]
 
 
-@app.command("init")
+@app.command("init", cls=manual.Command)
 def init(
     kit: KitPath,
     data: Annotated[Path, typer.Option(help="File with the site's rows.")],
@@ -53,7 +55,8 @@ def init(
     given = {"label": label, "row_norm": row_norm, "epsilon": epsilon, "id": identity}
     values |= {key: value for key, value in given.items() if value is not None}
     if public == (values.get("epsilon") is not None):
-        raise ValueError("--epsilon must be given, or --public for rows that are not protected; got both or neither")
+        got = "both" if public else "neither"
+        raise ValueError(f"--epsilon must be given, or --public for rows that are not protected; got {got}")
     if features is not None or not {"columns", "features"} & set(values):
         values["features"] = _find_features(data, values.get("label"), features, identity)
     values |= {
@@ -92,7 +95,7 @@ def _describe_site(kit: Path, file: Path) -> None:
     terminal.say(f"Next: uneven site run {shlex.quote(str(kit))}")
 
 
-@app.command("run")
+@app.command("run", cls=manual.Command)
 def run(kit: KitPath) -> None:
     """Answer the server's requests, as far as the policy allows, until interrupted.
 

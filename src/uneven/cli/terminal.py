@@ -6,7 +6,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,25 @@ Data = Annotated[
     typer.Option(help="Folder with the data sets; else UNEVEN_DATA, else they are downloaded.", show_default=False),
 ]
 SourcesPath = Annotated[Path, typer.Argument(metavar="SOURCES", help="A sources.toml; 'uneven init' writes one.")]
+
+STRATEGIES = (
+    "auto",
+    "anchored",
+    "precision",
+    "averaged",
+    "anytime",
+    "two-rates",
+    "same-rate-clean-first",
+    "same-rate-noisy-first",
+    "clean-only",
+    "arbitrary",
+)
+"""As `Settings` has them, whose module is slow to import."""
+
+Strategy = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help=f"Strategy to use instead of the file's: {', '.join(STRATEGIES)}."),
+]
 
 VERDICT = re.compile(r": (worth\s+it|little|no)\.")
 COLOURS = {"worth": "green", "little": "yellow", "no": "red"}
@@ -241,4 +261,19 @@ def open_ledger(path: Path | None, budget: float | None) -> Ledger | None:
     """The ledger; a new one is made with the budget. An existing ledger keeps the budget it has."""
     from uneven.ledger import Ledger
 
-    return None if path is None else Ledger(path, budget=None if path.exists() else budget)
+    if path is None:
+        return None
+    with name_ledger("--ledger", "a ledger or a new file", path):
+        return Ledger(path, budget=None if path.exists() else budget)
+
+
+@contextmanager
+def name_ledger(argument: str, accepted: str, path: Path) -> Iterator[None]:
+    """Say which argument is refused as a ledger, and with which path, as it was typed."""
+    try:
+        yield
+    except ValueError as error:
+        said = str(error).replace(repr(str(path.absolute())), repr(str(path)))
+        raise ValueError(
+            said.replace("path must be a ledger or a new file", f"{argument} must be {accepted}")
+        ) from None

@@ -38,6 +38,7 @@ class Crowd:
     tasks : array of shape (n,)
         In the order of all that follows.
     classes : array of shape (k,)
+        Different labels, in order.
     posterior : array of shape (n, k)
         Probability of each class.
     workers : tuple of Worker

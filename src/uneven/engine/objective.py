@@ -31,6 +31,7 @@ def surrogate_objective(
     problem, weights, X
         As in `objective`.
     y : array of shape (n,), labels -1 and 1 as observed
+        Their labels.
     rate : float or (float, float)
         σ, below one half; or a and b of positive and negative labels (`FlippedLabels`).
 
@@ -70,9 +71,13 @@ def objective(problem: Problem, weights: ArrayLike, X: Any, y: ArrayLike) -> Arr
     Parameters
     ----------
     problem : Problem
+        Its loss and L2 term.
     weights : array of shape (..., d)
+        One vector of them or several.
     X : array or CSR matrix of shape (n, d)
+        Rows.
     y : array of shape (n,), labels -1 and 1; numbers of classes for more than two
+        Their labels.
 
     Returns
     -------

@@ -76,6 +76,7 @@ def fit(
     Parameters
     ----------
     plan : Plan
+        What to run.
     data : dict
         For each source's name, its rows: ``(X, y)`` with X an array, a memory map or a CSR matrix of shape (n, d)
         with rows in the unit ball (or, where the problem's norms are "rms", of a mean square of at most 1, which is

@@ -97,6 +97,7 @@ def from_record_batches(batches: Iterable[Any], label: str, features: Sequence[s
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
+        Read one after the other.
     label : str
         Column of the labels: -1 and 1, 0 and 1, or booleans.
     features : sequence of str or None

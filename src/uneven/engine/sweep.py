@@ -29,9 +29,11 @@ class Sweep:
     Attributes
     ----------
     weights : array of shape (plans, runs, d); NaN where not finished
+        Answer of each run.
     twins : array of the same shape, or None
         Weights of the noise-free twins.
     finished : boolean array of shape (plans, runs)
+        Whether each run came to its end.
     """
 
     weights: Array

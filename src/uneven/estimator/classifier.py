@@ -48,12 +48,14 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
     batch_size : int or "auto"
         Rows per step. ``"auto"`` is 50, and for each source with site privacy what is predicted to be best.
     loss : {"logistic", "hinge", "linear"}
+        ``"logistic"`` has probabilities; ``"hinge"`` is that of a linear SVM; ``"linear"`` is minus the margin.
     strategy : str
         ``"auto"`` learns sources without privacy to convergence, and lets private ones add to that ("anchored"); where
         every source is private it is "precision". The others step through the rows: see `uneven.plan`.
     moments : {"auto", "upper", "lower", "variance", "estimated"}
         What stands for a step's noise; ``"estimated"`` learns it on the way.
     radius : {"tight", "paper"}
+        Ball that the weights of a run by steps stay in: the smallest known to hold the optimum, or the paper's 1/alpha.
     fit_intercept : bool
         An intercept is one more feature with a constant value, half the rows' norm (a quarter where rows are
         private). Learned to convergence it has no L2 term, as in scikit-learn; beside private rows a hundredth of the
@@ -113,8 +115,11 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
     Attributes
     ----------
     classes_ : array
+        Different labels, in order.
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        Weights for rows as given: one row of them for two classes.
     intercept_ : array of shape (1,) or (n_classes,)
+        What is added to each score; zeros without an intercept.
     alpha_ : float
         L2 strength that was used.
     notes_ : tuple of str
@@ -231,7 +236,9 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
+            Rows: numbers, or a frame where `columns` describes them.
         y : array-like of shape (n,)
+            Labels, as given by their sources.
         source : array-like of str, shape (n,)
             Name of each row's source, one of those in `noise`.
         epsilon, flip_rate : array-like of float, shape (n,)

@@ -25,7 +25,7 @@ from uneven.io.files import (
     write_text_atomically,
     written_atomically,
 )
-from uneven.io.proposal import propose_sources
+from uneven.io.proposal import Start, propose_sources
 from uneven.io.refusals import list_names, located, shorten_error
 from uneven.io.row_columns import read_ids, read_levels
 from uneven.io.source_entry import SourceEntry
@@ -47,6 +47,7 @@ __all__ = [
     "Output",
     "SourceEntry",
     "SourcesFile",
+    "Start",
     "Table",
     "check_delimiter",
     "check_sources_text",

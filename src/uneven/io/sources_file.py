@@ -146,7 +146,9 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[str, int] | None:
     """
     file = Path(path)
     resolve(file)
-    tables = _source_tables(parse_file(file))
+    values = parse_file(file)
+    with located(str(file)):
+        tables = _source_tables(values)
     if not any(isinstance(table, Mapping) and "rank" in table for table in tables):
         return None
     ranks: dict[str, int] = {}

@@ -97,6 +97,7 @@ class Ledger:
         rows : array of distinct non-negative whole numbers, or Fingerprints
             Ids, each a row's own in the whole ledger; or what `fingerprint` returns.
         epsilon : float, or array of one for each row
+            What each row spends.
         budget : float, optional
             The most that any of these rows may have spent afterwards. The stricter of this and the ledger's counts.
         """

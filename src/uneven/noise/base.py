@@ -356,8 +356,11 @@ class Noise(ABC):
         Parameters
         ----------
         w : array of shape (d,)
+            Weights.
         X : array of shape (m, d), rows in the unit ball
+            The batch.
         y : array of shape (m,), labels -1 or 1 as observed
+            Its labels.
         """
         total = self.release_sum(self.row_gradients(problem, w, X, y), self.bound(problem), rng)
         return np.asarray(problem.alpha * w + total / len(y))

@@ -171,6 +171,7 @@ class LocalPrivacy(Noise):
         Parameters
         ----------
         n_features : int
+            Dimension of the gradients.
         silent, released : int
             How many rows were silent, and how many were released in all, silent ones among them: a run's
             ``state.silent`` and ``state.released``.

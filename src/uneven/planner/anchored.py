@@ -17,8 +17,13 @@ from uneven.words import FEW, name_few
 Interval = tuple[float, float, float]
 LEFT_OUT = "no"
 WORDS = ("worth it", "little", LEFT_OUT)
+LEAST_GAIN = 0.005
+"""Gain in accuracy below which a source that is worth it is said to help the probabilities alone."""
+
 LATER = ("sizes", "other_promises")
 """Fields that plans from before them do not have."""
+
+GAINED = "That is for {} probabilities: accuracy gains less than half a percentage point. "
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,13 @@ class Verdict:
         """Whether the source is to be used."""
         return self.word != LEFT_OUT
 
+    @property
+    def gains_probabilities(self) -> bool:
+        """Whether it is worth it for the predicted probabilities alone: accuracy gains less than half a point."""
+        return self.word == WORDS[0] and self.accuracy[0] - self.accuracy_without[0] < LEAST_GAIN
+
     def describe(self, name: str, others: int | None = None) -> str:
-        """One sentence; `others` is how many of the others are used.
+        """The verdict in words; `others` is how many of the others are used.
 
         >>> Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it").describe("clinic")
         "'clinic': worth it. Expected excess objective 0.002 with it, 0.011 without; accuracy 95.0% (93.0% to 97.0%)...
@@ -65,9 +75,11 @@ class Verdict:
 
     def _tell(self, what: str) -> str:
         value, low, high = (f"{100 * share:.1f}%" for share in self.accuracy)
+        gained = GAINED.format("its" if what == "it" else "their") if self.gains_probabilities else ""
         return (
-            f"{self.word}. Expected excess objective {self.excess:.2g} with {what}, {self.excess_without:.2g} without; "
-            f"accuracy {value} ({low} to {high}) with {what}, {100 * self.accuracy_without[0]:.1f}% without."
+            f"{self.word}. {gained}Expected excess objective {self.excess:.2g} with {what}, "
+            f"{self.excess_without:.2g} without; accuracy {value} ({low} to {high}) with {what}, "
+            f"{100 * self.accuracy_without[0]:.1f}% without."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +99,13 @@ class Verdict:
         others = checks.whole("others of a verdict", values.get("others", 0), least=0)
         word = checks.one_of("word of a verdict", values["word"], WORDS)
         return cls(**excess, **shares, word=word, others=others)  # type: ignore[arg-type]
+
+
+def read_verdicts(what: str, values: Any) -> tuple[tuple[str, Verdict], ...]:
+    """Verdicts by name, of plain values."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} must be a mapping, got {checks.shown(values)}")
+    return tuple((name, Verdict.from_dict(one)) for name, one in values.items())
 
 
 def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
@@ -199,7 +218,7 @@ class Anchored:
             clock=MatrixClock(**pair, longest=checks.positive("longest", clock["longest"])),
             **numbers,
             worths=tuple((name, checks.not_negative("worths", one)) for name, one in values["worths"].items()),
-            verdicts=tuple((name, Verdict.from_dict(one)) for name, one in values["verdicts"].items()),
+            verdicts=read_verdicts("verdicts of a plan", values["verdicts"]),
             sizes=tuple((name, checks.whole("sizes", one)) for name, one in values.get("sizes", {}).items()),
             other_promises=tuple(
                 (name, OtherPromise.from_dict(one)) for name, one in values.get("other_promises", {}).items()

@@ -29,6 +29,7 @@ def plan(
     Parameters
     ----------
     sources : list of Source
+        Each with a name of its own.
     n_features : int
         Dimension of the rows. Rows are assumed to lie in the unit ball (but see `norms`).
     alpha : float
@@ -37,6 +38,7 @@ def plan(
         Rows per step. ``"auto"`` is 50, and for sources with site privacy what is predicted to be best for each; the
         paper's strategies have one size for all.
     loss : {"logistic", "hinge", "linear"}
+        Function of the margin that is minimised; more can be added.
     strategy : str
         ``"precision"`` (one clock for all sources), ``"averaged"`` (Theorem B), ``"anytime"`` (the same
         without knowing how much is to come), or the paper's: ``"two-rates"``

@@ -24,7 +24,7 @@ def void_bound(planned: Plan, why: str) -> Plan:
 
 def mark_converged(planned: Plan) -> Plan:
     """The plan of a fit that learned all its sources to convergence: its steps are those of a single pass."""
-    note = "Step sizes and bounds are for a single pass over the rows, which is not needed here."
+    note = "Rows are read until the answer no longer changes: step sizes and bounds of a single pass play no part."
     names = tuple(source.name for source in planned.sources)
     told = (one for one in planned.caveats if "bound" not in one)
     return replace(planned, converged=names, caveats=(note, *told))

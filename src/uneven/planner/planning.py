@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uneven import checks
 from uneven.planner import picture, text
-from uneven.planner.anchored import Anchored, Verdict
+from uneven.planner.anchored import Anchored, Verdict, read_verdicts
 from uneven.planner.guarantees import (
     bound_excess,
     bound_late_average,
@@ -54,9 +54,11 @@ class Plan:
     Attributes
     ----------
     problem : Problem
+        What is minimised.
     sources : tuple of Source
         As given.
     strategy : str
+        How order and steps were chosen.
     moments : str
         Moments used: "upper", "lower" or "variance".
     segments : tuple of Segment
@@ -80,6 +82,8 @@ class Plan:
         Why there is no bound, where rows were used more than once or the like; the bound is then infinite.
     kept : int
         One row in so many takes no step: it learns the length of the weights; 0 for none.
+    judged : tuple of (str, Verdict)
+        Verdicts on sources whose labels alone are private: they are learned with the rows without privacy.
     """
 
     problem: Problem
@@ -96,6 +100,7 @@ class Plan:
     anchored: Anchored | None = None
     void: str = ""
     kept: int = 0
+    judged: tuple[tuple[str, Verdict], ...] = ()
 
     @property
     def theorem(self) -> str:
@@ -116,7 +121,7 @@ class Plan:
     @property
     def verdicts(self) -> dict[str, Verdict]:
         """What each private source is expected to add, with and without it, and whether that is worth its ε."""
-        return {} if self.anchored is None else dict(self.anchored.verdicts)
+        return dict((*self.judged, *(() if self.anchored is None else self.anchored.verdicts)))
 
     @property
     def batch_sizes(self) -> dict[str, int]:
@@ -136,10 +141,7 @@ class Plan:
         return 1.0 if self.anchored is not None else expect_scale(self.problem, self.segments)
 
     def other_sizes(self) -> dict[str, dict[int, float]]:
-        """For each source with a batch size of its own: what this and other sizes give.
-
-        That is the predicted excess, or the bound where there is no prediction.
-        """
+        """For each source with a batch size of its own: predicted excess, else bound, at this and other sizes."""
         if self.anchored is not None or not self.problem.own_batches:
             return {}
         return list_other_sizes(self.sources, self.problem, get_strategy(self.strategy), self.moments, self.batch_sizes)
@@ -154,13 +156,8 @@ class Plan:
     @property
     def rates(self) -> dict[str, float] | None:
         """Learning rate c of each source used, for step sizes c/t; None for other schedules."""
-        rates = {
-            name: segment.schedule.rate
-            for segment in self.segments
-            if isinstance(segment.schedule, Rate)
-            for name in segment.sources
-        }
-        return rates or None
+        found = [(one.sources, one.schedule.rate) for one in self.segments if isinstance(one.schedule, Rate)]
+        return {name: rate for names, rate in found for name in names} or None
 
     @property
     def exchange(self) -> dict[str, float]:
@@ -202,17 +199,15 @@ class Plan:
         compare strategies by. It starts from ‖w₁ - w*‖ ≤ R; with variances, from the diameter 2R at the first step
         from which no step is longer than 2/(L + λ). None for an average of iterates, which has no recursion.
         """
-        return (
-            None
-            if self.guarantee.iterate == "average" or self.anchored is not None or self.void
-            else evaluate_bound(self.problem, self.segments, self.moments)
-        )
+        if self.guarantee.iterate == "average" or self.anchored is not None or self.void:
+            return None
+        return evaluate_bound(self.problem, self.segments, self.moments)
 
     def sensitivity(self) -> list[Change]:
         """What would change if a stated ε, flip rate or variance were off.
 
         Each level is tried at half and at twice its value, or at the ends of its `interval` where one is stated; all
-        others stay. A plan needs the levels only roughly: `regret` says what it costs to weigh rows as stated.
+        others stay. `regret` says what it costs to weigh rows as stated although the level is another.
 
         Returns
         -------
@@ -275,6 +270,7 @@ class Plan:
             "caveats": list(self.caveats),
             **({"void": self.void} if self.void else {}),
             **({"kept": self.kept} if self.kept else {}),
+            **({"judged": {name: one.to_dict() for name, one in self.judged}} if self.judged else {}),
             **({"converged": list(self.converged)} if self.converged else {}),
             **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
         }
@@ -300,6 +296,7 @@ class Plan:
                 again = mark_converged(again)
             if values.get("void"):
                 again = void_bound(again, checks.text("void", values["void"]))
+        again = replace(again, judged=read_verdicts("judged of a plan", values.get("judged", {})))
         expected = again.to_dict()
         checks.only_keys("a plan", values, tuple(expected))
         checks.needed_keys("a plan", values, tuple(expected))

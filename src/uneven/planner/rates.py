@@ -94,6 +94,7 @@ def rate_interval(
     Parameters
     ----------
     sources : list of Source
+        As in `plan`.
     n_features, alpha, batch_size, loss, radius, clip, norms, eigenvalue
         As in `uneven.plan`.
 

@@ -231,8 +231,13 @@ def _span(values: Sequence[float]) -> str:
 
 
 def choose_shown_changes(plan: Plan) -> list[Change]:
-    """Changes of a plan of few sources; none for one of many."""
-    return plan.sensitivity() if len(plan.sources) <= MOST_SOURCES else []
+    """Changes of a plan of few sources; none for one of many.
+
+    Of rows that are learned to convergence the excess is left out: the one at hand is that of a single pass.
+    """
+    changes = plan.sensitivity() if len(plan.sources) <= MOST_SOURCES else []
+    steps = plan.anchored is not None or not plan.converged
+    return changes if steps else [replace(one, excess=None) for one in changes]
 
 
 def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:

@@ -21,6 +21,7 @@ class Source:
     Parameters
     ----------
     name : str
+        How plans, reports and ledgers call it; no two sources share one.
     rows : int
         Number of rows; each is used once. Of several passes, the rows of all passes together.
     noise : Noise

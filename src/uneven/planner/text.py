@@ -23,8 +23,15 @@ FRESH = "The bound assumes that each row is used once; w* is the best possible m
 ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
 NO_MODEL = "This bound does not guarantee a useful model: all-zero weights meet it too."
-NO_MODELS = "None of these bounds guarantees a useful model: all-zero weights meet them too. They only rank strategies."
-NO_OTHERS = "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet them too."
+NO_OBJECTIVE = "This bound does not guarantee a useful model: all-zero weights meet what it says about the objective."
+NO_MODELS = (
+    "None of these bounds guarantees a useful model: all-zero weights meet what they say about the objective. "
+    "They only rank strategies."
+)
+NO_OTHERS = (
+    "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet what they say "
+    "about the objective."
+)
 
 ORDER_WIDTH = 32
 """Letters up to which a strategy's order is told in full."""
@@ -119,8 +126,14 @@ def describe_use(plan: Plan) -> list[str]:
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
         lines.append(_describe_kept(plan))
-    lines += describe_verdicts(plan.verdicts)
+    lines += tell_verdicts(plan)
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
+
+
+def tell_verdicts(plan: Plan) -> list[str]:
+    """A sentence for each verdict: on private labels, and on the sources that are added to them."""
+    later = {} if plan.anchored is None else dict(plan.anchored.verdicts)
+    return [*describe_verdicts(dict(plan.judged)), *describe_verdicts(later)]
 
 
 def _describe_kept(plan: Plan) -> str:
@@ -201,7 +214,7 @@ def describe_guarantee(plan: Plan) -> list[str]:
             lines.append(f"For {LATE_AVERAGE}, which a fit returns, the bound is {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
         if not can_promise(plan):
-            lines.append(NO_MODEL)
+            lines.append(explain_useless(plan))
         elif plan.excess_bound is not None:
             lines.append(f"So the mean of f(w) - f* is at most {format_number(plan.excess_bound)}.")
     return lines + [f"Note: {caveat}" for caveat in plan.caveats if not caveat.startswith(USELESS)]
@@ -219,6 +232,16 @@ def can_promise(plan: Plan) -> bool:
     if plan.bound >= plan.problem.ball**2:
         return False
     return plan.excess_bound is None or plan.excess_bound < loss.value_at_zero - loss.infimum
+
+
+def explain_useless(plan: Plan) -> str:
+    """Why a bound that promises nothing does not: weights of zero meet it, or what follows from it for f(w) - f*.
+
+    >>> import uneven
+    >>> explain_useless(uneven.plan([uneven.Source("clinic", 100)], 5, alpha=0.01)) == NO_OBJECTIVE
+    True
+    """
+    return NO_MODEL if plan.bound >= plan.problem.ball**2 else NO_OBJECTIVE
 
 
 def name_moments(moments: str) -> str:
@@ -244,7 +267,7 @@ def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
         told = (
             f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
         )
-        return wrap([" ".join([told, *([] if useful else [NO_MODEL]), "The report has a table."])])
+        return wrap([" ".join([told, *([] if useful else [NO_MODELS]), "The report has a table."])])
     which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
     caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan), "" if useful else NO_MODELS]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))

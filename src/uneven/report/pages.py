@@ -30,7 +30,7 @@ FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = (
     "The bound is for rows in the unit ball, shuffled, and labels as described: it says nothing about other rows."
 )
-DESCRIBED = "The plan is only as good as the descriptions of the sources: a wrong rate or ε makes it wrong."
+DESCRIBED = "The figures are only as good as the descriptions of the sources."
 
 CROWD_QUESTION = "How often is each worker right, what is the true label of each task, and what is an answer worth?"
 INDEPENDENT = (
@@ -115,7 +115,7 @@ def fit_report(
     parts = Parts(
         cost,
         head=sections.warn_simulated(trained.model.simulated),
-        measured=list(map(_tell_measure, trained.measures)),
+        measured=list(map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures)),
         measures=trained.measures,
         shown=quality.show_measures(trained.measures)
         + quality.show_details(trained.measures, classes)

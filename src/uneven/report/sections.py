@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from uneven import __version__
 from uneven.planner import (
-    NO_MODEL,
     Plan,
     can_promise,
     describe_clip,
     describe_privacy,
     describe_sizes,
     describe_steps,
+    explain_useless,
     name_moments,
     thin_steps,
 )
@@ -91,7 +91,7 @@ def show_plan(plan: Plan) -> str:
     if plan.void:
         promise = f"No bound is promised: {plan.void}"
     elif not can_promise(plan):
-        promise += f" {NO_MODEL}"
+        promise += f" {explain_useless(plan)}"
     return markup.make_section(
         "The plan",
         markup.make_paragraph(

@@ -7,8 +7,9 @@ from uneven.report import markup
 
 CAPTION = "Each level at half and at twice what is stated, or at the ends of its interval; all others as stated"
 TOLD = (
-    "The plan needs levels of noise only roughly. The last column is how much more variance the answer has where rows "
-    "are weighed as stated although the level is another."
+    "The last column is how much more variance the answer has where rows are weighed as stated although the level is "
+    "another: where it is small, a rough level is enough. A wrong flip rate also makes the answer wrong on average, "
+    "since flips are corrected at the stated rate."
 )
 
 

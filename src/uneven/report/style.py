@@ -72,7 +72,7 @@ td.number { white-space: nowrap; }
 tr.marked > * { background: var(--card); }
 figure { margin: 1rem 0; }
 svg { display: block; width: 100%; height: auto; }
-svg.narrow { display: none; }
+svg.narrow, p.narrow { display: none; }
 svg text { fill: var(--ink); font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 svg .axis { stroke: var(--muted); stroke-width: 1; fill: none; }
 svg .grid { stroke: var(--rule); stroke-width: 1; fill: none; }
@@ -113,8 +113,8 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   .tile thead th { min-width: 0; }
   .tile td.number { white-space: normal; }
   details { border-width: 1px 0; border-radius: 0; padding: 0; }
-  svg.wide { display: none; }
-  svg.narrow { display: block; }
+  .wide { display: none; }
+  svg.narrow, p.narrow { display: block; }
 }
 @media print {
   :root { color-scheme: light; }

@@ -17,6 +17,8 @@ NAME = 28
 MOST = 4
 """Most sources that an answer names one after another."""
 
+WIDER = "A wider screen shows each figure; sources.csv, at the end, has them too."
+
 FIRST, STEP, WORTH, ROW, COST = QUESTIONS = (
     "Which source first?",
     "How far to step?",
@@ -43,7 +45,7 @@ class Cost:
 
 def make_tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
     """All five, with sentences on what was measured."""
-    answers = (_first(plan), _step(plan), _worth(plan, measured), _row(plan), _cost(cost))
+    answers = (_first(plan), _step(plan), _worth(plan, measured), _row(plan), _cost(cost, plan))
     return wrap_tiles(dict(zip(QUESTIONS, answers, strict=True)))
 
 
@@ -84,7 +86,10 @@ def _step(plan: Plan) -> tuple[str, ...]:
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     told = tell_worth(plan)
     lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
-    return "", markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=True), *lines
+    many = len(told.cells) > MOST
+    wide = set(range(1, len(told.header))) - told.brief if many else set()
+    table = markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=not many, wide=wide)
+    return "", table, *([markup.make_paragraph(WIDER, "narrow")] if wide else []), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:
@@ -111,7 +116,7 @@ def _total(plan: Plan, name: str, cleanest: str) -> str:
     return f"The {rows:,} rows of {shorten(name, NAME)} count for {count} of {cleanest}."
 
 
-def _cost(cost: Cost) -> tuple[str, ...]:
+def _cost(cost: Cost, plan: Plan) -> tuple[str, ...]:
     if not cost.after:
         return "nothing", markup.make_paragraph("No source in use is private: no row is protected, and no ε is spent.")
     cells: list[tuple[str, ...]]
@@ -131,7 +136,10 @@ def _cost(cost: Cost) -> tuple[str, ...]:
         f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
         for epsilon in sorted({min(spent), max(spent)})
     )
-    note = [markup.make_paragraph(words.SIMULATION)] if cost.simulated else []
+    labels = [one.name for one in plan.sources if one.name in cost.after and not one.noise.protects_features]
+    named = ", ".join(shorten(name, NAME) for name in labels)
+    warned = [f"Of {named} only the labels are protected, the features are not."] if labels else []
+    note = [markup.make_paragraph(one) for one in (*warned, *([words.SIMULATION] if cost.simulated else []))]
     return (
         "",
         markup.make_table(caption, header, cells, set(range(1, len(header)))),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
-from uneven.planner import FEW_NAMED, Plan, describe_verdicts, list_step_spans, shorten_order
+from uneven.planner import FEW_NAMED, Plan, list_step_spans, shorten_order, tell_verdicts
 from uneven.schedules import Averaged, Rate
 from uneven.words import format_number
 
@@ -60,7 +60,7 @@ def _explain_converged(plan: Plan) -> list[str]:
     first += f" Then use {', then '.join(map(repr, stepped))}, each row once." if stepped else ""
     first += f" Leave out {join_words(list(map(repr, unused)))}." if unused else ""
     far = EACH_COORDINATE if was_stepped(plan) else "there are no step sizes to choose."
-    verdicts = " ".join(describe_verdicts(plan.verdicts))
+    verdicts = " ".join(tell_verdicts(plan))
     return [
         f"What first: {first}",
         f"How far to step: {far}",
@@ -88,7 +88,9 @@ def give_order_reason(plan: Plan) -> str:
     """Why the sources come in this order."""
     if plan.converged:
         then = " Private sources come after them, each row once." if was_stepped(plan) else ""
-        return f"Rows without privacy are learned to convergence: they may be read again.{then}"
+        labels = any(one.noise.private for one in plan.sources if one.name in plan.converged)
+        released = ", and those whose private labels are released once," if labels else ""
+        return f"Rows without privacy{released} are learned to convergence: they may be read again.{then}"
     if len(plan.sources) == 1:
         return "It is the only source."
     worth = [plan.exchange[name] for name in plan.order]

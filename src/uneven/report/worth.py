@@ -23,12 +23,16 @@ MOST_DRAWN = 4
 FAR = 5.0
 """Times the largest excess from which predicting nothing is told and not drawn: else all else would be in one place."""
 
+PROBABILITIES = "* Worth it for its probabilities: accuracy gains less than half a percentage point. "
+"""Said where "worth it" has a star."""
+
 ALIKE = "the same"
 """Said in place of an accuracy that rounds to the one beside it."""
 
 DECIDED = (
     "The verdict goes by the excess objective, which is how far the objective is above its minimum. It is estimated "
-    "from the rows without privacy, before any ε is spent. Accuracy may hardly change even where the excess does. "
+    "from the rows without privacy, before any ε is spent. Where accuracy hardly changes though the excess does, it is "
+    "the predicted probabilities that gain. "
     "Overlapping intervals do not mean that a source adds nothing: each is for one figure, not for the difference."
 )
 JOINT = " Without a source means without it and all that bring no more."
@@ -58,6 +62,8 @@ class Worth(NamedTuple):
     caption: str
     why: str
     numbers: set[int]
+    brief: set[int]
+    """Columns that are enough on a phone, where there are many sources."""
 
 
 def tell_worth(plan: Plan) -> Worth:
@@ -79,14 +85,14 @@ def tell_worth(plan: Plan) -> Worth:
     some_open = private and not all(source.noise.private for source in plan.sources)
     reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
     why = reasons[0] + PREDICTED + _tell_nothing(plan) if pairs else reasons[1] + UNPREDICTED if private else FREE
-    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
+    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))), {1, 2})
 
 
 def _tell_verdicts(plan: Plan) -> Worth:
     cells: list[tuple[str, ...]] = [
         (
             name,
-            one.word,
+            f"{one.word}*" if one.gains_probabilities else one.word,
             format_number(one.excess, 3),
             format_number(one.excess_without, 3),
             _change(one.excess, one.excess_without),
@@ -98,13 +104,15 @@ def _tell_verdicts(plan: Plan) -> Worth:
     ends = ("with it", "without it")
     header = [
         "private source",
-        "worth it?",
+        "verdict",
         *(f"excess {one}" for one in ends),
         "change",
         *(f"accuracy {one}" for one in ends),
     ]
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
-    return Worth(header, cells, caption, DECIDED + JOINT * (len(cells) > 1), {2, 3, 4, 5, 6})
+    starred = any(one.gains_probabilities for one in plan.verdicts.values())
+    why = PROBABILITIES * starred + DECIDED + JOINT * (len(cells) > 1)
+    return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
 
 
 def predict_without(plan: Plan) -> dict[str, tuple[float, float]]:
@@ -173,9 +181,9 @@ def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
 
 def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     nothing = predict_excess(plan.problem, ())
-    start = plan.anchored.excess_start if plan.anchored is not None else nothing or 0.0
-    what = "expected" if plan.anchored is not None else "predicted"
-    dotted = "from the rows without privacy alone" if plan.anchored is not None else "predicting nothing"
+    start = _find_start(plan) if plan.verdicts else nothing or 0.0
+    what = "expected" if plan.verdicts else "predicted"
+    dotted = "from the rows without privacy alone" if plan.verdicts else "predicting nothing"
     rows = [(name, *pair) for name, pair in pairs.items()]
     largest = max(sum(pairs.values(), ()))
     near = start <= FAR * largest
@@ -184,6 +192,12 @@ def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     told = f"Filled: without this source. Hollow: with it. {compared}"
     title = f"{what.capitalize()} excess objective with and without each source"
     return charts.draw_intervals(title, told, rows, axis, "", start if near else None)
+
+
+def _find_start(plan: Plan) -> float:
+    """Expected excess without any private source."""
+    labels = [one.excess_without for _, one in plan.judged]
+    return max(labels) if labels or plan.anchored is None else plan.anchored.excess_start
 
 
 def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
@@ -216,4 +230,5 @@ def _list_measured(measure: Measure) -> list[Dot]:
 
 def find_public_accuracy(plan: Plan) -> float:
     """Expected accuracy without any private source."""
-    return max(plan.verdicts.values(), key=lambda one: one.others).accuracy_without[0]
+    first = dict(plan.judged) or plan.verdicts  # private labels are added first, and others to them
+    return max(first.values(), key=lambda one: one.others).accuracy_without[0]

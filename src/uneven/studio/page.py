@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from uneven.datasets import Dataset, load_covertype_sample
+from uneven.datasets import load_covertype_sample
 from uneven.io import check_sources_text
 from uneven.noise import MECHANISMS, NOISES
 from uneven.planner import COMPARE, Plan, describe_guarantee, describe_use, tabulate_sources, tabulate_strategies
@@ -37,6 +37,9 @@ TITLE = "Which data first, how far to step, and what is it worth?"
 ABOUT = (
     "Describe your sources: how many rows each has, and its noise or protection. "
     "The plan below follows each change; settings and files are in the sidebar. No data is needed, and none is sent."
+)
+EXAMPLE = (
+    "Your file was not opened. The page still has its own example, two hospitals, which is not offered for saving."
 )
 NARROW = 300
 STYLE = """<style>
@@ -212,18 +215,23 @@ def _files(edited: Document, planned: Plan | None, note: str, whole: bool) -> No
     with st.sidebar:
         st.header("File")
         st.file_uploader("Open a sources.toml", type="toml", key="upload", on_change=_take_upload)
+        strange = bool(st.session_state.refusal) and edited.text == begin().text
         if st.session_state.refusal:
             _refuse(st.session_state.refusal)
+            st.caption(EXAMPLE if strange else _literal(f"The page still has {edited.path}, as it was before."))
         try:
             check_sources_text(edited.text.encode(), edited.path)
         except ValueError:  # the page says why
             whole = False
         if whole:
             _remember(edited)
-        _download("Save as sources.toml", edited.text.encode() if whole else None, "sources.toml", "application/toml")
+        saved = edited.text.encode() if whole and not strange else None
+        _download("Save as sources.toml", saved, "sources.toml", "application/toml")
         if edited.kept:
             st.caption(_literal(f"Kept as they are: {', '.join(edited.kept)}; and comments."))
-        report = None if planned is None else plan_report(planned, "uneven plan sources.toml", edited.text, note)
+        report = (
+            None if planned is None or strange else plan_report(planned, "uneven plan sources.toml", edited.text, note)
+        )
         _download("Download the report", report, "plan.html", "text/html")
 
 
@@ -287,10 +295,9 @@ def _show_intervals(planned: Plan) -> None:
 
 def _ask_what_if(edited: Document) -> None:
     st.header("What if I buy more rows?")
-    more = st.number_input(
-        "Rows to buy, of one source or another", key="more", min_value=1, step=1000, value=10_000, width=NARROW
-    )
+    typed = st.text_input("Rows to buy, of one source or another", key="more", value="10,000", width=NARROW)
     try:
+        more = table.parse_count("rows to buy", typed)
         found = _value(edited.text, edited.path, edited.opened, edited.stamp, more)
     except ValueError as error:
         _refuse(str(error))
@@ -358,9 +365,7 @@ def tabulate_simulation(done: Simulation) -> list[tuple[str, ...]]:
     return rows
 
 
-@st.cache_resource(show_spinner=False)
-def _sample() -> Dataset:
-    return load_covertype_sample()
+_sample = st.cache_resource(show_spinner=False)(load_covertype_sample)
 
 
 def _table(rows: Sequence[Sequence[str]], alt: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -101,6 +102,21 @@ def parse_cell(text: Any) -> Any:
         return json.loads(text)
     except ValueError:
         return text.strip() or None
+
+
+def parse_count(name: str, text: str) -> int:
+    """A whole number as people write it, with or without commas.
+
+    >>> parse_count("rows", " 10,000 ")
+    10000
+    >>> parse_count("rows", "many")
+    Traceback (most recent call last):
+    ValueError: rows must be a whole number of at least 1, such as 10,000; got 'many'
+    """
+    digits = re.sub(r"[,_\s\u202f']", "", text)
+    if not (digits.isascii() and digits.isdigit() and int(digits[:20])):
+        raise ValueError(f"{name} must be a whole number of at least 1, such as 10,000; got {text!r}")
+    return int(digits[:20])
 
 
 def check(source: Mapping[str, Any], anywhere: bool = False) -> None:

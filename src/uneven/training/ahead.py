@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,63 +16,36 @@ from uneven.planner import Plan, Source, declare_noises
 from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
+from uneven.training.notes import (
+    BALANCED,
+    COMPARED,
+    CONVERGED,
+    ESTIMATED,
+    LABELS,
+    PUBLIC,
+    RAN,
+    RELEASED,
+    TOLD,
+    UNJUDGED,
+    UNREAD,
+    UNRELEASED,
+)
 from uneven.training.planning import (
     expect_problem,
     find_void,
     keep_rows,
+    plan_released,
     plan_steps,
     refuse_file,
     uses_scale_of_rows,
     with_known_rates,
 )
 from uneven.training.refusals import explain_no_start, find_cost, find_unknown, refuse_costs
-from uneven.training.rows import Piece, RowsOf
+from uneven.training.rows import SelectedRows
 
 if TYPE_CHECKING:
     from uneven.training.grouping import Grouped
     from uneven.training.job import Job
-
-PUBLIC = "planned as 'uneven fit' runs it, looking only at rows without privacy"
-
-RAN = ", and reports the plan that it ran"
-"""Said once, at the end."""
-
-UNREAD = (
-    "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "
-    "first, where it can, and reports the plan that it ran"
-)
-
-LABELS = (
-    "planned by steps alone; 'uneven fit' randomises private labels once, which is charged, learns rows without "
-    "privacy and those with private labels to convergence, and reports the plan that it ran"
-)
-
-TOLD = (
-    "planned as if rows with noise levels of their own were exact, since they have no file here; 'uneven fit' reads "
-    "the levels, and reports the plan that it ran"
-)
-
-BALANCED = (
-    "planned with equal class weights, since no labels were read; 'uneven fit' balances the classes of rows without "
-    "privacy and of private labels as released, and reports the plan that it ran"
-)
-
-ESTIMATED = (
-    "planned as if labels whose flip rate is to be estimated were true; 'uneven fit' estimates it, and reports the "
-    "plan that it ran"
-)
-
-COMPARED = (
-    "planned for the first of a line search's runs; 'uneven fit' compares them on rows without privacy, which "
-    "--validation must give it"
-)
-
-UNRELEASED = (
-    "Class weights are balanced by the classes of the rows without privacy; 'uneven fit' counts private labels too, as "
-    "released."
-)
-
-CONVERGED = "A fit learns these rows to convergence: figures are those of a single pass by steps."
 
 
 def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
@@ -92,20 +65,37 @@ def plan_ahead(file: SourcesFile) -> tuple[Plan, str]:
     """
     with located(str(file.path)), redacted(file.settings.redact):
         _refuse_text_labels(file)
-        if _can_read_public(file):
+        if (reads := _list_public(file) and _is_opened(file)) and not _has_private_labels(file):
             job, targets = _public_job(file)
             from uneven.training.running import decide  # now only: it needs a compiler
 
             decided = decide(job, targets, None)
             _refuse_spending(file, decided.plan.sources, job.groups.owners, decided.plan.order, decided.times)
             return decided.plan, ". ".join(filter(None, (PUBLIC, job.sketched.rstrip("."))))
+        if reads and file.settings.public_first and not _find_unknown(file):
+            return _plan_labels(file)
         sources, owners = _describe_sources(file)
         problem, note = expect_problem(file, sources)
-        noises, classes = {one.name: one.noise for one in sources}, problem.classes
-        seen = [replace(one, noise=one.noise.observed_among(classes)) for one in with_known_rates(sources)]
-        planned = declare_noises(keep_rows(plan_steps(seen, problem, file.settings), file.settings), noises)
+        seen = [replace(one, noise=one.noise.observed_among(problem.classes)) for one in with_known_rates(sources)]
+        released = plan_released(seen, problem, file.settings) if _has_labels_alone(file) else None
+        planned = released or keep_rows(plan_steps(seen, problem, file.settings), file.settings)
+        planned = declare_noises(planned, {one.name: one.noise for one in sources})
         _refuse_spending(file, planned.sources, owners, planned.order, file.settings.pass_count)
         return planned, _add_caveat(file, note)
+
+
+def _plan_labels(file: SourcesFile) -> tuple[Plan, str]:
+    """The plan of sources with private labels beside rows without privacy, which alone are read."""
+    from uneven.training.label_worth import decide_ahead  # now only: it needs a compiler
+
+    job, targets = _public_job(file, names=(names := _list_public(file)))
+    read = _list_levels(job.groups, names)
+    labels = [name for name, noise in job.groups.noises.items() if not noise.private and name not in read]
+    decided = decide_ahead(job, targets, labels)
+    plan = declare_noises(decided.plan, {one.name: one.noise for one in _describe_sources(file)[0]})
+    _refuse_spending(file, plan.sources, job.groups.owners, plan.order, decided.times)
+    balanced = UNRELEASED if file.settings.class_weight == "balanced" else ""
+    return plan, ". ".join(one.rstrip(".") for one in (RELEASED, job.sketched, balanced) if one)
 
 
 def _refuse_spending(
@@ -123,11 +113,11 @@ def _refuse_spending(
 
 def _add_caveat(file: SourcesFile, note: str) -> str:
     """The note of a plan made without reading rows, beside or in place of what it was planned for."""
-    settings, noises = file.settings, {one.name: one.noise for one in file.sources if one.noise is not None}
+    settings = file.settings
     found = (
         _find_caveat(file),
         BALANCED if settings.class_weight == "balanced" else "",
-        ESTIMATED if find_unknown(noises) else "",
+        ESTIMATED if _find_unknown(file) else "",
         COMPARED if settings.line_search and all(one.private for one in file.sources) else "",
     )
     said = list(filter(None, found))
@@ -137,12 +127,16 @@ def _add_caveat(file: SourcesFile, note: str) -> str:
     return ". ".join([said[0], *(f"{one[0].upper()}{one[1:]}" for one in said[1:])])
 
 
+def _find_unknown(file: SourcesFile) -> list[str]:
+    return find_unknown({one.name: one.noise for one in file.sources if one.noise is not None})
+
+
 def _find_caveat(file: SourcesFile) -> str:
     """Why a fit may run another plan than one made without reading rows; empty where it will not."""
     if any(entry.noise is None and not _has_rows(file, entry) for entry in file.sources):
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
-        return LABELS
+        return UNJUDGED if _has_labels_alone(file) else LABELS
     converges = file.settings.public_first and file.settings.steps_asked is None
     return UNREAD if converges and _list_public(file) and not _is_opened(file) else ""
 
@@ -184,7 +178,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     (sources, owners), mine = _describe_sources(file), [one.name for one in file.sources if not one.on_offer]
     owned = [one.name for one in sources if owners[one.name] in mine]
     readable = tuple(one for one in file.sources if one.name in mine and not one.private)
-    if not (readable and _can_read_public(replace(file, sources=readable))):
+    if not (readable and _is_opened(replace(file, sources=readable))):
         problem, note = expect_problem(file, sources)
         sources = with_known_rates(sources)
         used = plan_steps(sources, problem, file.settings).order
@@ -194,29 +188,30 @@ def value_ahead(file: SourcesFile) -> Valued:
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge
+    from uneven.training.label_worth import expect_anchor
     from uneven.training.running import decide_anchored
 
     _refuse_unread_rates([one for one in sources if one.name not in owned])
     settings, counts = file.settings, {one.name: one.rows if one.name in mine else 1 for one in file.described()}
     job, targets = _public_job(file, counts, [one.name for one in readable])
     read = _list_levels(job.groups, [one.name for one in readable])
-    seen = {name: one for name, one in job.groups.noises.items() if one.private or name in read}
-    sources = [replace(one, noise=seen.get(one.name, one.noise)) for one in sources]
+    told, sources = sources, [replace(one, noise=job.groups.noises.get(one.name, one.noise)) for one in sources]
+    labels = [one.name for one in sources if one.name in owned and not one.noise.private and one.name not in read]
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
     notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
     if not by_steps and explain_no_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
         if job.groups.any_private and not used:
-            job, prepared = settle(job, targets[0])
+            job, prepared = settle(job, targets[0], expect_anchor(job, targets[0], labels) if labels else None)
             anchor, used = prepared.anchor, list(prepared.order)
         else:
-            anchor = fit_public(job, read, targets[0])
+            anchor = expect_anchor(job, targets[0], labels) if labels else fit_public(job, read, targets[0])
             if settings.budget is not None and job.groups.any_private:
                 used += decide_anchored(job, targets[0], anchor).plan.order
-        _refuse_spending(file, sources, owners, used, 1)
+        _refuse_spending(file, told, owners, used, 1)
         return Valued(sources, job.problem, anchor, notes)
-    _refuse_spending(file, sources, owners, plan_steps(sources, job.problem, settings).order, settings.pass_count)
+    _refuse_spending(file, told, owners, plan_steps(sources, job.problem, settings).order, settings.pass_count)
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     run = (CONVERGED,) if can_converge(settings, job.groups) else run
     return Valued(sources, job.problem, None, (*notes, *run))
@@ -262,13 +257,12 @@ def _list_public(file: SourcesFile) -> list[str]:
 
 
 def _has_private_labels(file: SourcesFile) -> bool:
-    noises = [entry.noise for entry in file.sources if entry.noise is not None]
-    return any(noise.private and not noise.protects_features for noise in noises)
+    return any(one.noise.private and not one.noise.protects_features for one in file.sources if one.noise is not None)
 
 
-def _can_read_public(file: SourcesFile) -> bool:
-    """Whether the plan can be made from the rows without privacy and the number of the others."""
-    return _is_opened(file) and bool(_list_public(file)) and not _has_private_labels(file)
+def _has_labels_alone(file: SourcesFile) -> bool:
+    """Whether the labels of every source are private, and no features."""
+    return all(entry.private and not entry.hidden for entry in file.sources)
 
 
 def _is_opened(file: SourcesFile) -> bool:
@@ -287,10 +281,8 @@ def _describe_sources(file: SourcesFile) -> tuple[list[Source], dict[str, str]]:
     sources = file.described()
     if not any(entry.noise is None and _has_rows(file, entry) for entry in file.sources):
         return sources, {one.name: one.name for one in sources}
-    groups, prices = (
-        _group_told(file, {one.name: one.rows for one in sources}),
-        {one.name: one.price for one in sources},
-    )
+    groups = _group_told(file, {one.name: one.rows for one in sources})
+    prices = {one.name: one.price for one in sources}
     found = zip(groups.noises.items(), groups.counts.tolist(), groups.charged_to, strict=True)
     return [Source(name, rows, noise, prices[origin]) for (name, noise), rows, origin in found], groups.owners
 
@@ -350,7 +342,7 @@ def _public_job(
     from uneven.training.scan import scan_rows
 
     settings, noises, read = file.settings, list_declared_noises(file), _list_public(file) if names is None else names
-    rows = FileRows(file) if len(read) == len(file.sources) else _Selected(FileRows(file), tuple(read))
+    rows = FileRows(file) if len(read) == len(file.sources) else SelectedRows(FileRows(file), tuple(read))
     unread = any(entry.private for entry in file.sources)
     scan = scan_rows(rows, list_bounds(settings.row_norm), read_classes(settings.classes), unread=unread)
     if len(read) == len(file.sources):
@@ -369,19 +361,3 @@ def _public_job(
     refuse_file(file, groups.noises, scan.classes)
     here = None if names is None else _list_levels(groups, names)
     return prepare(rows, scan, groups, settings, here=here), list_targets(scan.classes, settings)
-
-
-@dataclass(frozen=True)
-class _Selected(RowsOf):
-    """Rows of some sources, one source after the other, from files that may have rows of others too."""
-
-    names: tuple[str, ...]
-
-    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
-        for name in self.names if only is None else (only,):
-            for piece in self.rows.pieces(checked, name):
-                if isinstance(piece.source, str):
-                    yield piece
-                elif (mine := piece.source == name).any():
-                    rates = None if piece.flip_rate is None else piece.flip_rate[mine]
-                    yield Piece(piece.X[mine], piece.y[mine], name, flip_rate=rates, where=piece.where)

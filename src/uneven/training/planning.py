@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from uneven.io import SourcesFile
 from uneven.losses import get_loss
 from uneven.noise import Exact, LocalPrivacy, Noise
-from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, void_bound
+from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, mark_converged, void_bound
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expect_classes, read_weights
-from uneven.training.refusals import find_unknown, refuse_impossible
+from uneven.training.refusals import find_unknown, lacks_surrogate, refuse_impossible
 from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
 from uneven.training.strength import choose_private_alpha
@@ -119,6 +119,14 @@ def plan_steps(sources: Iterable[Source], problem: Problem, settings: Settings) 
     return void_bound(plan, why) if (why := find_void(plan, settings)) else plan
 
 
+def plan_released(sources: Iterable[Source], problem: Problem, settings: Settings) -> Plan | None:
+    """Plan of sources whose private labels are released first, to convergence; None where steps are asked for."""
+    described = list(sources)
+    if not settings.left_open or settings.steps_asked or lacks_surrogate(settings, (one.noise for one in described)):
+        return None
+    return mark_converged(plan_steps(described, problem, settings))
+
+
 def find_void(plan: Plan, settings: Settings) -> str:
     """Why no theorem covers what these settings ask for; empty if one does."""
     if settings.pass_count > 1:
@@ -161,13 +169,13 @@ def name_trusted(plan: Plan) -> tuple[str, ...]:
 
 
 def name_machine(names: Iterable[str]) -> str:
-    """Sentence that names this machine as the trusted one.
+    """Sentence that names this machine as the trusted one, of rows with local or site privacy.
 
     >>> name_machine(["a", "b"])
-    "This machine read the rows of 'a', 'b': under site privacy it is trusted with them."
+    "This machine read the rows of 'a', 'b' and is trusted with them: no privacy here protects a row from it."
     """
     rows = ", ".join(map(repr, names))
-    return f"This machine read the rows of {rows}: under site privacy it is trusted with them."
+    return f"This machine read the rows of {rows} and is trusted with them: no privacy here protects a row from it."
 
 
 def uses_scale_of_rows(file: SourcesFile) -> bool:

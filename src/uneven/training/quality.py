@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from uneven.intervals import Z_95, Interval, find_wilson_interval
+from uneven.intervals import Z_95, Interval, find_share_interval
 from uneven.losses import get_loss
 from uneven.matrices import join_rows
 from uneven.noise import Exact
@@ -140,13 +140,13 @@ class _Tally:
 
     def reliability(self) -> tuple[Bin, ...]:
         """Bins that have rows, lowest probability first."""
-        return tuple(Bin(int(n), p / n, find_wilson_interval(came, int(n))) for n, p, came in self.told.T.tolist() if n)
+        return tuple(Bin(int(n), p / n, find_share_interval(came, int(n))) for n, p, came in self.told.T.tolist() if n)
 
     def scores(self, name: str) -> Scores:
         n = int(self.rows.sum())
         area = average_intervals([find_area_interval(*bins) for bins in self.bins])
         loss = _mean(self.loss.sum(), self.square.sum(), n) if self.probabilistic else None
-        return Scores(name, find_wilson_interval(self.right.sum(), n), area, loss)
+        return Scores(name, find_share_interval(self.right.sum(), n), area, loss)
 
 
 def _mean(total: float, squares: float, rows: int) -> Interval:
@@ -245,7 +245,7 @@ def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
             ],
         ]
     )
-    return Scores(name, find_wilson_interval(most, int(n)), area, loss), gain
+    return Scores(name, find_share_interval(most, int(n)), area, loss), gain
 
 
 def _words(own: Scores, other: Scores, gain: Array) -> str:

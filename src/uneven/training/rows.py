@@ -118,6 +118,23 @@ class ArrayRows(Rows):
         yield self.piece
 
 
+@dataclass(frozen=True)
+class SelectedRows(RowsOf):
+    """Rows of some sources, one source after the other, from files that may have rows of others too."""
+
+    names: tuple[str, ...]
+
+    def pieces(self, checked: bool = True, only: str | None = None) -> Iterator[Piece]:
+        """Pieces of one source after the other."""
+        for name in self.names if only is None else (only,):
+            for piece in self.rows.pieces(checked, name):
+                if isinstance(piece.source, str):
+                    yield piece
+                elif (mine := piece.source == name).any():
+                    rates = None if piece.flip_rate is None else piece.flip_rate[mine]
+                    yield Piece(piece.X[mine], piece.y[mine], name, flip_rate=rates, where=piece.where)
+
+
 Digests = Mapping[tuple[str, str | None], Sequence[bytes]]
 """Digests of the pieces of each file and source, in their order."""
 

@@ -112,7 +112,7 @@ def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None =
     )
     unit = job.problem.loss_unit
     start, excess, distance, worths = anchoring.expect(job, prepared)
-    verdicts = tuple((name, _plain(one, unit)) for name, one in prepared.verdicts.items())
+    verdicts = tuple((name, make_plain(one, unit)) for name, one in prepared.verdicts.items())
     own = {name: size for name, size in prepared.sizes.items() if size != job.problem.batch_size}
     promises = anchoring.compare_promises(job, prepared, excess)
     expected = unit * start, unit * excess, distance, worths
@@ -121,7 +121,7 @@ def decide_anchored(job: Job, target: Any, anchor: Anchor | ClassAnchor | None =
     return Decision((make_anchored_plan(sources, job.problem, decided),), anchoring=prepared, alpha=job.alpha)
 
 
-def _plain(judged: Judged, unit: float) -> Verdict:
+def make_plain(judged: Judged, unit: float) -> Verdict:
     """The verdict as plain numbers, its excess in the objective of class weights as given."""
     with_it, without = ((one.value, one.low, one.high) for one in (judged.accuracy, judged.accuracy_without))
     return Verdict(unit * judged.excess, unit * judged.excess_without, with_it, without, judged.word, judged.others)

@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from uneven.engine import Path, State, objective
 from uneven.ledger import list_columns
 from uneven.noise import Activity, FlippedLabels
-from uneven.planner import Plan, declare_noises, warn_unprotected
+from uneven.planner import Plan, warn_unprotected
 from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.class_weights import describe_shares, describe_weights, refuse_weights
 from uneven.training.copies import warn_copies
+from uneven.training.doubts import doubt_rates
 from uneven.training.grouping import Grouped
 from uneven.training.job import Job, Tick
 from uneven.training.known_rows import Known, make_known
 from uneven.training.label_release import as_observed, find_private_labels, release_labels
+from uneven.training.label_worth import judge_labels
 from uneven.training.labels import as_numbers, list_targets, read_classes
 from uneven.training.model import Model
 from uneven.training.norms import choose_scale, count_long
@@ -181,11 +183,11 @@ def train(
         job = replace(job, tick=tick)
         evaluate = _objective_on(job, own if followed is None else followed, targets[0]) if record else None
         result = run(job, decided, targets, validation, record, evaluate)
-    result = replace(result, plan=declare_noises(result.plan, declared.noises))
+    result = replace(result, plan=judge_labels(result.plan, job, targets, declared))
     model = _read_back(job, result, account, declared, noise, feature_names)
     shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
     activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
-    told = (shrunk, own, tuple(names), activity, dict(account.changes))
+    told = shrunk, own, tuple(names), activity, dict(account.changes)
     public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
     return Trained(model, result.states, job.groups, result.path, *told, result.pace, public, copied)
 
@@ -219,7 +221,8 @@ def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
     shares = describe_shares(job, as_observed(declared, len(job.scan.classes)).noises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
     sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
-    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *result.notes)
+    doubts = doubt_rates(job, declared.noises)
+    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *doubts, *result.notes)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:

@@ -38,11 +38,13 @@ class Valuation:
     Attributes
     ----------
     problem : Problem
+        What a fit would minimise.
     strategy, moments, theorem : str
         What the bound rests on, as in `Plan`.
     anchored : bool
         Whether rows are worth what they take from the expected excess, instead of a bound.
     budget : float or None
+        Money to spend; None where nothing is bought.
     purchases : tuple of Purchase
         What to buy, the best deal first. They never leave a higher bound than there is without them.
     declined : tuple of str
@@ -50,6 +52,7 @@ class Valuation:
     worths : tuple of Worth
         Sources that are owned, then those to buy from, the best deal first, then the others.
     owned : tuple of Source
+        Sources without a price.
     bound_before, bound : float
         Bound on E‖w - w*‖² with what is owned, and with what is bought too: that of the plan for them, or
         R² if that is smaller, which holds without any step. With owned rows without privacy at hand (`anchored`), the
