@@ -14,7 +14,7 @@ from uneven.anchor import choose_alpha, fit_anchor
 from uneven.anchor.classes import _Rows
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.length import choose_held_out_length, choose_length
-from uneven.anchor.likelihood import look_at_margins, look_at_scores
+from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
@@ -37,19 +37,19 @@ def draw(count, columns, seed, length=4.0):
 def test_two_classes_have_the_likelihood_of_the_label_observed(positive, negative):
     """-log a, its slope by central differences, and the mean of the squared slope over both labels: the information."""
     margins, rate, skew = np.linspace(-6, 6, 25), (positive + negative) / 2, (positive - negative) / 2
-    value, slope, bend = look_at_margins(margins, rate, skew)
+    value, slope, bend = describe_margins(margins, rate, skew)
     seen = expit(margins) * (1 - positive) + expit(-margins) * negative
     np.testing.assert_allclose(value, -np.log(seen), rtol=1e-12)
     step = 1e-5
-    ahead, behind = (look_at_margins(margins + one, rate, skew)[0] for one in (step, -step))
+    ahead, behind = (describe_margins(margins + one, rate, skew)[0] for one in (step, -step))
     np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-9)
-    other = look_at_margins(-margins, rate, -skew)[1]  # of the other label, at the same score
+    other = describe_margins(-margins, rate, -skew)[1]  # of the other label, at the same score
     np.testing.assert_allclose(bend, seen * slope**2 + (1 - seen) * other**2, rtol=1e-9)
 
 
 def test_exact_labels_have_the_logistic_loss_however_sure():
     margins = np.array([-800.0, -40.0, 0.0, 40.0, 800.0])
-    value, slope, bend = look_at_margins(margins, 0.0, 0.0)
+    value, slope, bend = describe_margins(margins, 0.0, 0.0)
     np.testing.assert_allclose(value, LOGISTIC.value(margins), rtol=1e-12)
     np.testing.assert_allclose(slope, LOGISTIC.slope(margins), rtol=1e-12)
     np.testing.assert_allclose(bend, LOGISTIC.curvature_at(margins), rtol=1e-9)
@@ -59,13 +59,13 @@ def test_more_classes_have_the_likelihood_of_the_class_observed():
     """Gradient by differences; the curvature counts by the trace of the information, summed over all observations."""
     T, rng = np.array(CONFUSION), np.random.default_rng(0)
     scores, labels = rng.normal(size=(30, 3)) * 2, rng.integers(0, 3, 30)
-    value, slope, told = look_at_scores(scores, T.T[labels], T)
+    value, slope, told = describe_scores(scores, T.T[labels], T)
     p = softmax(scores, axis=1)
     np.testing.assert_allclose(value, -np.log((p * T.T[labels]).sum(axis=1)), rtol=1e-12)
     for k in range(3):
-        moved = [look_at_scores(scores + sign * 1e-5 * np.eye(3)[k], T.T[labels], T)[0] for sign in (1, -1)]
+        moved = [describe_scores(scores + sign * 1e-5 * np.eye(3)[k], T.T[labels], T)[0] for sign in (1, -1)]
         np.testing.assert_allclose(slope[:, k], (moved[0] - moved[1]) / 2e-5, rtol=1e-5, atol=1e-8)
-    squares = [look_at_scores(scores, np.tile(T[:, y], (30, 1)), T)[1] ** 2 for y in range(3)]
+    squares = [describe_scores(scores, np.tile(T[:, y], (30, 1)), T)[1] ** 2 for y in range(3)]
     information = sum((p @ T[:, y])[:, None] * square for y, square in enumerate(squares))
     np.testing.assert_allclose(told * (p * (1 - p)).sum(axis=1), information.sum(axis=1), rtol=1e-9)
 
@@ -75,7 +75,7 @@ def test_two_classes_are_the_case_of_more():
     m = rng.normal(size=20) * 3
     T = FlippedLabels((0.3, 0.1)).confusion_of(2)
     scores, chances = np.column_stack([np.zeros(20), m]), np.tile(T[:, 1], (20, 1))
-    two, more = look_at_margins(m, 0.2, 0.1), look_at_scores(scores, chances, T)
+    two, more = describe_margins(m, 0.2, 0.1), describe_scores(scores, chances, T)
     np.testing.assert_allclose(two[0], more[0], rtol=1e-12)
     np.testing.assert_allclose(two[1], more[1][:, 1], rtol=1e-12)
     np.testing.assert_allclose(two[2], more[2] * expit(m) * expit(-m), rtol=1e-9)
@@ -135,7 +135,7 @@ def test_the_likelihood_has_the_covariance_of_the_information_and_the_surrogate_
         y = noise.corrupt(np.where(rng.random(4_000) < expit(X @ w), 1.0, -1.0), rng)
         for way, weights in found.items():
             weights.append(solve(Problem(3, 1e-6, 1), [PublicRows.from_arrays(X, y, noise)], likelihood=way).weights)
-    bend = look_at_margins(X @ w, 0.3, 0.0)[2]
+    bend = describe_margins(X @ w, 0.3, 0.0)[2]
     expected = np.trace(np.linalg.inv((X.T * bend) @ X))
     errors = {way: ((np.array(weights) - w) ** 2).sum(axis=1) for way, weights in found.items()}
     assert errors[True].mean() == pytest.approx(expected, abs=4 * errors[True].std() / 200**0.5 + 0.1 * expected)

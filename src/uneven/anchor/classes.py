@@ -19,7 +19,7 @@ from scipy.special import logsumexp, softmax
 from uneven.anchor.belief import FEWEST, Anchor, CurvatureBelief, count_effective
 from uneven.anchor.clock import Coordinates
 from uneven.anchor.length import limit_length
-from uneven.anchor.likelihood import look_at_scores
+from uneven.anchor.likelihood import describe_scores
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.rows import WRONG_ROWS, PublicRows
 from uneven.anchor.sandwich import join_sandwich
@@ -284,7 +284,7 @@ class _Rows:
         if not self.confusions:
             slopes = self.units[:, None] * softmax(scores, axis=1) - self.targets
             return self.weights[:, None] * slopes, self.weights * self.units
-        found = [look_at_scores(scores[rows], self.likelihoods[rows], T)[1:] for rows, T in self.confusions]
+        found = [describe_scores(scores[rows], self.likelihoods[rows], T)[1:] for rows, T in self.confusions]
         slopes, bends = (np.concatenate(part) for part in zip(*found, strict=True))
         return self.weights[:, None] * slopes, self.weights * bends
 

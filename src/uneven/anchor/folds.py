@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.likelihood import look_at_margins, look_at_scores
+from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.objective import TOLERANCE, weigh_source
 from uneven.anchor.rows import PublicRows, correct
@@ -51,7 +51,7 @@ class FoldRows:
         For K > 2 classes: what stands for each label (`uneven.softmax`).
     flips : two arrays of shape (n, 1), or None
         For two classes whose labels have the likelihood of what was observed instead of the surrogate: what
-        `look_at_margins` is told of them.
+        `describe_margins` is told of them.
     confusions : tuple of (slice, array of shape (n, K), array of shape (K, K))
         For more: the rows of each source, the chances of their labels, and how it confuses classes; empty where the
         labels have a surrogate.
@@ -130,7 +130,7 @@ class FoldRows:
         """Gradient of each fold's loss, and what computes the losses and the mean curvature."""
         margins = self.X @ W
         if self.flips is not None:
-            values, slopes, bent = look_at_margins(margins, *self.flips)
+            values, slopes, bent = describe_margins(margins, *self.flips)
             gradient = self.X.T @ (slopes * self.share)
         else:
             gradient = self.X.T @ ((self.unit * self.loss.slope(margins) - self.tilt) * self.share)
@@ -166,7 +166,7 @@ class FoldRows:
         values, told, slopes = np.empty_like(self.share), np.empty_like(self.share), np.empty_like(scores)
         for fold in range(scores.shape[2]):
             for rows, chances, confusion in self.confusions:
-                found = look_at_scores(scores[rows, :, fold], chances, confusion)
+                found = describe_scores(scores[rows, :, fold], chances, confusion)
                 values[rows, fold], slopes[rows, :, fold], told[rows, fold] = found
 
         def curvature() -> Array:

@@ -63,13 +63,13 @@ def choose_held_out_length(
     sums, count = np.zeros((5, len(POSSIBLE))), sum(source.count for source in sample)
     for source, fold in zip(sample, numbers, strict=True):
         X, y = next(iter(source.pieces()))
-        labels, scores = score_held_out(problem, X, y, fold, W)
+        labels, scores = compute_held_out_scores(problem, X, y, fold, W)
         confusion = source.noise.confusion_of(problem.classes)
         sums += sum_multiples(scores, labels, confusion, np.log(problem.class_weights), POSSIBLE)
     return _judge(sums / count, count, 0.0)
 
 
-def score_held_out(
+def compute_held_out_scores(
     problem: Problem, X: Any, y: Array, fold: NDArray[np.int64], W: Array
 ) -> tuple[NDArray[np.int64], Array]:
     """Numbers of the rows' classes, and scores of all classes under the weights of the fold that has not seen it."""

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 LEAST = np.finfo(np.float64).tiny
 
 
-def look_at_margins(margins: Array, rate: Any, skew: Any) -> tuple[Array, Array, Array]:
+def describe_margins(margins: Array, rate: Any, skew: Any) -> tuple[Array, Array, Array]:
     """-log a at each margin, its slope -a'/a, and its expected second derivative a'²/(a(1-a)), which is at least 0.
 
     Parameters
@@ -33,7 +33,7 @@ def look_at_margins(margins: Array, rate: Any, skew: Any) -> tuple[Array, Array,
 
     Examples
     --------
-    >>> value, slope, bend = look_at_margins(np.zeros(1), 0.25, 0.0)
+    >>> value, slope, bend = describe_margins(np.zeros(1), 0.25, 0.0)
     >>> value.round(4).tolist(), slope.tolist(), bend.tolist()  # log 2, -(1-2σ)/2, (1-2σ)²/4
     ([0.6931], [-0.25], [0.0625])
     """
@@ -47,7 +47,7 @@ def look_at_margins(margins: Array, rate: Any, skew: Any) -> tuple[Array, Array,
     return np.asarray(value), np.asarray(slope), np.asarray(bend)
 
 
-def look_at_scores(scores: Array, chances: Array, confusion: Array) -> tuple[Array, Array, Array]:
+def describe_scores(scores: Array, chances: Array, confusion: Array) -> tuple[Array, Array, Array]:
     """The same for more than two classes: -log a, its gradient p - q in the scores, and what its curvature counts.
 
     a = Σ_k p_k T_ky is the probability of the label y observed, and q_k = p_k T_ky/a that of class k, given it. The

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from uneven.anchor.likelihood import look_at_scores
+from uneven.anchor.likelihood import describe_scores
 from uneven.matrices import is_sparse
 
 Array = NDArray[np.float64]
@@ -77,9 +77,9 @@ def sum_terms(W: Array, X: Any, targets: Array, curvature: str) -> tuple[float, 
 def sum_observed(
     W: Array, X: Any, confusion: Array, labels: NDArray[np.int64], curvature: str
 ) -> tuple[float, Array, Array | None]:
-    """The same of minus the log-likelihood of labels observed through a confusion matrix (`look_at_scores`)."""
+    """The same of minus the log-likelihood of labels observed through a confusion matrix (`describe_scores`)."""
     scores = np.asarray(X @ W.T)
-    values, slopes, told = look_at_scores(scores, confusion.T[labels], confusion)
+    values, slopes, told = describe_scores(scores, confusion.T[labels], confusion)
     gradient = np.asarray(X.T @ slopes).T.ravel()
     return float(values.sum()), gradient, _sum_curvature(X, softmax(scores, axis=1), told, curvature)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from uneven import checks
-from uneven.anchor.likelihood import look_at_margins
+from uneven.anchor.likelihood import describe_margins
 from uneven.anchor.multinomial import sum_multiples, sum_observed, sum_terms
 from uneven.anchor.rows import EXACT, PublicRows, correct, join_sources
 from uneven.losses import Loss
@@ -213,7 +213,7 @@ class Objective:
         for X, y in _blocks(part.rows, len(w)):
             rows = slice(first, first := first + len(y))
             rate, skew, usual = part.rate[rows], part.rate_skew[rows] * y, part.weight[rows]
-            values, slopes, bends = look_at_margins(y * (X @ w), rate, skew)
+            values, slopes, bends = describe_margins(y * (X @ w), rate, skew)
             weight = np.where(rate > 0.0, 1.0, usual)
             sums.total += float(usual.sum())
             sums.value += float(weight @ values)

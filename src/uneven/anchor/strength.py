@@ -13,8 +13,8 @@ from scipy import sparse
 from scipy.special import softmax
 
 from uneven.anchor.folds import FoldRows
-from uneven.anchor.length import choose_held_out_length, score_held_out
-from uneven.anchor.likelihood import look_at_margins
+from uneven.anchor.length import choose_held_out_length, compute_held_out_scores
+from uneven.anchor.likelihood import describe_margins
 from uneven.anchor.objective import Objective, weigh_source
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.solver import solve, use_one_thread
@@ -329,7 +329,7 @@ def _held_out(
     likelihood of the flipped label, ρ₋y + (1-a-b)/(1 + e^{-m}), is a proper score and the logistic loss at σ = 0.
     """
     X, y = next(iter(source.pieces()))
-    numbers, scores = score_held_out(problem, X, y, fold, W)
+    numbers, scores = compute_held_out_scores(problem, X, y, fold, W)
     if problem.outputs > 1:
         return _held_out_classes(problem, source, scores, numbers)
     margins, rate = y * scores[:, 1], source.flip_rate
@@ -337,7 +337,7 @@ def _held_out(
     if not (rate and problem.loss_function.probabilistic):
         return np.asarray(problem.weigh(y) * problem.loss_function.value(margins)), wrong
     margins = margins - y * np.log(problem.class_weights[1] / problem.class_weights[0])  # as classes really are
-    seen, other = (look_at_margins(m, rate, source.flip_skew * y)[0] for m in (margins, -np.abs(margins)))
+    seen, other = (describe_margins(m, rate, source.flip_skew * y)[0] for m in (margins, -np.abs(margins)))
     return seen, other if likelihood else wrong
 
 

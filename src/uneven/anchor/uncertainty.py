@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from scipy.special import expit
 
 from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
 from uneven.anchor.length import limit_length
-from uneven.anchor.likelihood import look_at_margins
+from uneven.anchor.likelihood import describe_margins
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
 from uneven.anchor.sandwich import PSEUDO_ROWS, join_sandwich, weigh_unseen
 from uneven.anchor.solver import solve
@@ -100,16 +100,8 @@ def fit_anchor(
     (2, 2)
     """
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    none, used = np.zeros(len(labels)), get_loss(loss)
-    flips = Flips(
-        none if rates is None else rates,
-        none if skews is None else skews,
-        labels,
-        class_weights,
-        loss=used,
-        copies=find_copies(rows, labels)[1].astype(np.float64),
-        likelihood=longest is not None and rates is not None and bool(np.any(rates)),
-    )
+    used, copies = get_loss(loss), find_copies(rows, labels)[1].astype(np.float64)
+    flips = Flips.of(labels, rates, skews, class_weights, loss=used, copies=copies, likelihood=longest is not None)
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     known, rarer = (alpha, factors, class_weights, used, diagonal), min(np.sum(labels > 0), np.sum(labels < 0))
     if rarer < FEWEST:  # under flips the share of a class is not that of its label
@@ -235,6 +227,15 @@ class Flips:
     """Whether flipped labels have the likelihood of what was observed (`likelihood`), instead of the surrogate."""
 
     @classmethod
+    def of(
+        cls, y: Array, rates: Array | None, skews: Array | None, class_weights: tuple[float, ...], **how: Any
+    ) -> Flips:
+        """Rows with these rates; None for exact rows, which have no other likelihood, and for one rate of both labels."""
+        none = np.zeros(len(y))
+        known = none if rates is None else rates, none if skews is None else skews
+        return cls(*known, y, class_weights, **{**how, "likelihood": how["likelihood"] and bool(known[0].any())})
+
+    @classmethod
     def none(cls, y: Array) -> Flips:
         """Exact rows."""
         return cls(np.zeros(len(y)), np.zeros(len(y)), y)
@@ -253,14 +254,14 @@ class Flips:
     def slopes(self, margins: Array) -> Array:
         """Sizes of the surrogate's slopes."""
         if self.likelihood:
-            return -look_at_margins(margins, self.rates, self.skews * self.y)[1]
+            return -describe_margins(margins, self.rates, self.skews * self.y)[1]
         unit, tilt = self.surrogate
         return np.asarray(unit * -self.loss.slope(margins) + tilt)
 
     def bends(self, margins: Array) -> Array:
         """Second derivatives of the surrogate, times c; of a likelihood, what is expected of them."""
         if self.likelihood:
-            return self.weights * look_at_margins(margins, self.rates, self.skews * self.y)[2]
+            return self.weights * describe_margins(margins, self.rates, self.skews * self.y)[2]
         return np.asarray(self.weights * self.surrogate[0] * self.loss.curvature_at(margins))
 
     def mean_loss(self, margins: Array) -> float:
