@@ -3,6 +3,9 @@
 Noise makes weights too long: where all sources are very noisy, their direction is fair and their length is not. Some
 rows are kept. Those learn one number, s of the score s·(wᵀx + b): a private row says far more about one number than
 about d weights. No prediction changes but its probability, and each row is still used once.
+
+With an intercept, predicting nothing is to predict the shares of the classes. Some of the kept rows tell those
+(`shares`); where they are clearly unequal, with b₀ for their scores, s is that of b₀ + s·(wᵀx + b - b₀).
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
 from uneven.planner import (
@@ -30,7 +35,7 @@ from uneven.planner import (
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.softmax import centre_weights
-from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
+from uneven.training.class_calibration import ClassDirection, follow_slopes, learn_class_scale, list_kept
 
 Array = NDArray[np.float64]
 
@@ -58,16 +63,23 @@ DOUBTFUL = (
 class Direction:
     """The score s·(wᵀx + b) as a problem of one number, s: its feature is the score wᵀx + b, cut at ±width.
 
-    `constant` is the value of the intercept's feature, the last weight's; 0 for none.
+    `constant` is the value of the intercept's feature, the last weight's; 0 for none. The score is added to `offset`.
     """
 
     weights: Array
     constant: float
+    offset: float = 0.0
 
     @property
     def intercept(self) -> float:
         """b; 0 for none."""
         return float(self.weights[-1]) * self.constant
+
+    @property
+    def bend(self) -> float:
+        """Curvature of the logistic loss at the offset."""
+        share = float(expit(self.offset))
+        return share * (1.0 - share)
 
     @property
     def spread(self) -> float:
@@ -93,6 +105,13 @@ class Direction:
         # Row by row, so that pieces of any size give the same numbers.
         scores = np.einsum("ij,j->i", X, self.weights)
         return np.asarray(np.clip(scores / self.width, -1.0, 1.0) * (1.0 - 1e-6), dtype=np.float32)[:, None]
+
+    def slopes(self, features: Array, found: float, targets: Array, limit: float) -> Array:
+        """Slope of each row's loss where s·width is `found`, cut at ±limit; targets stand for labels (`softmax`)."""
+        v = features[:, 0].astype(np.float64)
+        positive = expit(self.offset + found * v)
+        slopes = np.column_stack([np.minimum(positive, limit), -np.minimum(1.0 - positive, limit)])
+        return np.asarray(v * (targets * slopes).sum(axis=1))
 
 
 def describe_scale(scale: float, rows: int) -> str:
@@ -154,9 +173,7 @@ def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> flo
     With k and p the curvatures of the loss and of the penalty along the weights, the best s is rg/(r²k + p) for scores
     that spread r times as much as expected: least at one end of 1 ≤ r ≤ `WIDER`, in units of what r = 1 gives.
     """
-    classes = problem.classes
-    bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / classes
-    own, penalty = FLATTER * bend * direction.spread**2, problem.alpha * float(np.sum(direction.weights**2))
+    own, penalty = FLATTER * direction.bend * direction.spread**2, problem.alpha * float(np.sum(direction.weights**2))
     return max(0.0, 1.0 - WIDER * (own + penalty) / (WIDER**2 * own + penalty))
 
 
@@ -165,11 +182,14 @@ def expect_deviation(plan: Plan) -> float:
     return max(1.0, expect_longest(plan.problem, plan.segments) / 2.0)
 
 
-def make_direction(weights: Array, constant: float, problem: Problem) -> Direction | ClassDirection:
-    """The weights after all steps, with the value of the intercept's feature."""
+def make_direction(
+    weights: Array, constant: float, problem: Problem, offsets: ArrayLike = ()
+) -> Direction | ClassDirection:
+    """Weights after all steps, less those of the offsets, with the value of the intercept's feature."""
+    unequal = tuple(np.asarray(offsets, dtype=float).tolist()) if np.any(offsets) else ()
     if problem.outputs == 1:
-        return Direction(weights, constant)
-    return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes)
+        return Direction(weights, constant, *unequal)
+    return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes, unequal)
 
 
 def learn_scale(
@@ -183,10 +203,15 @@ def learn_scale(
     steepest, penalty = problem.loss_function.curvature, problem.alpha * float(np.sum(direction.weights**2)) / width**2
     # With u the score and v as it is cut, rows tell E (p - σ(sv))v where E (p - σ(su))u - λs‖w‖² should be 0. Along a
     # quadratic the same s is found if the curvature E uv·(E u²ℓ'' + λ‖w‖²)/E u² is made up of E v²ℓ'' and a penalty.
-    whole, mixed, cut = FLATTER * steepest * direction.expect_squares()
+    whole, mixed, cut = FLATTER * direction.bend * direction.expect_squares()
     curvature = float(mixed / whole * (whole + penalty))
     rest = curvature - float(cut)
     clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (steepest + rest))
+    if direction.offset:
+        limit = problem.gradient_norm
+        tell = partial(direction.slopes, limit=limit)
+        found, precision = follow_slopes(tell, limit, rows, plan, seed, run, 1, clock, rest)
+        return found / width, (width * curvature) ** 2 * precision
     small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
     state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock

@@ -15,9 +15,9 @@ from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
 from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
 from uneven.schedules import MatrixClock
-from uneven.training import anchoring, calibration, convergence, line_search
+from uneven.training import anchoring, calibration, convergence, line_search, shares
 from uneven.training.anchoring import Anchoring
-from uneven.training.job import Job
+from uneven.training.job import CLASS, LENGTH, Job
 from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
 from uneven.training.refusals import explain_no_anchor, refuse_anchored
@@ -157,7 +157,9 @@ def run(
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     if decided.plan.kept:
-        return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
+        tellers = shares.choose_tellers(decided.plan) if job.scale.intercept else 0
+        divided = replace(job, kept=decided.plan.kept, tellers=tellers, units={})
+        return _run_kept(divided, decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
     found_out = (*told, *calibration.doubt_steps(plan), *name_trusted(plan))
@@ -165,14 +167,20 @@ def run(
 
 
 def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
-    """Steps on most rows, then the length of the weights from those kept."""
-    fitted = _run(job, plan, target, record, evaluate)
-    direction = calibration.make_direction(fitted.weights, job.scale.unit_constant, plan.problem)
-    rows = job.kept_rows(target, plan.order, direction.describe_rows)
-    scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
+    """Steps on most rows, then the shares of the classes and the length of the weights from those kept."""
+    fitted, seed = _run(job, plan, target, record, evaluate), job.settings.random_state
+    constant, start, offsets = job.scale.unit_constant, np.zeros(len(fitted.weights)), np.zeros(plan.problem.outputs)
+    if job.tellers:
+        rows = job.kept_rows(target, plan.order, shares.describe_constant, CLASS)
+        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), plan.problem)
+        start = shares.place_offsets(offsets, constant, plan.problem.columns)
+    found = fitted.weights - start
+    direction = calibration.make_direction(found, constant, plan.problem, offsets)
+    rows = job.kept_rows(target, plan.order, direction.describe_rows, LENGTH)
+    scale = calibration.find_scale(direction, rows, plan, seed)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
     note = calibration.describe_scale(scale, kept)
-    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note, *name_trusted(plan)))
+    return Result([start + scale * found], (fitted.state,), plan, fitted.path, (note, *name_trusted(plan)))
 
 
 def _run_steps(
