@@ -5,6 +5,7 @@ segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
 strategies   strategies and theorems as values
 sizes        a batch size for each source whose noise is drawn once per batch
+shares       kept rows that tell their classes
 sensitivity  what would change if a level of noise were off
 ranks        an order from ranks of noise alone
 promises     the two promises of privacy side by side
@@ -27,6 +28,7 @@ from uneven.planner.prediction import (
     CURVATURES,
     CUT,
     FLATTER,
+    MOST_KEPT,
     SPREAD,
     TRUSTED,
     WEAK,
@@ -36,6 +38,7 @@ from uneven.planner.prediction import (
     expect_longest,
     expect_missed,
     expect_scale_at,
+    expect_scale_of,
     has_prediction,
     measure_slopes,
     predict_excess,
@@ -46,6 +49,7 @@ from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
+from uneven.planner.shares import ONE, choose_tellers, find_threshold, list_asked, list_gradients, shrink_problem
 from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
@@ -76,7 +80,9 @@ __all__ = [
     "FEW_NAMED",
     "FLATTER",
     "FRESH",
+    "MOST_KEPT",
     "NO_MODEL",
+    "ONE",
     "SPREAD",
     "STRATEGIES",
     "THEOREM_D",
@@ -98,6 +104,7 @@ __all__ = [
     "check_sources",
     "choose_kept",
     "choose_kept_batch",
+    "choose_tellers",
     "count_kept",
     "declare_noises",
     "describe_clip",
@@ -115,9 +122,13 @@ __all__ = [
     "expect_longest",
     "expect_missed",
     "expect_scale_at",
+    "expect_scale_of",
     "find_rate_intervals",
+    "find_threshold",
     "get_strategy",
     "has_prediction",
+    "list_asked",
+    "list_gradients",
     "list_promises",
     "list_step_spans",
     "make_anchored_plan",
@@ -131,6 +142,7 @@ __all__ = [
     "predict_run",
     "rate_interval",
     "shorten_order",
+    "shrink_problem",
     "tabulate_changes",
     "tabulate_sources",
     "tabulate_strategies",

@@ -36,9 +36,14 @@ class ClassDirection:
     """Scores of the classes that the weights are added to (`shares`); empty for none."""
 
     @property
+    def slope_weights(self) -> Array:
+        """All but the intercepts'."""
+        return self._matrix[:, :-1] if self.constant else self._matrix
+
+    @property
     def spread(self) -> float:
         """Standard deviation of a class's score that is expected, of rows in the unit ball and noisy weights."""
-        slopes = self._matrix[:, :-1] if self.constant else self._matrix
+        slopes = self.slope_weights
         return SPREAD * float(np.linalg.norm(slopes)) / math.sqrt(max(slopes.size, 1))
 
     @property
@@ -85,7 +90,8 @@ def learn_class_scale(
     """
     problem, width, spread = plan.problem, direction.width, direction.spread
     inside = math.erf(width / spread / math.sqrt(2.0))
-    own, penalty = FLATTER * spread**2 * direction.bend, problem.alpha * np.sum(direction.weights**2)
+    alpha = 0.0 if direction.offsets else problem.alpha
+    own, penalty = FLATTER * spread**2 * direction.bend, alpha * np.sum(direction.weights**2)
     curvature, rest = inside * float(own + penalty) / width**2, inside * float(penalty) / width**2
     clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (1.0 + rest))
 

@@ -157,8 +157,7 @@ def run(
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     if decided.plan.kept:
-        tellers = shares.choose_tellers(decided.plan) if job.scale.intercept else 0
-        divided = replace(job, kept=decided.plan.kept, tellers=tellers, units={})
+        divided = replace(job, kept=decided.plan.kept, tellers=decided.plan.tellers, units={})
         return _run_kept(divided, decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
@@ -179,8 +178,11 @@ def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> 
     rows = job.kept_rows(target, plan.order, direction.describe_rows, LENGTH)
     scale = calibration.find_scale(direction, rows, plan, seed)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
-    note = calibration.describe_scale(scale, kept)
-    return Result([start + scale * found], (fitted.state,), plan, fitted.path, (note, *name_trusted(plan)))
+    said = (
+        calibration.describe_scale(scale, kept, bool(offsets.any())),
+        *shares.describe_offsets(offsets, job.scan.classes),
+    )
+    return Result([start + scale * found], (fitted.state,), plan, fitted.path, (*said, *name_trusted(plan)))
 
 
 def _run_steps(
