@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
+from scipy.stats import norm
 from sklearn.metrics import log_loss
 
 import uneven
 from uneven.planner import choose_tellers, list_asked, list_gradients, make_plan
-from uneven.planner.prediction import expect_scale_of, predict_typical
+from uneven.planner.prediction import FLATTER, expect_scale_of, predict_typical
 from uneven.planner.shares import CHANCE, TELLERS
 from uneven.problem import Problem
 from uneven.training.calibration import Direction, learn_scale, make_direction
 from uneven.training.class_calibration import ClassDirection, learn_class_scale
-from uneven.training.shares import Told, ask_shares, describe_constant, find_offsets, place_offsets
+from uneven.training.shares import Told, ask_shares, describe_constant, find_offsets, make_start
 
 NOISES = [
     uneven.LocalPrivacy(1.0),
@@ -59,9 +60,9 @@ def test_what_rows_tell_is_unbiased_and_as_certain_as_it_is_said_to_be(noise, cl
     gradients, variance = np.array([one.gradient for one in found]), found[0].variance
     assert np.abs(gradients.mean(axis=0) - expected).max() < 4 * np.sqrt(variance / 300)
     centred = gradients if classes == 2 else gradients - gradients.mean(axis=1, keepdims=True)
-    free = 1 if classes == 2 else 1 - 1 / classes
-    ratio = centred.var(axis=0).mean() / (free * variance)
-    assert 0.75 < ratio < 1.25  # a standard error of 0.08; "l2-laplace" and batches are within it
+    ratio = (centred - centred.mean(axis=0)).var(axis=0).sum() / (max(classes - 1, 1) * variance)
+    # A standard error of 0.08. Of K > 2 classes 1/K of the added noise is that which all share, and taken away.
+    assert (0.75 if classes == 2 else 0.75 * (1 - 1 / classes)) < ratio < 1.25
 
 
 @pytest.mark.parametrize("weights", [(), (0.3, 1.0)])
@@ -107,7 +108,7 @@ def test_offsets_are_the_scores_of_every_row():
     constant, rng = 0.25, np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(5, 3)), np.full(5, constant)])
     for offsets in (np.array([-1.5]), np.array([1.0, -0.25, -0.75])):
-        weights = place_offsets(offsets, constant, 4).reshape(len(offsets), 4)
+        weights = make_start(offsets, constant, 4).reshape(len(offsets), 4)
         np.testing.assert_allclose(X @ weights.T, np.tile(offsets, (5, 1)))
 
 
@@ -121,22 +122,26 @@ def test_rows_are_asked_only_where_together_they_know_enough():
 
 
 def test_without_noise_the_length_from_an_offset_is_the_best_one():
-    """Rows without privacy: s minimises the loss of b₀ + s·u for scores that are not cut, and there is no penalty."""
-    rng = np.random.default_rng(0)
-    X, w = 0.014 * rng.normal(size=(200_000, 8)), np.full(8, 6.0)
+    """Rows without privacy: s minimises the loss of b₀ + s·u, and what makes up for scores that are cut; no penalty."""
+    rng, w = np.random.default_rng(0), np.full(8, 6.0)
+    X = 0.4 * rng.normal(size=(60_000, 8)) / np.sqrt(8)
     y = np.where(rng.random(len(X)) < expit(-2.0 + 0.5 * X @ w), 1.0, -1.0)
-    plan = plan_for(uneven.Exact(), rows=4_000_000)
+    plan = plan_for(uneven.Exact(), rows=600_000)
     direction = make_direction(w, 0.0, plan.problem, [-2.0])
-    assert np.abs(X @ w).max() < direction.width
     found, known = learn_scale(direction, {"a": (direction.describe_rows(X), y)}, plan, seed=0, prior=4.0)
-    assert found == pytest.approx(0.5, abs=4 / np.sqrt(known))
-    assert known > 50.0
+    scores, cut = np.linspace(-25.0, 25.0, 200_001), np.clip(X @ w, -direction.width, direction.width)
+    weight, v = norm.pdf(scores, 0.0, direction.spread), np.clip(scores, -direction.width, direction.width)
+    rest = FLATTER * expit(2.0) * expit(-2.0) * np.trapezoid((scores - v) * v * weight, scores)
+    best = minimize(lambda s: rest / 2 * s**2 + np.logaddexp(0, -y * (-2.0 + s * cut)).mean(), 0.3).x[0]
+    assert 0.2 < best < 0.8
+    assert found == pytest.approx(best, abs=0.03)  # a standard error of about 0.01, and what is left of the start
+    assert known > 1_000.0
 
 
 def test_of_two_classes_both_ways_to_find_the_length_have_the_same_slopes():
     """A score b₀ + s·u, and scores of -½ and ½ of it as softmax, cut nowhere."""
     rng = np.random.default_rng(1)
-    X, w = 0.05 * rng.normal(size=(200, 4)), rng.normal(size=4)
+    X, w = 0.02 * rng.normal(size=(200, 4)), rng.normal(size=4)
     one = Direction(w, 0.0, -1.2)
     both = ClassDirection(np.concatenate([-w / 2, w / 2]), 0.0, 2, (0.6, -0.6))
     targets = np.eye(2)[rng.integers(0, 2, 200)]
@@ -174,8 +179,8 @@ def test_signal_is_what_the_length_has_beyond_that_of_noise():
     assert expect_scale_of(plan.problem, plan.segments, 5 * noise, 50) == pytest.approx(1 - 0.2 * (1 + 0.2))
 
 
-@pytest.mark.parametrize("shares", [(0.95, 0.05), (0.1, 0.3, 0.6)])
-@pytest.mark.parametrize("noise", [uneven.LocalPrivacy(1.0), uneven.SitePrivacy(0.05)], ids=repr)
+@pytest.mark.parametrize("shares", [(0.95, 0.05), (0.05, 0.15, 0.8)])
+@pytest.mark.parametrize("noise", [uneven.LocalPrivacy(1.0), uneven.SitePrivacy(0.3)], ids=repr)
 def test_features_that_say_nothing_leave_the_shares_of_the_classes(shares, noise):
     """Six tables of 10,000 rows and 30 columns: log-loss is that of the shares, where steps alone are far above it."""
     losses = {"auto": [], "precision": []}
@@ -188,7 +193,7 @@ def test_features_that_say_nothing_leave_the_shares_of_the_classes(shares, noise
             found.append(log_loss(y[10_000:], clf.predict_proba(X[10_000:])))
     entropy = -np.sum(np.array(shares) * np.log(shares))
     assert np.mean(losses["auto"]) < entropy + 0.02
-    assert np.mean(losses["precision"]) > entropy + 0.04
+    assert np.mean(losses["precision"]) > entropy + 0.03
 
 
 def test_strong_signals_keep_their_length():
@@ -199,4 +204,4 @@ def test_strong_signals_keep_their_length():
     clf = uneven.UnevenClassifier(uneven.LocalPrivacy(3.0), row_norm=1.0, random_state=0).fit(X[:20_000], y[:20_000])
     assert clf.plan_.tellers == TELLERS
     assert 0.05 < y.mean() < 0.15
-    assert clf.score(X[20_000:], y[20_000:]) > 1 - y.mean() + 0.01
+    assert clf.score(X[20_000:], y[20_000:]) > 1 - y.mean() + 0.005

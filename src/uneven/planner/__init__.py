@@ -49,7 +49,15 @@ from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
-from uneven.planner.shares import ONE, choose_tellers, find_threshold, list_asked, list_gradients, shrink_problem
+from uneven.planner.shares import (
+    ONE,
+    choose_tellers,
+    count_free,
+    find_threshold,
+    list_asked,
+    list_gradients,
+    make_small_problem,
+)
 from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
@@ -105,6 +113,7 @@ __all__ = [
     "choose_kept",
     "choose_kept_batch",
     "choose_tellers",
+    "count_free",
     "count_kept",
     "declare_noises",
     "describe_clip",
@@ -133,6 +142,7 @@ __all__ = [
     "list_step_spans",
     "make_anchored_plan",
     "make_plan",
+    "make_small_problem",
     "mark_converged",
     "measure_slopes",
     "name_moments",
@@ -142,7 +152,6 @@ __all__ = [
     "predict_run",
     "rate_interval",
     "shorten_order",
-    "shrink_problem",
     "tabulate_changes",
     "tabulate_sources",
     "tabulate_strategies",

@@ -46,7 +46,7 @@ def find_threshold(numbers: int) -> float:
     return float(chi2.isf(CHANCE, max(numbers - 1, 1)))
 
 
-def shrink_problem(problem: Problem) -> Problem:
+def make_small_problem(problem: Problem) -> Problem:
     """The problem of that feature alone."""
     logistic = "logistic" if problem.outputs == 1 else problem.loss
     return replace(problem, n_features=problem.outputs, own_batches=False, eigenvalue=1.0, loss=logistic)
@@ -64,13 +64,13 @@ class Asked:
 
     @property
     def weight(self) -> float:
-        """1/variance of what a row tells of each number, as one of a batch."""
+        """1/energy of what a row tells, as one of a batch."""
         return 1.0 / (self.batch * self.moment.at(self.batch))
 
 
 def list_asked(plan: Plan) -> list[Asked]:
     """Sources of which some rows tell their classes, if one kept row in `TELLERS` does, or in as many as planned."""
-    small = shrink_problem(plan.problem)
+    small = make_small_problem(plan.problem)
     found = []
     for source in plan.sources:
         rows, noise = count_kept(source.rows, plan.kept) // (plan.tellers or TELLERS), _speak_always(source.noise)
@@ -82,14 +82,19 @@ def list_asked(plan: Plan) -> list[Asked]:
 
 def choose_tellers(plan: Plan) -> int:
     """One kept row in how many tells its class; 0 where all of those together would know too little."""
-    precision = plan.problem.outputs * sum(one.rows * one.weight for one in list_asked(plan))
+    precision = count_free(plan.problem) * sum(one.rows * one.weight for one in list_asked(plan))
     farthest = REACH * np.linalg.norm(list_gradients(plan.problem), axis=1).max()
     return TELLERS if precision * farthest**2 > find_threshold(plan.problem.outputs) else 0
 
 
+def count_free(problem: Problem) -> int:
+    """How many numbers of a gradient are free: those of more than two classes sum to 0."""
+    return max(problem.outputs - 1, 1)
+
+
 def list_gradients(problem: Problem) -> Array:
     """Gradient of a row of each class, at zero. Shape (K, 1) for two classes, else (K, K)."""
-    small, classes = shrink_problem(problem), problem.classes
+    small, classes = make_small_problem(problem), problem.classes
     labels = np.arange(float(classes)) if problem.outputs > 1 else np.array([-1.0, 1.0])
     return Exact().row_gradients(small, np.zeros(small.n_features), np.full((classes, 1), ONE), labels)
 

@@ -37,7 +37,7 @@ from uneven.planner import (
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.softmax import centre_weights
-from uneven.training.class_calibration import ClassDirection, follow_slopes, learn_class_scale, list_kept
+from uneven.training.class_calibration import ClassDirection, learn_class_scale, learn_from_slopes, list_kept
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ SLIGHT, CLEAR = 0.5, 0.7
 """Length up to which scores that spread more than expected are allowed for in full, and from which on not at all: it
 takes a strong signal to find such a length, which spreads the scores by itself and asks for longer weights still."""
 
-BELIEF = 0.3
+BELIEF = 0.4
 """Standard deviation of the best multiple around what is expected of weights of their length, added to shares."""
 
 FLOOR = 1e-3
@@ -226,7 +226,7 @@ def learn_scale(
     if direction.offset:
         quiet = tuple(expect_quiet(one, direction) for one in plan.sources)
         plan = replace(plan, problem=replace(problem, clip=1.0), sources=quiet)  # no slope is above 1: none is cut
-        found, precision = follow_slopes(direction.slopes, 1.0, rows, plan, seed, run, 1, clock, rest)
+        found, precision = learn_from_slopes(direction.slopes, 1.0, rows, plan, seed, run, 1, clock, rest)
         return found / width, (width * curvature) ** 2 * precision
     small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
     state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
@@ -260,8 +260,8 @@ def choose_scale_from_shares(found: float, known: float, prior: float, expected:
     """The same multiple where the weights are added to the classes' shares: from 0, which predicts those, to 1.
 
     Few rows are of a rare class, so kept rows say little: what they say alone is joined with the multiple that is
-    `expected` from the length of the weights, of standard deviation `BELIEF`. Of the mean m doubt is taken, less of it
-    the more is expected. The rest is as above.
+    `expected` from the length of the weights, of standard deviation `BELIEF`. From the mean doubt is taken, less of it
+    the more is expected. What is left, m, has no penalty in it: it is stretched less than above, to m(1 + m).
 
     >>> choose_scale_from_shares(0.9, 100.0, 1.0, 0.2), choose_scale_from_shares(0.0, 100.0, 1.0, 0.2)
     (1.0, 0.001)
@@ -269,7 +269,7 @@ def choose_scale_from_shares(found: float, known: float, prior: float, expected:
     alone, trust = found * (1.0 + known * prior**2) / max(known * prior**2, 1e-300), 1.0 / BELIEF**2
     mean, error = (known * alone + trust * expected) / (known + trust), math.sqrt(known) / (known + trust)
     low = max(mean - (1.0 - expected) * take_doubt(error, 2.0 * KEEN), 0.0)
-    return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), 1.0)
+    return min(max(low * min(1.0 + low, 1.5), FLOOR), 1.0)
 
 
 def take_doubt(error: float, keen: float = KEEN) -> float:

@@ -98,11 +98,11 @@ def learn_class_scale(
     def tell(features: Array, found: float, targets: Array) -> Array:
         return direction.slopes(features, found / width, targets)
 
-    found, precision = follow_slopes(tell, 1.0, rows, plan, seed, run, direction.classes, clock, rest)
+    found, precision = learn_from_slopes(tell, 1.0, rows, plan, seed, run, direction.classes, clock, rest)
     return found / width, (width * curvature) ** 2 * precision
 
 
-def follow_slopes(
+def learn_from_slopes(
     tell: Callable[[Array, float, Array], Array],
     bound: float,
     rows: Mapping[str, Any],

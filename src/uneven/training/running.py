@@ -166,23 +166,22 @@ def run(
 
 
 def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
-    """Steps on most rows, then the shares of the classes and the length of the weights from those kept."""
-    fitted, seed = _run(job, plan, target, record, evaluate), job.settings.random_state
-    constant, start, offsets = job.scale.unit_constant, np.zeros(len(fitted.weights)), np.zeros(plan.problem.outputs)
+    """The shares of the classes from some of the kept rows, steps from there, and the length of the weights."""
+    seed, constant, problem = job.settings.random_state, job.scale.unit_constant, plan.problem
+    start, offsets = np.zeros(problem.n_features), np.zeros(problem.outputs)
     if job.tellers:
         rows = job.kept_rows(target, plan.order, shares.describe_constant, CLASS)
-        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), plan.problem)
-        start = shares.place_offsets(offsets, constant, plan.problem.columns)
+        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), problem)
+        start = shares.make_start(offsets, constant, problem.columns)
+    fitted = _run(job, plan, target, record, evaluate, start)
     found = fitted.weights - start
-    direction = calibration.make_direction(found, constant, plan.problem, offsets)
+    direction = calibration.make_direction(found, constant, problem, offsets)
     rows = job.kept_rows(target, plan.order, direction.describe_rows, LENGTH)
     scale = calibration.find_scale(direction, rows, plan, seed)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
-    said = (
-        calibration.describe_scale(scale, kept, bool(offsets.any())),
-        *shares.describe_offsets(offsets, job.scan.classes),
-    )
-    return Result([start + scale * found], (fitted.state,), plan, fitted.path, (*said, *name_trusted(plan)))
+    told = shares.describe_offsets(offsets, job.scan.classes)
+    notes = calibration.describe_scale(scale, kept, bool(told)), *told, *name_trusted(plan)
+    return Result([start + scale * found], (fitted.state,), plan, fitted.path, notes)
 
 
 def _run_steps(
@@ -202,7 +201,7 @@ def _run_steps(
     return plans[best], [fits[best]]
 
 
-def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Fit:
+def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any, start: Array | None = None) -> Fit:
     settings = job.settings
     data = job.data(target, plan.order, in_memory=plan.shuffled)
     return fit(
@@ -214,4 +213,5 @@ def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Fit:
         record=record,
         evaluate=evaluate,
         passes=settings.pass_count,
+        start=start,
     )

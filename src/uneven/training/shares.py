@@ -17,7 +17,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from uneven.engine import Task, check_rows, initial_state, iterate_chunks, make_generator, measure_gradient
-from uneven.planner import ONE, Plan, find_threshold, list_asked, list_gradients, shrink_problem
+from uneven.planner import ONE, Plan, count_free, find_threshold, list_asked, list_gradients, make_small_problem
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Told:
-    """The mean gradient that rows told, and the variance of each of its numbers."""
+    """The mean gradient that rows told, and the variance of each of its numbers: for more than two classes at most."""
 
     gradient: Array
     variance: float
@@ -46,7 +46,7 @@ def describe_constant(X: Any) -> NDArray[np.float32]:
 
 def ask_shares(rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> Told:
     """What rows of each source, (`describe_constant`, y) or a stream of it, tell of the classes' shares."""
-    small = shrink_problem(plan.problem)
+    small = make_small_problem(plan.problem)
     total, precision, state = np.zeros(small.n_features), 0.0, initial_state(small.n_features)
     for one in list_asked(plan):
         batched = replace(small, batch_size=one.batch)
@@ -55,7 +55,7 @@ def ask_shares(rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int =
         checked = check_rows(one.name, rows[one.name], 1, small.classes)
         for chunk in iterate_chunks((one.name,), [checked], batched, order):
             told, state = measure_gradient(state, task, chunk, draws)
-            weight = small.n_features * one.weight
+            weight = count_free(small) * one.weight
             total, precision = total + weight * told, precision + weight * len(chunk.y)
     return Told(total / precision, 1.0 / precision)
 
@@ -85,7 +85,7 @@ def describe_offsets(offsets: Array, classes: NDArray[Any]) -> tuple[str, ...]:
     return (f"Some of them told their classes, which are clearly unequal. Predicted of nothing: {told}.",)
 
 
-def place_offsets(offsets: Array, constant: float, columns: int) -> Array:
+def make_start(offsets: Array, constant: float, columns: int) -> Array:
     """Weights that have these scores for every row: of the intercept's feature, the last of so many."""
     start = np.zeros((len(offsets), columns))
     start[:, -1] = offsets / constant
