@@ -15,6 +15,7 @@ from uneven.losses import get_loss
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import (
     MOST_KEPT,
+    RARELY_KEPT,
     Plan,
     Source,
     choose_kept,
@@ -146,7 +147,7 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
 
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does. A
     source of very few rows keeps none. Of the hinge, which has a kink, it is what pays for the logistic loss. With an
-    intercept half as many again are kept, so that some tell the shares of the classes.
+    intercept half as many again are kept, so that some tell the shares of the classes; twice as many where few are.
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
@@ -160,7 +161,8 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     keeping = partial(make_plan, plan.sources, plan.problem, plan.strategy, settings.planned_moments)
     made = keeping(kept=kept)
     tellers = choose_tellers(made) if settings.fit_intercept else 0
-    return keeping(kept=max(MOST_KEPT, -(-2 * kept // 3)), tellers=tellers) if tellers else made
+    fewer = -(-kept // 2) if kept >= RARELY_KEPT else -(-2 * kept // 3)
+    return keeping(kept=max(MOST_KEPT, fewer), tellers=tellers) if tellers else made
 
 
 def make_smooth(plan: Plan) -> Plan:
