@@ -50,7 +50,7 @@ def measure(X, y, epsilon, runs):
     n, d = X.shape
     problem = Problem(d, 1e-3, USUAL_BATCH, clip=PRIVATE_CLIP)
     steps = make_plan([Source("a", n, LocalPrivacy(epsilon))], problem)
-    plan, found = keep_rows(steps, Settings()), []
+    plan, found = keep_rows(steps, Settings(fit_intercept=False)), []
     for one in (plan, steps):
         weights = sweep([one], {"a": divide_rows((X, y), one.kept)[0]}, runs=runs, seed=SEED, threads=1).weights[0]
         if one.kept:

@@ -29,7 +29,10 @@ CASES = {
     "rate one": (lambda: uneven.FlippedLabels(1.0), "rate must be a number in [0, 1), got 1.0"),
     "rate negative": (lambda: uneven.FlippedLabels(-0.1), "rate must be a number in [0, 1), got -0.1"),
     "rate nan": (lambda: uneven.FlippedLabels(NAN), "rate must be a number in [0, 1), got nan"),
-    "rate text": (lambda: uneven.FlippedLabels("low"), "rate must be a number in [0, 1), got 'low'"),
+    "rate text": (
+        lambda: uneven.FlippedLabels("low"),
+        "rate must be a number in [0, 1), two, a matrix or 'estimate', got 'low'",
+    ),
     "variance negative": (
         lambda: uneven.AdditiveNoise(-1),
         "variance must be zero or a positive finite number, got -1",

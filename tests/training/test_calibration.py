@@ -34,10 +34,11 @@ from uneven.training.calibration import (
 )
 from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
 from uneven.training.files import train_files
-from uneven.training.job import _take_steps
+from uneven.training.job import CLASS, LENGTH, STEP, _divide
 
 NOISY = uneven.LocalPrivacy(0.5)
-KEPT = 10
+KEPT, TOLD = 10, 7
+"""One row in so many is kept: to learn the length, and beside it the shares of the classes."""
 
 
 def draw(n=20_000, d=30, seed=0, signal=3.0):
@@ -315,12 +316,18 @@ def test_kept_rows_of_a_site_are_released_together():
     assert choose_kept_batch(measure_slopes(NOISY, problem), 50, 900) == 9
 
 
-def test_a_row_takes_a_step_or_is_kept_and_none_does_both():
+@pytest.mark.parametrize("tellers", [0, 2])
+def test_a_row_takes_a_step_or_is_kept_for_one_thing(tellers):
     for count in (5, 12, 4_003):
-        taken = np.concatenate([_take_steps(first, min(7, count - first), 5) for first in range(0, count, 7)])
-        assert (~taken).sum() == count // 5
-        np.testing.assert_array_equal(taken, _take_steps(0, count, 5))
-    assert _take_steps(0, 9, 0).all()
+        parts = np.concatenate([_divide(first, min(7, count - first), 5, tellers) for first in range(0, count, 7)])
+        told = count // 5 // tellers if tellers else 0
+        assert [(parts == part).sum() for part in (STEP, LENGTH, CLASS)] == [
+            count - count // 5,
+            count // 5 - told,
+            told,
+        ]
+        np.testing.assert_array_equal(parts, _divide(0, count, 5, tellers))
+    assert (_divide(0, 9, 0, tellers) == STEP).all()
 
 
 def test_rows_are_charged_once_and_the_plan_says_what_it_keeps(tmp_path):
@@ -328,9 +335,10 @@ def test_rows_are_charged_once_and_the_plan_says_what_it_keeps(tmp_path):
     clf = uneven.UnevenClassifier(NOISY, ledger=Ledger(tmp_path / "book"), row_norm=1.0)
     clf.fit(X, y, row_id=np.arange(len(y)))
     assert clf.privacy_spent_ == {"data": 0.5}
-    assert clf.plan_.kept == KEPT
-    assert sum(segment.rows for segment in clf.plan_.segments) == len(y) - len(y) // KEPT
-    assert "Keep one row in 10 of each source" in " ".join(clf.plan_.summary().split())
+    assert clf.plan_.kept == TOLD
+    assert sum(segment.rows for segment in clf.plan_.segments) == len(y) - len(y) // TOLD
+    summary = " ".join(clf.plan_.summary().split())
+    assert "Keep one row in 7 of each source to set the length of the weights and the shares of the classes" in summary
     assert "No bound is promised: rows that take no step" in clf.plan_.summary()
     assert Plan.from_dict(json.loads(json.dumps(clf.plan_.to_dict()))) == clf.plan_
     clf.save(tmp_path / "model.json")
@@ -343,7 +351,7 @@ def test_more_rows_go_on_where_the_kept_ones_left_the_weights_as_they_are():
     X, y = draw(signal=30.0)
     clf = uneven.UnevenClassifier(uneven.LocalPrivacy(6.0), row_norm=1.0, random_state=0).fit(X, y)
     assert clf.plan_.kept
-    assert "it stays as it is" in clf.notes_[-1]
+    assert "it stays as it is" in clf.notes_[-2]
     before = clf.coef_
     clf.partial_fit(X[:100], y[:100], row_id=np.arange(100))
     assert 0 < np.linalg.norm(clf.coef_ - before) < 0.2 * np.linalg.norm(before)
@@ -361,7 +369,7 @@ def test_both_doors_and_streams_give_the_same_model(tmp_path, held):
     clf = uneven.UnevenClassifier({"rows": NOISY}, random_state=4, row_norm=1.0)
     clf.fit(X, y, source=np.full(len(y), "rows"))
     assert trained.plan == clf.plan_ == plan_ahead(file)[0]
-    assert trained.plan.kept == KEPT
+    assert trained.plan.kept == TOLD
     np.testing.assert_array_equal(trained.model.coef, clf.coef_)
     assert any("private rows that took no step" in note for note in trained.trained.notes)
 
@@ -436,17 +444,17 @@ def test_a_source_of_few_rows_keeps_none_and_the_others_do(tmp_path):
     noises = {"tiny": uneven.LocalPrivacy(0.01), "large": NOISY}
     clf = uneven.UnevenClassifier(noises, row_norm=1.0, random_state=0, ledger=Ledger(tmp_path / "book"))
     clf.fit(X, y, source=source, row_id=np.arange(len(y)))
-    assert clf.plan_.kept == KEPT
+    assert clf.plan_.kept == TOLD
     stepped = {segment.sources[0]: segment.rows for segment in clf.plan_.segments}
-    assert stepped == {"tiny": 3, "large": len(y) - 3 - (len(y) - 3) // KEPT}
-    assert f"{(len(y) - 3) // KEPT:,} private rows that took no step" in clf.notes_[-1]
+    assert stepped == {"tiny": 3, "large": len(y) - 3 - (len(y) - 3) // TOLD}
+    assert f"{(len(y) - 3) // TOLD:,} private rows that took no step" in clf.notes_[-2]
 
 
 def test_one_row_with_an_epsilon_of_its_own_does_not_keep_others_from_learning_the_length():
     X, y = draw()
     epsilon = np.where(np.arange(len(y)) == 7, 1e-3, 0.5)
     clf = uneven.UnevenClassifier(row_norm=1.0, random_state=0).fit(X, y, epsilon=epsilon)
-    assert clf.plan_.kept == KEPT
+    assert clf.plan_.kept == TOLD
 
 
 def test_another_level_of_noise_keeps_the_same_rows():
@@ -553,7 +561,7 @@ def test_more_classes_without_signal_are_not_worse_than_predicting_nothing(tmp_p
         for strategy in ("auto", "precision")
     )
     assert trained.plan == clf.plan_ == plan_ahead(file)[0]
-    assert trained.plan.kept == KEPT
+    assert trained.plan.kept == TOLD
     np.testing.assert_array_equal(trained.model.coef, clf.coef_)
 
     def measure(model):

@@ -230,7 +230,7 @@ class Flips:
     def of(
         cls, y: Array, rates: Array | None, skews: Array | None, class_weights: tuple[float, ...], **how: Any
     ) -> Flips:
-        """Rows with these rates; None for exact rows, and for one rate of both labels. Exact rows have one likelihood."""
+        """Rows with these rates; None for exact rows, which have one likelihood, and for one rate of both labels."""
         none = np.zeros(len(y))
         known = none if rates is None else rates, none if skews is None else skews
         return cls(*known, y, class_weights, **{**how, "likelihood": how["likelihood"] and bool(known[0].any())})

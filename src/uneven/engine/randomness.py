@@ -11,7 +11,7 @@ from randomgen import AESCounter
 
 from uneven import checks
 
-_PURPOSES = ("order", "noise", "labels", "kept order", "kept noise")
+_PURPOSES = ("order", "noise", "labels", "kept order", "kept noise", "class order", "class noise")
 
 
 def make_generator(seed: int | None, run: int, source: str, purpose: str) -> np.random.Generator:

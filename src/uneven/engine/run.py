@@ -69,6 +69,7 @@ def fit(
     record: int = 0,
     evaluate: Callable[[Array], float] | None = None,
     passes: int = 1,
+    start: Array | None = None,
     backend: Backend = compiled.advance,
 ) -> Fit:
     """Run a plan: one pass over each source in the plan's order, each row once.
@@ -98,6 +99,8 @@ def fit(
     passes : int
         Times each source is gone through, each time in a new order and with a short batch at its end, before the next
         one's turn. The plan's rows are those of all passes together; private rows pay for each.
+    start : array of shape (d,) or None
+        Weights before the first step; None means 0.
     backend : Backend
         Who takes the steps: the compiled loops, ``uneven.engine.reference.advance``, or another device or site.
 
@@ -123,7 +126,8 @@ def fit(
     rows = randomise_labels(plan, rows, seed)
     recorder = _Recorder(sum(s.steps for s in plan.segments), record, evaluate) if record else None
     tasks = tasks_of(plan, average, estimate)
-    (state,) = run_together(plan, [tasks], rows, seed, twin=twin, passes=passes, recorder=recorder, backend=backend)
+    options = {"twin": twin, "passes": passes, "recorder": recorder, "start": start, "backend": backend}
+    (state,) = run_together(plan, [tasks], rows, seed, **options)  # type: ignore[arg-type]
     activity = state.find_activity({s.name: s.noise.observed_among(plan.problem.classes) for s in plan.sources})
     return Fit(state, recorder.path() if recorder else None, activity)
 
@@ -139,6 +143,7 @@ def run_together(
     passes: int = 1,
     recorder: _Recorder | None = None,
     stop: Callable[[], bool] = lambda: False,
+    start: Array | None = None,
     backend: Backend = compiled.advance,
 ) -> list[State]:
     """Run several plans that use the same sources in the same order, in batches of the same sizes, over one reading.
@@ -146,7 +151,7 @@ def run_together(
     `plan` is one of them, `tasks` has a list for each. Rows come in the same random order for all, and each plan's
     noise from a stream of its own that starts from the same seed: common random numbers.
     """
-    states = [initial_state(plan.problem.n_features, twin) for _ in tasks]
+    states = [initial_state(plan.problem.n_features, twin, start) for _ in tasks]
     for k, segment in enumerate(plan.segments):
         name, used, batched = " + ".join(segment.sources), 0, tasks[0][k].problem
         noise = [make_generator(seed, run, name, "noise") for _ in tasks]

@@ -153,11 +153,11 @@ def _read_only(values: Array) -> Array:
     return copy
 
 
-def initial_state(n_features: int, twin: bool = False) -> State:
-    """State before the first step: w = 0.
+def initial_state(n_features: int, twin: bool = False, start: Array | None = None) -> State:
+    """State before the first step: w = 0, or where it is to start.
 
     >>> initial_state(2).weights.tolist()
     [0.0, 0.0]
     """
-    zeros = np.zeros(n_features)
-    return State(zeros, average=zeros, twin=zeros if twin else None)
+    weights = np.zeros(n_features) if start is None else start
+    return State(weights, average=weights, twin=weights if twin else None)

@@ -202,7 +202,7 @@ def plan_private(
 
 def plan_fit(epsilons: Mapping[str, float], rows: Mapping[str, int], n_features: int) -> Plan:
     """Plan of a fit to private sources, with the alpha that it chooses and the rows that it keeps."""
-    usual, steps = Settings(), plan_private(epsilons, rows, n_features, **OURS)
+    usual, steps = Settings(fit_intercept=False), plan_private(epsilons, rows, n_features, **OURS)
     alpha = choose_private_alpha(usual, steps.sources, steps.problem, ALPHA)
     return keep_rows(make_plan(steps.sources, replace(steps.problem, alpha=alpha), steps.strategy), usual)
 
@@ -320,7 +320,7 @@ def build_sources(dataset: str, counts: Counts, n_features: int) -> Panel:
 
 def build_harder(dataset: str, counts: Counts, n_features: int) -> Panel:
     """What a fit does by default where sources are very noisy, beside its steps alone and the clean source alone."""
-    rows, cases, usual = counts(SHARES), [], Settings()
+    rows, cases, usual = counts(SHARES), [], Settings(fit_intercept=False)
     for number, (clean, noisy) in enumerate(HARDER_EPSILONS):
         x, steps = float(number), plan_private({CLEAN: clean, NOISY: noisy}, rows, n_features, **OURS)
         alone = plan_private({CLEAN: clean}, rows, n_features, **OURS)
@@ -355,7 +355,9 @@ def build_classes(dataset: str, counts: Counts, n_features: int) -> Panel:
     for epsilon in CLASS_EPSILONS:
         apart = release(LocalPrivacy(epsilon / K), n_features=n_features, alpha=ALPHA)
         cases += [
-            Case("uneven", epsilon, keep_rows(release(LocalPrivacy(epsilon), **together), Settings())),
+            Case(
+                "uneven", epsilon, keep_rows(release(LocalPrivacy(epsilon), **together), Settings(fit_intercept=False))
+            ),
             Case(STEPS_ALONE, epsilon, release(LocalPrivacy(epsilon), **together)),
             Case(SITE, epsilon, release(SitePrivacy(epsilon), **together)),
             Case(ONE_VS_REST, epsilon, apart, one_vs_rest=True),

@@ -53,7 +53,9 @@ class FlippedLabels(Noise):
             rate = _checked_confusion(rate)
         elif isinstance(rate, tuple | list):
             rate = BOTH if tuple(rate) == BOTH else _checked_pair(rate)
-        elif rate != "estimate":
+        elif isinstance(rate, str) and rate != "estimate":
+            raise ValueError(f"rate must be a number in [0, 1), two, a matrix or 'estimate', got {checks.shown(rate)}")
+        elif not isinstance(rate, str):
             rate = checks.within("rate", rate, 0.0, 1.0)
         object.__setattr__(self, "rate", rate)
         if self.interval is not None and self.confusion is not None:

@@ -5,6 +5,7 @@ segments     rows in mini-batches, and stretches of a run with a schedule
 search       the best rates and the best order for step sizes c/t
 strategies   strategies and theorems as values
 sizes        a batch size for each source whose noise is drawn once per batch
+shares       kept rows that tell their classes
 sensitivity  what would change if a level of noise were off
 ranks        an order from ranks of noise alone
 promises     the two promises of privacy side by side
@@ -27,6 +28,8 @@ from uneven.planner.prediction import (
     CURVATURES,
     CUT,
     FLATTER,
+    MOST_KEPT,
+    RARELY_KEPT,
     SPREAD,
     TRUSTED,
     WEAK,
@@ -36,6 +39,7 @@ from uneven.planner.prediction import (
     expect_longest,
     expect_missed,
     expect_scale_at,
+    expect_scale_of,
     has_prediction,
     measure_slopes,
     predict_excess,
@@ -46,6 +50,15 @@ from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
+from uneven.planner.shares import (
+    ONE,
+    choose_tellers,
+    count_free,
+    find_threshold,
+    list_asked,
+    list_gradients,
+    make_small_problem,
+)
 from uneven.planner.source import Source, check_sources
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Strategy, Theorem, get_strategy
 from uneven.planner.text import (
@@ -77,6 +90,9 @@ __all__ = [
     "FEW_NAMED",
     "FLATTER",
     "FRESH",
+    "MOST_KEPT",
+    "ONE",
+    "RARELY_KEPT",
     "SPREAD",
     "STRATEGIES",
     "THEOREM_D",
@@ -98,6 +114,8 @@ __all__ = [
     "check_sources",
     "choose_kept",
     "choose_kept_batch",
+    "choose_tellers",
+    "count_free",
     "count_kept",
     "declare_noises",
     "describe_clip",
@@ -115,14 +133,19 @@ __all__ = [
     "expect_longest",
     "expect_missed",
     "expect_scale_at",
+    "expect_scale_of",
     "explain_useless",
     "find_rate_intervals",
+    "find_threshold",
     "get_strategy",
     "has_prediction",
+    "list_asked",
+    "list_gradients",
     "list_promises",
     "list_step_spans",
     "make_anchored_plan",
     "make_plan",
+    "make_small_problem",
     "mark_converged",
     "measure_slopes",
     "name_moments",

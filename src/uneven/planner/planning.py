@@ -80,8 +80,8 @@ class Plan:
         What the strategy "anchored" decided from the rows of those.
     void : str
         Why there is no bound, where rows were used more than once or the like; the bound is then infinite.
-    kept : int
-        One row in so many takes no step: it learns the length of the weights; 0 for none.
+    kept, tellers : int
+        One row in so many takes no step but learns the length of the weights; one of those tells its class. 0: none.
     judged : tuple of (str, Verdict)
         Verdicts on sources whose labels alone are private: they are learned with the rows without privacy.
     """
@@ -100,6 +100,7 @@ class Plan:
     anchored: Anchored | None = None
     void: str = ""
     kept: int = 0
+    tellers: int = 0
     judged: tuple[tuple[str, Verdict], ...] = ()
 
     @property
@@ -199,9 +200,8 @@ class Plan:
         compare strategies by. It starts from ‖w₁ - w*‖ ≤ R; with variances, from the diameter 2R at the first step
         from which no step is longer than 2/(L + λ). None for an average of iterates, which has no recursion.
         """
-        if self.guarantee.iterate == "average" or self.anchored is not None or self.void:
-            return None
-        return evaluate_bound(self.problem, self.segments, self.moments)
+        none = self.guarantee.iterate == "average" or self.anchored is not None or self.void
+        return None if none else evaluate_bound(self.problem, self.segments, self.moments)
 
     def sensitivity(self) -> list[Change]:
         """What would change if a stated ε, flip rate or variance were off.
@@ -269,7 +269,7 @@ class Plan:
             "exchange": self.exchange,
             "caveats": list(self.caveats),
             **({"void": self.void} if self.void else {}),
-            **({"kept": self.kept} if self.kept else {}),
+            **{name: value for name in ("kept", "tellers") if (value := getattr(self, name))},
             **({"judged": {name: one.to_dict() for name, one in self.judged}} if self.judged else {}),
             **({"converged": list(self.converged)} if self.converged else {}),
             **({} if self.anchored is None else {"anchored": self.anchored.to_dict()}),
@@ -290,8 +290,8 @@ class Plan:
             again = make_anchored_plan(sources, problem, Anchored.from_dict(values.get("anchored")))
         else:
             sizes = read_stated_sizes(values.get("segments"), problem)
-            kept = checks.whole("kept", values.get("kept", 0), least=0)
-            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes, kept)
+            kept, tellers = (checks.whole(key, values.get(key, 0), least=0) for key in ("kept", "tellers"))
+            again = make_plan(sources, problem, values["strategy"], values["moments"], sizes, kept, tellers)
             if values.get("converged"):
                 again = mark_converged(again)
             if values.get("void"):
@@ -314,6 +314,7 @@ def make_plan(
     moments: str = "auto",
     sizes: Sizes | None = None,
     kept: int = 0,
+    tellers: int = 0,
 ) -> Plan:
     """Plan a run on these sources for a problem; `uneven.plan` with keywords is the same.
 
@@ -325,8 +326,8 @@ def make_plan(
         As in `uneven.plan`.
     sizes : dict of str to int, or None
         Batch sizes of sources that have one of their own; None chooses them, where the problem asks for that.
-    kept : int
-        One row in so many takes no step (`Plan`).
+    kept, tellers : int
+        One row in so many takes no step, and one of those in so many tells its class (`Plan`).
 
     Returns
     -------
@@ -346,7 +347,7 @@ def make_plan(
     draft = chosen.drafter(which)(problem, split_into_batches(stepped, problem, which, own))
     made = finish_plan(described, problem, chosen, which, draft, own)
     if kept:
-        return replace(void_bound(made, KEEPS), kept=kept)
+        return replace(void_bound(made, KEEPS), kept=kept, tellers=tellers)
     clipped = problem.outputs > 1 and problem.gradient_norm < problem.loss_function.lipschitz
     return void_bound(made, CLIPPED_CLASSES) if clipped else made
 

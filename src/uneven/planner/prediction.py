@@ -161,6 +161,20 @@ def expect_scale(problem: Problem, segments: Sequence[Segment]) -> float:
     return predict_typical(problem, segments, CURVATURES[1]).best_scale
 
 
+def expect_scale_of(problem: Problem, segments: Sequence[Segment], squared_length: float, numbers: int) -> float:
+    """The same for weights of this squared length, that of `numbers` of the d weights: at least for a weak signal.
+
+    Of noise alone ‖w‖² would be N·numbers/d, with a relative standard error of √(2/numbers). So of it 1 less that over
+    ‖w‖² is signal (Stein); one standard error is taken from that.
+    """
+    if not segments or not has_prediction(segments):
+        return 1.0
+    typical = predict_typical(problem, segments, CURVATURES[1])
+    noise = typical.noise * numbers / problem.n_features / max(squared_length, 1e-300)
+    signal = 1.0 - noise * (1.0 + math.sqrt(2.0 / numbers))
+    return max(replace(typical, start=WEAK * typical.start).best_scale, signal)
+
+
 def expect_scale_at(problem: Problem, schedule: Schedule, clock: float) -> float:
     """The same where the steps of a schedule have come to this clock."""
     steps = Segment(("all",), 1, 1, Moment(0.0, 1.0 / clock), schedule) if clock > 0.0 else None

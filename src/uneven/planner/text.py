@@ -138,7 +138,8 @@ def tell_verdicts(plan: Plan) -> list[str]:
 
 def _describe_kept(plan: Plan) -> str:
     """Why some rows take no step, and what they are expected to find."""
-    kept = f"Keep one row in {plan.kept} of each source to set the length of the weights, because noise is large."
+    learned = "the length of the weights and the shares of the classes" if plan.tellers else "the length of the weights"
+    kept = f"Keep one row in {plan.kept} of each source to set {learned}, because noise is large."
     share = plan.expected_scale
     if share > 0.995:
         return f"{kept} It is expected to stay as it is, or to be shortened where features say little about the label."

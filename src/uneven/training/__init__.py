@@ -21,6 +21,7 @@ anchoring      what private rows add to them
 adding         one private source added
 calibration    rows kept to learn how long the weights are
 class_calibration  the same for more than two classes
+shares         the shares of the classes, told by some of those rows
 label_release  private labels, randomised once
 running        which of these, or single steps
 trainer        all of it in turn: `train`

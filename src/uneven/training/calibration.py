@@ -3,6 +3,9 @@
 Noise makes weights too long: where all sources are very noisy, their direction is fair and their length is not. Some
 rows are kept. Those learn one number, s of the score s·(wᵀx + b): a private row says far more about one number than
 about d weights. No prediction changes but its probability, and each row is still used once.
+
+With an intercept, predicting nothing is to predict the shares of the classes. Some of the kept rows tell those
+(`shares`); where they are clearly unequal, with b₀ for their scores, s is that of b₀ + s·(wᵀx + b - b₀).
 """
 
 from __future__ import annotations
@@ -13,24 +16,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
+from uneven.noise import LocalPrivacy
 from uneven.planner import (
     CUT,
     FLATTER,
     SPREAD,
     TRUSTED,
     Plan,
+    Source,
     choose_kept_batch,
     expect_longest,
     expect_missed,
+    expect_scale_of,
     make_plan,
 )
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.softmax import centre_weights
-from uneven.training.class_calibration import ClassDirection, learn_class_scale, list_kept
+from uneven.training.class_calibration import ClassDirection, learn_class_scale, learn_from_slopes, list_kept
 
 Array = NDArray[np.float64]
 
@@ -45,6 +52,9 @@ SLIGHT, CLEAR = 0.5, 0.7
 """Length up to which scores that spread more than expected are allowed for in full, and from which on not at all: it
 takes a strong signal to find such a length, which spreads the scores by itself and asks for longer weights still."""
 
+BELIEF = 0.4
+"""Standard deviation of the best multiple around what is expected of weights of their length, added to shares."""
+
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
 
@@ -58,11 +68,12 @@ DOUBTFUL = (
 class Direction:
     """The score s·(wᵀx + b) as a problem of one number, s: its feature is the score wᵀx + b, cut at ±width.
 
-    `constant` is the value of the intercept's feature, the last weight's; 0 for none.
+    `constant` is the value of the intercept's feature, the last weight's; 0 for none. The score is added to `offset`.
     """
 
     weights: Array
     constant: float
+    offset: float = 0.0
 
     @property
     def intercept(self) -> float:
@@ -70,9 +81,20 @@ class Direction:
         return float(self.weights[-1]) * self.constant
 
     @property
+    def bend(self) -> float:
+        """Curvature of the logistic loss at the offset."""
+        share = float(expit(self.offset))
+        return share * (1.0 - share)
+
+    @property
+    def slope_weights(self) -> Array:
+        """All but the intercept's."""
+        return self.weights[:-1] if self.constant else self.weights
+
+    @property
     def spread(self) -> float:
         """Standard deviation of the scores that is expected, of rows in the unit ball and a noisy w."""
-        slopes = self.weights[:-1] if self.constant else self.weights
+        slopes = self.slope_weights
         return SPREAD * float(np.linalg.norm(slopes)) / math.sqrt(max(len(slopes), 1))
 
     @property
@@ -94,16 +116,24 @@ class Direction:
         scores = np.einsum("ij,j->i", X, self.weights)
         return np.asarray(np.clip(scores / self.width, -1.0, 1.0) * (1.0 - 1e-6), dtype=np.float32)[:, None]
 
+    def slopes(self, features: Array, found: float, targets: Array) -> Array:
+        """Slope of each row's loss where s·width is `found`, at most 1; targets stand for labels (`softmax`)."""
+        v = features[:, 0].astype(np.float64)
+        positive = expit(self.offset + found * v)
+        slopes = np.column_stack([positive, positive - 1.0])
+        return np.asarray(v * (targets * slopes).sum(axis=1))
 
-def describe_scale(scale: float, rows: int) -> str:
-    """One sentence for the reader of a fit."""
+
+def describe_scale(scale: float, rows: int, unequal: bool = False) -> str:
+    """One sentence for the reader of a fit; `unequal` where the classes' shares are what is predicted of nothing."""
     kept = f"{rows:,} private rows that took no step"
     if scale == 1.0:
         return f"{kept} checked the length of the weights: it stays as it is."
     if scale == FLOOR:
+        nothing = "the shares of the classes" if unequal else "nothing"
         return (
             f"{kept} checked the weights and found no clear sign that they separate the classes: the model predicts "
-            f"nothing (its weights are {FLOOR:g} times as long)."
+            f"{nothing} (its weights are {FLOOR:g} times as long)."
         )
     why = "because of noise" if scale < 1.0 else "since the steps were too few to reach their length"
     return f"{kept} checked the length of the weights: it was multiplied by {scale:.2f}, {why}."
@@ -143,9 +173,13 @@ def find_scale(
         plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
     prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
     missed = expect_missed(plan.problem, plan.segments, make_plan(plan.sources, plan.problem).segments)
-    if isinstance(direction, ClassDirection):
-        return choose_weight_scale(*learn_class_scale(direction, rows, plan, seed, run, prior), prior, uneasy, missed)
-    return choose_weight_scale(*learn_scale(direction, rows, plan, seed, run, prior), prior, uneasy, missed)
+    learn = learn_class_scale if isinstance(direction, ClassDirection) else learn_scale
+    found, known = learn(direction, rows, plan, seed, run, prior)  # type: ignore[arg-type]
+    if direction.offset if isinstance(direction, Direction) else direction.offsets:
+        slopes = direction.slope_weights
+        expected = expect_scale_of(plan.problem, plan.segments, float(np.sum(slopes**2)), slopes.size)
+        return choose_scale_from_shares(found, known, prior, expected)
+    return choose_weight_scale(found, known, prior, uneasy, missed)
 
 
 def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> float:
@@ -154,9 +188,7 @@ def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> flo
     With k and p the curvatures of the loss and of the penalty along the weights, the best s is rg/(r²k + p) for scores
     that spread r times as much as expected: least at one end of 1 ≤ r ≤ `WIDER`, in units of what r = 1 gives.
     """
-    classes = problem.classes
-    bend = problem.loss_function.curvature if problem.outputs == 1 else 1.0 - 1.0 / classes
-    own, penalty = FLATTER * bend * direction.spread**2, problem.alpha * float(np.sum(direction.weights**2))
+    own, penalty = FLATTER * direction.bend * direction.spread**2, problem.alpha * float(np.sum(direction.weights**2))
     return max(0.0, 1.0 - WIDER * (own + penalty) / (WIDER**2 * own + penalty))
 
 
@@ -165,11 +197,14 @@ def expect_deviation(plan: Plan) -> float:
     return max(1.0, expect_longest(plan.problem, plan.segments) / 2.0)
 
 
-def make_direction(weights: Array, constant: float, problem: Problem) -> Direction | ClassDirection:
-    """The weights after all steps, with the value of the intercept's feature."""
+def make_direction(
+    weights: Array, constant: float, problem: Problem, offsets: ArrayLike = ()
+) -> Direction | ClassDirection:
+    """Weights after all steps, less those of the offsets, with the value of the intercept's feature."""
+    unequal = tuple(np.asarray(offsets, dtype=float).tolist()) if np.any(offsets) else ()
     if problem.outputs == 1:
-        return Direction(weights, constant)
-    return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes)
+        return Direction(weights, constant, *unequal)
+    return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes, unequal)
 
 
 def learn_scale(
@@ -180,13 +215,19 @@ def learn_scale(
     The start is s = 0, which is to predict nothing, with a standard deviation of `prior`.
     """
     problem, width = plan.problem, direction.width
-    steepest, penalty = problem.loss_function.curvature, problem.alpha * float(np.sum(direction.weights**2)) / width**2
+    alpha = 0.0 if direction.offset else problem.alpha  # the shares have no penalty to be compared with
+    steepest, penalty = problem.loss_function.curvature, alpha * float(np.sum(direction.weights**2)) / width**2
     # With u the score and v as it is cut, rows tell E (p - σ(sv))v where E (p - σ(su))u - λs‖w‖² should be 0. Along a
     # quadratic the same s is found if the curvature E uv·(E u²ℓ'' + λ‖w‖²)/E u² is made up of E v²ℓ'' and a penalty.
-    whole, mixed, cut = FLATTER * steepest * direction.expect_squares()
+    whole, mixed, cut = FLATTER * direction.bend * direction.expect_squares()
     curvature = float(mixed / whole * (whole + penalty))
     rest = curvature - float(cut)
     clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (steepest + rest))
+    if direction.offset:
+        quiet = tuple(expect_quiet(one, direction) for one in plan.sources)
+        plan = replace(plan, problem=replace(problem, clip=1.0), sources=quiet)  # no slope is above 1: none is cut
+        found, precision = learn_from_slopes(direction.slopes, 1.0, rows, plan, seed, run, 1, clock, rest)
+        return found / width, (width * curvature) ** 2 * precision
     small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
     state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
     return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
@@ -215,8 +256,24 @@ def choose_weight_scale(
     return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), max(low, missed), prior)
 
 
-def take_doubt(error: float) -> float:
-    """What is taken from a length with this standard error SE: ln(SE/`KEEN`) of them, from 0 to `SURE`.
+def choose_scale_from_shares(found: float, known: float, prior: float, expected: float) -> float:
+    """The same multiple where the weights are added to the classes' shares: from 0, which predicts those, to 1.
+
+    Few rows are of a rare class, so kept rows say little: what they say alone is joined with the multiple that is
+    `expected` from the length of the weights, of standard deviation `BELIEF`. From the mean doubt is taken, less of it
+    the more is expected. What is left, m, has no penalty in it: it is stretched less than above, to m(1 + m).
+
+    >>> choose_scale_from_shares(0.9, 100.0, 1.0, 0.2), choose_scale_from_shares(0.0, 100.0, 1.0, 0.2)
+    (1.0, 0.001)
+    """
+    alone, trust = found * (1.0 + known * prior**2) / max(known * prior**2, 1e-300), 1.0 / BELIEF**2
+    mean, error = (known * alone + trust * expected) / (known + trust), math.sqrt(known) / (known + trust)
+    low = max(mean - (1.0 - expected) * take_doubt(error, 2.0 * KEEN), 0.0)
+    return min(max(low * min(1.0 + low, 1.5), FLOOR), 1.0)
+
+
+def take_doubt(error: float, keen: float = KEEN) -> float:
+    """What is taken from a length with this standard error SE: ln(SE/keen) of them, from 0 to `SURE`.
 
     If the best s is 0, what is lost is about SE²E(z - q)²₊ of what steps alone lose, for q of them and z normal. That
     falls like e^{-2q} for small q: the loss hardly grows with SE.
@@ -224,7 +281,15 @@ def take_doubt(error: float) -> float:
     >>> [round(take_doubt(error), 3) for error in (0.03, 0.1, 0.4)]
     [0.0, 0.069, 0.6]
     """
-    return error * min(max(math.log(max(error, 1e-300) / KEEN), 0.0), SURE)
+    return error * min(max(math.log(max(error, 1e-300) / keen), 0.0), SURE)
+
+
+def expect_quiet(source: Source, direction: Direction) -> Source:
+    """The source with noise for slopes as short as they are on average at the offset, 2p(1 - p) for shares p."""
+    how, activity = source.noise.protection, min(1.0, 2.0 * direction.bend)
+    if not isinstance(how, LocalPrivacy):
+        return source
+    return replace(source, noise=source.noise.with_protection(replace(how, activity=activity)))
 
 
 def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: int | None, run: int) -> State:

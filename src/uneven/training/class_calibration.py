@@ -6,7 +6,7 @@ The loss of s·Wx has the slope Σ_k p_k u_k - u_y in s, u = Wx: one number of e
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,11 +32,18 @@ class ClassDirection:
     weights: Array
     constant: float
     classes: int
+    offsets: tuple[float, ...] = ()
+    """Scores of the classes that the weights are added to (`shares`); empty for none."""
+
+    @property
+    def slope_weights(self) -> Array:
+        """All but the intercepts'."""
+        return self._matrix[:, :-1] if self.constant else self._matrix
 
     @property
     def spread(self) -> float:
         """Standard deviation of a class's score that is expected, of rows in the unit ball and noisy weights."""
-        slopes = self._matrix[:, :-1] if self.constant else self._matrix
+        slopes = self.slope_weights
         return SPREAD * float(np.linalg.norm(slopes)) / math.sqrt(max(slopes.size, 1))
 
     @property
@@ -44,6 +51,12 @@ class ClassDirection:
         """Slopes are cut at plus and minus this."""
         intercepts = self._matrix[:, -1] * self.constant
         return CUT * self.spread + float(np.abs(intercepts - intercepts.mean()).max())
+
+    @property
+    def bend(self) -> float:
+        """Curvature of the loss at the offsets, in units of the scores' variance."""
+        shares = softmax(self.offsets) if self.offsets else np.full(self.classes, 1.0 / self.classes)
+        return float(1.0 - np.sum(shares**2))
 
     @property
     def _matrix(self) -> Array:
@@ -62,7 +75,8 @@ class ClassDirection:
     def slopes(self, features: Array, scale: float, targets: Array) -> Array:
         """Slope of each row's loss in s, in units of the width and cut at ±1; targets stand for labels (`softmax`)."""
         scores = features.astype(np.float64) * self._unit
-        mean = (softmax(scale * self.width * scores, axis=1) * scores).sum(axis=1, keepdims=True)
+        start = np.array(self.offsets or (0.0,))
+        mean = (softmax(start + scale * self.width * scores, axis=1) * scores).sum(axis=1, keepdims=True)
         return np.asarray((targets * np.clip(mean - scores, -1.0, 1.0)).sum(axis=1))
 
 
@@ -76,27 +90,52 @@ def learn_class_scale(
     """
     problem, width, spread = plan.problem, direction.width, direction.spread
     inside = math.erf(width / spread / math.sqrt(2.0))
-    own, penalty = FLATTER * spread**2 * (1.0 - 1.0 / direction.classes), problem.alpha * np.sum(direction.weights**2)
+    alpha = 0.0 if direction.offsets else problem.alpha
+    own, penalty = FLATTER * spread**2 * direction.bend, alpha * np.sum(direction.weights**2)
     curvature, rest = inside * float(own + penalty) / width**2, inside * float(penalty) / width**2
-    clock, precision, found = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (1.0 + rest)), 0.0, 0.0
+    clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (1.0 + rest))
+
+    def tell(features: Array, found: float, targets: Array) -> Array:
+        return direction.slopes(features, found / width, targets)
+
+    found, precision = learn_from_slopes(tell, 1.0, rows, plan, seed, run, direction.classes, clock, rest)
+    return found / width, (width * curvature) ** 2 * precision
+
+
+def learn_from_slopes(
+    tell: Callable[[Array, float, Array], Array],
+    bound: float,
+    rows: Mapping[str, Any],
+    plan: Plan,
+    seed: int | None,
+    run: int,
+    columns: int,
+    clock: MatrixClock,
+    rest: float,
+) -> tuple[float, float]:
+    """Where the kept rows lead from 0, the noisiest source's first, and the sum of 1/variance of what they tell.
+
+    `tell` gives slopes of at most `bound` for true labels, of rows' features at a number and targets in place of their
+    labels; `rest` is the curvature of a penalty beside them.
+    """
+    problem, precision, found = plan.problem, 0.0, 0.0
     noises = {one.name: one.noise for one in plan.sources if one.name in rows}
     for name, kept, slopes in list_kept(noises, plan):
         noise, batch = noises[name], choose_kept_batch(slopes, problem.batch_size, kept)
-        small = replace(problem, n_features=direction.classes**2, batch_size=batch, own_batches=False)
+        small = replace(problem, n_features=columns * problem.outputs, batch_size=batch, own_batches=False)
         order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
-        targets = noise.weighted_targets(problem.class_weights)
-        for chunk in iterate_chunks(
-            (name,), [check_rows(name, rows[name], direction.classes, direction.classes)], small, order
-        ):
+        targets, longest = noise.weighted_targets(problem.class_weights), bound * noise.amplification(problem.classes)
+        for chunk in iterate_chunks((name,), [check_rows(name, rows[name], columns, problem.classes)], small, order):
             for first in range(0, len(chunk.y), batch):
-                features, y = chunk.X[first : first + batch], chunk.y[first : first + batch].astype(np.int64)
-                told = direction.slopes(features, found / width, targets[y])
-                released = noise.release_sum(told[:, None], noise.amplification(problem.classes), draws)
+                features, y = chunk.X[first : first + batch], chunk.y[first : first + batch]
+                numbers = np.asarray(y > 0 if problem.classes == 2 else y, dtype=np.int64)
+                told = tell(features, found, targets[numbers])
+                released = noise.release_sum(told[:, None], longest, draws)
                 variance = slopes.at(len(y))
                 precision += 1.0 / variance
                 step = clock.steps(variance, precision)[0]
                 found -= step * (float(released[0]) / len(y) + rest * found)
-    return found / width, (width * curvature) ** 2 * precision
+    return found, precision
 
 
 def list_kept(names: Collection[str], plan: Plan) -> list[tuple[str, int, Moment]]:

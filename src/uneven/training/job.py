@@ -30,6 +30,9 @@ BLOCK_CELLS = 1 << 22
 GATHERED_BYTES = HELD_BYTES
 """Values of rows that are gathered in one reading, where the rows of several sources are mixed in the files."""
 
+STEP, LENGTH, CLASS = 0, 1, 2
+"""What a row is used for: a step, or where it is kept, the length of the weights or the shares of the classes."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -61,6 +64,8 @@ class Job:
     """Rows as read of sources that are mixed in the files, of as many as fit (`GATHERED_BYTES`): held for later."""
     kept: int = 0
     """One row in so many of each source takes no step (`Plan.kept`); 0 for none."""
+    tellers: int = 0
+    """One kept row in so many tells its class (`shares`), the others the length of the weights; 0 for none."""
     sketched: str = ""
     """What is said of a projection onto principal components, where one was looked at."""
 
@@ -106,18 +111,21 @@ class Job:
             self.units[name] = self.unit_rows(X[mine]), y[mine]
         return self.units[name]
 
-    def _numbers(self, name: str, stepped: bool = True) -> NDArray[np.int64]:
-        """Numbers of a source's rows: of those that take a step, or of those that are kept."""
+    def _numbers(self, name: str, part: int = STEP) -> NDArray[np.int64]:
+        """Numbers of a source's rows of one part (`_divide`): by default those that take a step."""
         numbers = self.groups.rows_of(self.groups.names.index(name))
-        return numbers[_take_steps(0, len(numbers), self.kept) == stepped] if self.kept else numbers
+        return numbers[_divide(0, len(numbers), self.kept, self.tellers) == part] if self.kept else numbers
 
-    def kept_rows(self, target: Any, names: Collection[str], describe: Callable[[Any], Any]) -> Data:
-        """Of each source's kept rows: what `describe` makes of them as scaled, and labels as numbers for the target."""
+    def kept_rows(self, target: Any, names: Collection[str], describe: Callable[[Any], Any], part: int) -> Data:
+        """Of each source's kept rows that tell the length of the weights, or their class (`LENGTH`, `CLASS`):
+
+        what `describe` makes of them as scaled, and labels as numbers for the target.
+        """
         if self.scan.held is None:
             return {
-                name: self._stream(_SourceStream(self, name, target, tuple(names), False, describe)) for name in names
+                name: self._stream(_SourceStream(self, name, target, tuple(names), part, describe)) for name in names
             }
-        (X, y), numbers = self.scan.held, {name: self._numbers(name, stepped=False) for name in names}
+        (X, y), numbers = self.scan.held, {name: self._numbers(name, part) for name in names}
         return {
             name: (describe(self.unit_rows(X[mine])), as_numbers(y[mine], target)) for name, mine in numbers.items()
         }
@@ -213,31 +221,38 @@ def _as_slice(numbers: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     return slice(int(numbers[0]), int(numbers[0]) + count) if together else numbers
 
 
-def _take_steps(first: int, count: int, kept: int) -> NDArray[np.bool_]:
-    """Which rows of a source take a step, by their place in it: all, or all but one in `kept`.
+def _divide(first: int, count: int, kept: int, tellers: int) -> NDArray[np.int64]:
+    """What rows of a source do, by their place in it: a step, but one in `kept` tells the length of the weights.
 
-    >>> _take_steps(3, 4, 5).tolist()
-    [True, False, True, True]
+    Of those, one in `tellers` tells its class instead; 0 for none.
+
+    >>> _divide(3, 4, 5, 0).tolist(), _divide(8, 4, 5, 2).tolist()
+    ([0, 1, 0, 0], [0, 2, 0, 0])
     """
-    return (np.arange(first, first + count) + 1) % kept != 0 if kept else np.ones(count, dtype=bool)
+    places, parts = np.arange(first + 1, first + count + 1), np.full(count, STEP)
+    if kept:
+        parts[places % kept == 0] = LENGTH
+    if kept and tellers:
+        parts[places % (kept * tellers) == 0] = CLASS
+    return parts
 
 
 @dataclass(frozen=True)
 class _SourceStream:
-    """Rows of one source read again from where they came, scaled, with labels as numbers: those kept, or all others."""
+    """Rows of one source read again from where they came, scaled, with labels as numbers: those of one part."""
 
     job: Job
     name: str
     target: Any
     order: Sequence[str]
-    stepped: bool = True
+    part: int = STEP
     describe: Callable[[Any], Any] = lambda X: X
 
     def __iter__(self) -> Iterator[tuple[Any, Array]]:
         job, first = self.job, 0
         for X, y in self._read():
             if job.kept:
-                wanted = _take_steps(first, len(y), job.kept) == self.stepped
+                wanted = _divide(first, len(y), job.kept, job.tellers) == self.part
                 first += len(y)
                 X, y = X[wanted], y[wanted]
             if len(y):

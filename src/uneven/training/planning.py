@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,19 @@ from numpy.typing import NDArray
 from uneven.io import SourcesFile
 from uneven.losses import get_loss
 from uneven.noise import Exact, LocalPrivacy, Noise
-from uneven.planner import Plan, Source, choose_kept, count_kept, get_strategy, make_plan, mark_converged, void_bound
+from uneven.planner import (
+    MOST_KEPT,
+    RARELY_KEPT,
+    Plan,
+    Source,
+    choose_kept,
+    choose_tellers,
+    count_kept,
+    get_strategy,
+    make_plan,
+    mark_converged,
+    void_bound,
+)
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.labels import expect_classes, read_weights
@@ -142,7 +155,8 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     """The plan with rows kept to learn the length of the weights, where noise is so large that this is expected to pay.
 
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does. A
-    source of very few rows keeps none. Of the hinge, which has a kink, it is what pays for the logistic loss.
+    source of very few rows keeps none. Of the hinge, which has a kink, it is what pays for the logistic loss. With an
+    intercept half as many again are kept, so that some tell the shares of the classes; twice as many where few are.
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
@@ -153,7 +167,11 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     kept = choose_kept(smooth.problem, smooth.sources, smooth.segments)
     if not any(count_kept(source.rows, kept) for source in plan.sources):
         return plan
-    return make_plan(plan.sources, plan.problem, plan.strategy, settings.planned_moments, kept=kept)
+    keeping = partial(make_plan, plan.sources, plan.problem, plan.strategy, settings.planned_moments)
+    made = keeping(kept=kept)
+    tellers = choose_tellers(made) if settings.fit_intercept else 0
+    fewer = -(-kept // 2) if kept >= RARELY_KEPT else -(-2 * kept // 3)
+    return keeping(kept=max(MOST_KEPT, fewer), tellers=tellers) if tellers else made
 
 
 def make_smooth(plan: Plan) -> Plan:

@@ -15,9 +15,9 @@ from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
 from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
 from uneven.schedules import MatrixClock
-from uneven.training import anchoring, calibration, convergence, line_search
+from uneven.training import anchoring, calibration, convergence, line_search, shares
 from uneven.training.anchoring import Anchoring
-from uneven.training.job import Job
+from uneven.training.job import CLASS, LENGTH, Job
 from uneven.training.labels import as_numbers
 from uneven.training.planning import describe_sources, keep_rows, name_trusted, plan_steps
 from uneven.training.refusals import explain_no_anchor, refuse_anchored
@@ -157,7 +157,8 @@ def run(
         readings = f"Learned to convergence: the rows were read {found.readings} times."
         return Result(found.weights, states, decided.plan, notes=(readings, *found.caveats))
     if decided.plan.kept:
-        return _run_kept(replace(job, kept=decided.plan.kept, units={}), decided.plan, targets[0], record, evaluate)
+        divided = replace(job, kept=decided.plan.kept, tellers=decided.plan.tellers, units={})
+        return _run_kept(divided, decided.plan, targets[0], record, evaluate)
     plan, fits = _run_steps(job, decided.plans, targets, validation, record, evaluate)
     told = (MANY,) if job.settings.left_open and not job.groups.any_private and job.scan.held is None else ()
     found_out = (*told, *calibration.doubt_steps(plan), *name_trusted(plan))
@@ -165,14 +166,22 @@ def run(
 
 
 def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Result:
-    """Steps on most rows, then the length of the weights from those kept."""
-    fitted = _run(job, plan, target, record, evaluate)
-    direction = calibration.make_direction(fitted.weights, job.scale.unit_constant, plan.problem)
-    rows = job.kept_rows(target, plan.order, direction.describe_rows)
-    scale = calibration.find_scale(direction, rows, plan, job.settings.random_state)
+    """The shares of the classes from some of the kept rows, steps from there, and the length of the weights."""
+    seed, constant, problem = job.settings.random_state, job.scale.unit_constant, plan.problem
+    start, offsets = np.zeros(problem.n_features), np.zeros(problem.outputs)
+    if job.tellers:
+        rows = job.kept_rows(target, plan.order, shares.describe_constant, CLASS)
+        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), problem)
+        start = shares.make_start(offsets, constant, problem.columns)
+    fitted = _run(job, plan, target, record, evaluate, start)
+    found = fitted.weights - start
+    direction = calibration.make_direction(found, constant, problem, offsets)
+    rows = job.kept_rows(target, plan.order, direction.describe_rows, LENGTH)
+    scale = calibration.find_scale(direction, rows, plan, seed)
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources)
-    note = calibration.describe_scale(scale, kept)
-    return Result([scale * fitted.weights], (fitted.state,), plan, fitted.path, (note, *name_trusted(plan)))
+    told = shares.describe_offsets(offsets, job.scan.classes)
+    notes = calibration.describe_scale(scale, kept, bool(told)), *told, *name_trusted(plan)
+    return Result([start + scale * found], (fitted.state,), plan, fitted.path, notes)
 
 
 def _run_steps(
@@ -192,7 +201,7 @@ def _run_steps(
     return plans[best], [fits[best]]
 
 
-def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Fit:
+def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any, start: Array | None = None) -> Fit:
     settings = job.settings
     data = job.data(target, plan.order, in_memory=plan.shuffled)
     return fit(
@@ -204,4 +213,5 @@ def _run(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> Fit:
         record=record,
         evaluate=evaluate,
         passes=settings.pass_count,
+        start=start,
     )
