@@ -82,7 +82,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["order-cifar"], "uneven: panel must be one of 'order-mnist'"),
+        (["order-cifar"], "uneven: PANEL must be one of 'order-mnist'"),
         (["--runs", "1"], "uneven: --runs must be a whole number of at least 2, got 1"),
         (["--runs", "many"], "uneven: --runs must be a whole number, got 'many'"),
         (["--data", "nowhere"], "uneven: --data must be a folder with the data sets, got 'nowhere', which is none"),
