@@ -30,7 +30,7 @@ FOLDS, FEW_ROWS = 5, 500
 MOST_ROWS = 5_000
 """Rows that alpha is chosen on, counted in exact ones."""
 
-TOLD_ROWS = 100
+TOLD_ROWS = 40
 """Rows, counted in exact ones, from which the likelihood of flipped labels is tried: it is good for many rows."""
 
 RARE_ROWS = 20
