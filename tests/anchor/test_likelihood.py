@@ -177,11 +177,49 @@ def test_the_better_way_is_chosen_and_few_rows_have_the_surrogate():
         return choose_alpha(problem, [PublicRows.from_arrays(X[:rows], labels[:rows], noise)], likelihood=True)
 
     assert choose(4_000, seen).likelihood
-    assert not choose(400, seen).likelihood  # 64 exact rows
+    assert not choose(200, seen).likelihood  # 32 exact rows
     nothing = choose(4_000, rng.choice([-1.0, 1.0], 4_000))
     assert not nothing.likelihood or nothing.length < 1e-9
     assert choose(4_000, seen).length > 0.3
-    assert choose(400, seen).length == 1.0
+    assert choose(200, seen).length == 1.0
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.45])
+def test_sparse_and_dense_rows_have_one_choice(rate):
+    """Dense folds are learned together and sparse ones one by one: alpha, way and length are the same."""
+    noise = FlippedLabels(rate)
+    X, y, _ = draw(3_000, 8, 5, length=8.0)
+    seen = noise.corrupt(y, np.random.default_rng(0))
+    dense, thin = (
+        choose_alpha(Problem(8, 1.0, 1), [PublicRows.from_arrays(form(X), seen, noise)], likelihood=True)
+        for form in (np.asarray, sparse.csr_array)
+    )
+    assert (dense.alpha, dense.likelihood, dense.length) == (pytest.approx(thin.alpha), thin.likelihood, thin.length)
+
+
+def test_a_crowd_does_not_shorten_what_exact_labels_tell():
+    """50 exact rows of a strong signal beside 250 at 0.45: log-loss on new rows, beside the exact rows alone."""
+    apart = []
+    for seed in range(6):
+        X, y, _ = draw(5_300, 10, seed, length=12.0)
+        labels = np.concatenate([y[:50], FlippedLabels(0.45).corrupt(y[50:300], np.random.default_rng(seed))])
+        source = np.repeat(["expert", "crowd"], [50, 250])
+        noise = {"expert": Exact(), "crowd": FlippedLabels(0.45)}
+        both = UnevenClassifier(noise, random_state=0).fit(X[:300], labels, source=source)
+        alone = UnevenClassifier(random_state=0).fit(X[:50], labels[:50])
+        losses = [np.logaddexp(0, -y[300:] * one.decision_function(X[300:])).mean() for one in (both, alone)]
+        apart.append(losses[0] - losses[1])
+    assert np.mean(apart) < 2 * np.std(apart, ddof=1) / 6**0.5 + 0.01
+
+
+def test_a_label_that_a_class_never_has_costs_no_warning():
+    """A confusion matrix with a zero, and rows that are classified for sure: a held-out label may be impossible."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 60)
+    X = 50.0 * np.eye(3)[y] + rng.normal(size=(180, 3)) / 10
+    noise = FlippedLabels(((0.8, 0.2, 0.0), (0.1, 0.8, 0.1), (0.0, 0.2, 0.8)))
+    found = choose_alpha(Problem(9, 1.0, 1, classes=3), [PublicRows.from_arrays(X, np.roll(y, 5), noise)])
+    assert np.isfinite([loss for _, loss in found.path]).all()
 
 
 def test_flips_of_nearly_separable_rows_do_better_than_ignoring_them():

@@ -76,3 +76,10 @@ def test_private_rows_are_not_looked_at():
     source = np.where(np.arange(2000) < 200, "exact", "crowd")
     noise = {"exact": Exact(), "crowd": LocalPrivacy(8.0) & FlippedLabels(0.3)}
     assert find_doubts(UnevenClassifier(noise, row_norm=8.0, random_state=0).fit(X, y, source=source)) == []
+
+
+def test_rows_that_are_all_alike_are_not_doubted():
+    """Half of one kind of row is none: there is nothing to learn from."""
+    labels = np.random.default_rng(0).integers(2, size=300)
+    notes = UnevenClassifier(FlippedLabels(0.3)).fit(np.ones((300, 1)), labels).notes_
+    assert not any("flip rate stated" in note for note in notes)

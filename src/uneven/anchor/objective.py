@@ -51,6 +51,19 @@ def weigh_source(noise: Noise, problem: Problem) -> float:
     return EXACT.row_energy(problem) / noise.row_energy(problem)
 
 
+def measure_worth(noise: Noise, problem: Problem) -> float:
+    """What a row with this noise tells where all classes are as likely, relative to an exact row.
+
+    >>> from uneven.noise import FlippedLabels
+    >>> round(measure_worth(FlippedLabels(0.3), Problem(25, 1e-3, 50)), 4)  # (1-2σ)²
+    0.16
+    """
+    if noise.known_rate == 0.0:
+        return weigh_source(noise, problem)
+    exact, seen = sum_spreads(noise.confusion_of(problem.classes), np.full((1, problem.classes), 1.0 / problem.classes))
+    return float(exact / seen)
+
+
 @dataclass(frozen=True)
 class Point:
     """f and its derivatives at some weights."""

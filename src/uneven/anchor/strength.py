@@ -14,8 +14,8 @@ from scipy.special import softmax
 
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.length import choose_held_out_length, compute_held_out_scores
-from uneven.anchor.likelihood import describe_margins
-from uneven.anchor.objective import Objective, weigh_source
+from uneven.anchor.likelihood import LEAST, describe_margins
+from uneven.anchor.objective import Objective, measure_worth
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, find_copies
 from uneven.anchor.solver import solve, use_one_thread
 from uneven.matrices import is_sparse
@@ -65,6 +65,8 @@ class Strength:
         Where flipped labels have a likelihood, the multiple of the answer with the least expected loss; else 1.
     likelihood : bool
         Whether flipped labels are better learned by the likelihood of what was observed than by the surrogate.
+    judged : bool
+        Whether the length is that of the answer, since exact labels were held out too; else it is one at most.
     """
 
     alpha: float
@@ -72,6 +74,7 @@ class Strength:
     rows: int
     length: float = 1.0
     likelihood: bool = False
+    judged: bool = False
 
 
 def choose_alpha(
@@ -122,16 +125,19 @@ def choose_alpha(
         return Strength(DEFAULT_ALPHA, (), used)
     with use_one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a slope of 0, or a step that is not taken
         narrow, few, factors = _narrowed(problem, sample, penalty)
-        worth = sum(source.count * weigh_source(source.noise, problem) for source in rows)
+        worth = sum(source.count * measure_worth(source.noise, problem) for source in rows)
         both = likelihood and worth >= TOLD_ROWS and any(source.flip_rate > 0.0 for source in rows)
         ways = [False, True] if both else [False]
         tried = [_path(narrow, few, factors, seed, _count_values(sample), way) for way in ways]
     best = tried[-1] if len(tried) > 1 and _is_clearly_less(tried[1].least, tried[0].least) else tried[0]
     place = int(np.argmin(best.losses.mean(axis=1)))
-    length = choose_held_out_length(narrow, few, best.folds, best.weights[place]) if best.likelihood else 1.0
+    exact = both and any(source.flip_rate == 0.0 for source in rows)
+    length = 1.0
+    if best.likelihood or exact:
+        length = choose_held_out_length(narrow, few, best.folds, best.weights[place])
     carried = best.alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), best.losses[:, :-1].mean(axis=1).tolist(), strict=True)
-    return Strength(float(carried[place]), tuple(path), used, length, best.likelihood)
+    return Strength(float(carried[place]), tuple(path), used, length, best.likelihood, exact)
 
 
 def _is_clearly_less(one: Array, other: Array) -> bool:
@@ -243,7 +249,7 @@ def _path(
             W[:, k] = solve(at, folds[k], penalty, last[:, k], aim=ROUGHLY, likelihood=likelihood).weights
         before = last
         alphas.append(float(alpha))
-        weights.append(W)
+        weights.append(W.copy())  # W itself is changed where folds are learned one by one
         held = [_held_out(problem, *one, W, likelihood) for one in zip(sample, numbers, strict=True)]
         wrong = np.concatenate([second for _, second in held]).mean()
         losses.append(np.append(np.concatenate([first for first, _ in held])[told], WRONG_ROWS * wrong))
@@ -348,7 +354,7 @@ def _held_out_classes(problem: Problem, source: PublicRows, own: Array, y: NDArr
         return np.asarray(problem.weigh(y) * loss_values(own, y)), wrong
     own = own - np.log(problem.class_weights)  # as classes really are
     seen = (softmax(own, axis=1) * noise.confusion_of(problem.classes).T[y]).sum(axis=1)
-    return np.asarray(-np.log(seen)), wrong
+    return np.asarray(-np.log(np.maximum(seen, LEAST))), wrong
 
 
 def _differences(losses: Array) -> tuple[Array, Array, int]:

@@ -263,8 +263,8 @@ def choose_scale_from_shares(found: float, known: float, prior: float, expected:
     `expected` from the length of the weights, of standard deviation `BELIEF`. From the mean doubt is taken, less of it
     the more is expected. What is left, m, has no penalty in it: it is stretched less than above, to m(1 + m).
 
-    >>> choose_scale_from_shares(0.9, 100.0, 1.0, 0.2), choose_scale_from_shares(0.0, 100.0, 1.0, 0.2)
-    (1.0, 0.001)
+    >>> [round(choose_scale_from_shares(found, 100.0, 1.0, 0.2), 3) for found in (0.9, 0.0)]
+    [1.0, 0.012]
     """
     alone, trust = found * (1.0 + known * prior**2) / max(known * prior**2, 1e-300), 1.0 / BELIEF**2
     mean, error = (known * alone + trust * expected) / (known + trust), math.sqrt(known) / (known + trust)

@@ -74,6 +74,8 @@ def count_agreements(samples: Mapping[str, XY], name: str) -> tuple[int, int]:
     first, half = split_rows(X)
     learned = [(X[half], y[half]), *(rows for other, rows in samples.items() if other != name)]
     sources = [PublicRows.from_arrays(*rows, Exact()) for rows in learned if len(rows[1])]
+    if not sources:  # all rows are alike
+        return 0, 0
     kept = first[~half[first]]
     strength = STRENGTH / sum(source.count for source in sources)
     weights = solve(Problem(X.shape[1], strength, 1), sources).weights
