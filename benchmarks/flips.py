@@ -1,8 +1,8 @@
 """Labels that are wrong at a known rate: the default fit beside logistic regression that takes them as they are.
 
-``python benchmarks/flips.py [runs] [data ...]`` prints accuracy and log-loss on test rows with true labels. The other is
-scikit-learn's ``LogisticRegressionCV``, scored by log-loss; rows are drawn and labels flipped anew in each run. A star
-marks what is worse by more than two standard errors of the difference of the same runs.
+``python benchmarks/flips.py [runs] [data ...]`` prints accuracy and log-loss on test rows with true labels. The other
+is scikit-learn's ``LogisticRegressionCV``, scored by log-loss; rows are drawn and labels flipped anew in each run. A
+star marks what is worse by more than two standard errors of the difference of the same runs.
 """
 
 import sys

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import __version__
+from uneven.io import leave_out_comments
 from uneven.planner import (
     Plan,
     can_promise,
@@ -340,5 +341,7 @@ def repeat(command: str, settings: str = "") -> str:
     versions = f"uneven {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
     parts = [markup.make_code(command), markup.make_paragraph(versions, "muted")]
     if settings:
-        parts.append(markup.fold_sections("The sources file", [markup.make_code(settings)]))
+        said = markup.make_paragraph("Its comments are left out: some may come from private rows.", "muted")
+        shown = [said, markup.make_code(leave_out_comments(settings))]
+        parts.append(markup.fold_sections("The sources file", shown))
     return markup.make_section("How to repeat it", *parts)
