@@ -387,3 +387,21 @@ def test_a_plan_beside_private_labels_is_that_of_a_fit(described, good):
     fitted = " ".join(good("fit", "sources.toml").split())
     assert "of 'crowd', to convergence." in fitted
     assert "'crowd': worth it. " in fitted
+
+
+def test_scores_on_rows_learned_from_are_too_low_where_labels_are_wrong(folder, described, good):
+    """Right predictions count as errors where a label is wrong; 'too good' is for true labels."""
+    for crowd, said in (
+        (
+            '{ kind = "flipped-labels", rate = 0.3 }',
+            "30% of the labels of 'crowd' are wrong, so scores on rows learned",
+        ),
+        ('{ kind = "exact" }', "Scores on rows learned from are too good: compare on other rows."),
+    ):
+        described(crowd=crowd)
+        assert said in " ".join(good("fit", "sources.toml", "--report", "fit.html").split())
+        assert said.replace("'", "&#x27;") in (folder / "fit.html").read_text()
+    described(crowd='{ kind = "label-privacy", epsilon = 1.0 }', head='classes = ["ill", "well"]')
+    simulated = " ".join(good("fit", "sources.toml", "--seed", "0").split())
+    assert "27% of the labels of 'crowd' are wrong" in simulated  # 1/(1 + e)
+    assert "Scores on rows learned from are too good" in " ".join(good("fit", "sources.toml").split())

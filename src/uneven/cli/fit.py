@@ -283,6 +283,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
 
 def _measured(measure: Measure, trained: FileFit) -> list[str]:
     """How the model does on some rows, beside what else could have been done."""
+    from uneven.report import explain_learned_rows
     from uneven.words import format_count
 
     compared = measure.compared
@@ -292,7 +293,8 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
         which = _explain_rows_measured(measure, trained)
         lines.append(f"  These are {which}. --test FILE measures on rows that were not learned from.")
     lines += [f"  For comparison, {other.name}: {_scores(other)}." for other in compared.others]
-    return lines + [f"  {word}" for word in compared.words]
+    lines += [f"  {word}" for word in compared.words]
+    return [*lines, f"  {explain_learned_rows(trained)}"] if measure.learned_from else lines
 
 
 def _explain_rows_measured(measure: Measure, trained: FileFit) -> str:

@@ -13,7 +13,7 @@ from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, make_tiles, wrap_tiles
-from uneven.report.words import QUESTION, describe_cautions, describe_repeat
+from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
 from uneven.report.worth import describe_interval, draw_worth
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import format_count, format_number
@@ -103,7 +103,7 @@ def fit_report(
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
-        said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
+        said.append(explain_learned_rows(trained))
     said += describe_cautions(trained)
     private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(

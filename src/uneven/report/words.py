@@ -172,6 +172,20 @@ def describe_repeat(costs: Mapping[str, float], command: str) -> str:
     return f"# Running it again would spend privacy again: ε = {each}. To do so, remove the '#':\n# {command}"
 
 
+def explain_learned_rows(trained: FileFit) -> str:
+    """Why scores on rows learned from are not those on others: too good, or too low where labels are wrong."""
+    sampled, classes = trained.trained.sampled, len(trained.model.classes)
+    noises = {one.name: one.noise.observed_among(classes) for one in trained.plan.sources if one.name in sampled}
+    rates = {name: noise.known_rate for name, noise in noises.items() if noise.known_rate}
+    if not rates:
+        return "Scores on rows learned from are too good: compare on other rows."
+    if len(rates) > FEW_NAMED:
+        wrong = f"Up to {max(rates.values()):.0%} of the labels of {len(rates)} sources are wrong"
+    else:
+        wrong = f"{join_words([f'{rate:.0%} of the labels of {name!r}' for name, rate in rates.items()])} are wrong"
+    return f"{wrong}, so scores on rows learned from are too low: compare on rows with true labels."
+
+
 COPIED = (
     "Some private rows are exact copies of others. Each is charged as a row of its own: if they are one person's, "
     "that person spends ε once per copy. Drop copies, or give ids."
