@@ -196,9 +196,8 @@ def describe_guarantee(plan: Plan) -> list[str]:
     """What the plan guarantees, and its caveats: one sentence each."""
     basis = f"{plan.theorem}, {name_moments(plan.moments)}"
     if plan.anchored is not None:
-        start, excess = plan.anchored.excess_start, plan.anchored.excess
-        told = f"Expected f(w) - f*: {start:.2g} from the rows without privacy alone, {excess:.2g} with all ({basis})."
-        return [told, *(f"Note: {caveat}" for caveat in plan.caveats)]
+        told = describe_expected(plan, 2)
+        return [f"{told} ({basis}).", *(f"Note: {caveat}" for caveat in plan.caveats)]
     if not uses_steps(plan):
         return [f"Note: {caveat}" for caveat in plan.caveats]
     if plan.void:
@@ -219,6 +218,22 @@ def describe_guarantee(plan: Plan) -> list[str]:
         elif plan.excess_bound is not None:
             lines.append(f"So the mean of f(w) - f* is at most {format_number(plan.excess_bound)}.")
     return lines + [f"Note: {caveat}" for caveat in plan.caveats if not caveat.startswith(USELESS)]
+
+
+def describe_expected(plan: Plan, digits: int) -> str:
+    """Expected excess from the rows without privacy alone, with private labels where some are used, and with all."""
+    assert plan.anchored is not None
+    start = f"{find_excess_start(plan):.{digits}g} from the rows without privacy alone"
+    labels = any(one.use for _, one in plan.judged)
+    then = f", {plan.anchored.excess_start:.{digits}g} with those with private labels" if labels else ""
+    return f"Expected f(w) - f*: {start}{then}, {plan.anchored.excess:.{digits}g} with all"
+
+
+def find_excess_start(plan: Plan) -> float:
+    """Expected excess without any private source; rows with private labels are added to the public ones first."""
+    if plan.anchored is not None and not any(one.use for _, one in plan.judged):
+        return plan.anchored.excess_start
+    return max(one.excess_without for _, one in plan.judged)
 
 
 def can_promise(plan: Plan) -> bool:

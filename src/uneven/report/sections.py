@@ -16,6 +16,7 @@ from uneven.planner import (
     Plan,
     can_promise,
     describe_clip,
+    describe_expected,
     describe_privacy,
     describe_sizes,
     describe_steps,
@@ -112,11 +113,10 @@ def _describe_converged(plan: Plan) -> list[str]:
         "no part in that."
     ]
     if plan.anchored is not None:
-        start, excess = format_number(plan.anchored.excess_start), format_number(plan.anchored.excess)
         steps = f"{plan.steps:,} step{'s' * (plan.steps > 1)}" if plan.segments else "no steps"
         said.append(
-            f"Strategy '{plan.strategy}': {steps} on private rows, each used once. Expected f(w) - f*: {start} from "
-            f"the rows without privacy alone, {excess} with all ({plan.theorem})."
+            f"Strategy '{plan.strategy}': {steps} on private rows, each used once. {describe_expected(plan, 4)} "
+            f"({plan.theorem})."
         )
     return said
 
