@@ -32,7 +32,7 @@ Method = Callable[[int], float]
 """Takes a seed, gives an accuracy."""
 Lines = Iterator[tuple[str, str, list[Method]]]
 """Who sees the rows (or what is known), the name of a tool, and the settings of which the best counts."""
-CURATOR, SITE, READER = "one curator", "their site", "the machine that reads them"
+CURATOR, SITE, READER, NOBODY = "one curator", "their site", "the machine that reads them", "nobody"
 
 
 def plain(X: Any, y: Any, X_test: Any, y_test: Any, seed: int = 0, strength: float = 1.0) -> float:
@@ -126,9 +126,9 @@ def mixed(rows: Any, source: Any, epsilon: float) -> Lines:
     X, y, *test = rows
     few = source == "public"
     alone = f"logistic regression on {few.sum():,} public rows"
-    yield READER, f"{alone}, default C", [partial(plain, X[few], y[few], *test)]
+    yield NOBODY, f"{alone}, default C", [partial(plain, X[few], y[few], *test)]
     tries = [partial(plain, X[few], y[few], *test, strength=strength) for strength in (10.0, 100.0, 1_000.0)]
-    yield READER, f"{alone}, best of three C", tries
+    yield NOBODY, f"{alone}, best of three C", tries
     for who, noise in ((READER, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
         noises = {"public": uneven.Exact(), "private": noise}
         yield (
