@@ -226,7 +226,7 @@ def _protection(trained: FileFit) -> str:
 
 def _describe_training(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
-    from uneven.planner import describe_steps
+    from uneven.planner import describe_steps_taken
     from uneven.words import format_count
 
     plan, passes = trained.plan, trained.model.settings.pass_count
@@ -243,7 +243,7 @@ def _describe_training(trained: FileFit) -> list[str]:
         together = ", all together" if plan.shuffled else ", in this order" if len(stepped) > 1 else ""
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}{together}: "
-            f"{describe_steps(plan)}, "
+            f"{describe_steps_taken(plan, max(state.step for state in trained.trained.states))}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:

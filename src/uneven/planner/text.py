@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uneven.checks import join_words
 from uneven.planner.anchored import describe_verdicts
 from uneven.planner.guarantees import USELESS
+from uneven.planner.prediction import count_kept
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
@@ -66,6 +67,16 @@ def describe_steps(plan: Plan) -> str:
     sizes = sorted({min(one.batch_size, one.rows) for one in plan.segments}) or [plan.problem.batch_size]
     span = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"{format_count(plan.steps, 'step')} of {span}{format_count(sizes[-1])}"
+
+
+def describe_steps_taken(plan: Plan, taken: int) -> str:
+    """The plan's steps, and what became of rows that took none: `taken` is how many steps moved the weights."""
+    kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources if source.name in plan.order)
+    if kept:
+        return f"{describe_steps(plan)}, and {format_count(kept)} that took no step"
+    checked = plan.steps - taken if plan.anchored is not None and taken else 0
+    seen = f", {checked:,} of them to see whether rows agree with the public ones" if checked > 0 else ""
+    return f"{describe_steps(plan)}{seen}"
 
 
 def describe_problem(problem: Problem) -> str:
