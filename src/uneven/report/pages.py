@@ -125,7 +125,9 @@ def fit_report(
         caveats=said,
         tables={**quality.record_measures(trained.measures, classes), "path": _record_path(trained)},
     )
-    again = describe_repeat(_costs(trained, "--ledger" in command), command)
+    charged = "--ledger" in command
+    left = {one.name: cost.left(one.name) for one in private} if charged else None
+    again = describe_repeat(_costs(trained, charged), command, left)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
 
 

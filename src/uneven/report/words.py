@@ -164,11 +164,21 @@ def _epsilon(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def describe_repeat(costs: Mapping[str, float], command: str) -> str:
-    """The command to run it again, as a comment where that would spend privacy: pasted, it does nothing."""
+def describe_repeat(costs: Mapping[str, float], command: str, left: Mapping[str, float | None] | None = None) -> str:
+    """The command to run it again, as a comment where that would spend privacy: pasted, it does nothing.
+
+    `left` is what rows may still spend by the ledger: where it is less, the command is refused.
+    """
     if not costs:
         return command
     each = "; ".join(f"{epsilon:g} for each row of {name!r}" for name, epsilon in costs.items())
+    rest = {name: (left or {}).get(name) for name in costs}
+    short = [f"{one:g} of {name!r}" for name, one in rest.items() if one is not None and one < costs[name]]
+    if short:
+        return (
+            f"# Running it again would spend privacy again: ε = {each}.\n"
+            f"# It will be refused: the ledger has only ε = {'; '.join(short)} left for each row.\n# {command}"
+        )
     return f"# Running it again would spend privacy again: ε = {each}. To do so, remove the '#':\n# {command}"
 
 
