@@ -38,6 +38,9 @@ INDEPENDENT = (
     "labels are wrong more often than stated here."
 )
 WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 carries no information."
+TWO_CHANGES = (
+    "The first two differ in their strategy too, so in steps and clip: not all of the difference is the other source's."
+)
 LATE = f"The bound is for the last iterate; for {LATE_AVERAGE}, which a fit returns, it is {{}}."
 
 
@@ -184,7 +187,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         measured=[
             f"Measured accuracy: {first[plan.strategy]:.1%} with all sources ({plan.strategy}), "
             f"{first['clean-only']:.1%} with {cleanest!r} alone (clean-only), {demo.optimum[0]:.1%} without noise, "
-            f"{demo.majority[0]:.1%} by the majority class."
+            f"{demo.majority[0]:.1%} by the majority class. {TWO_CHANGES}"
         ],
         chart=sections.draw_accuracies(demo),
         shown=sections.show_public_rows(demo),
