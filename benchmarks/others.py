@@ -32,7 +32,7 @@ Method = Callable[[int], float]
 """Takes a seed, gives an accuracy."""
 Lines = Iterator[tuple[str, str, list[Method]]]
 """Who sees the rows (or what is known), the name of a tool, and the settings of which the best counts."""
-CURATOR, SITE, NOBODY = "one curator", "their site", "nobody"
+CURATOR, SITE, READER, NOBODY = "one curator", "their site", "the machine that reads them", "nobody"
 
 
 def plain(X: Any, y: Any, X_test: Any, y_test: Any, seed: int = 0, strength: float = 1.0) -> float:
@@ -95,7 +95,7 @@ def central(epsilon: float, rows: Any) -> Lines:
 
 def private(rows: Any, epsilon: float) -> Lines:
     """Every row is private."""
-    for who, noise in ((NOBODY, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
+    for who, noise in ((READER, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
         name = f"uneven, `{type(noise).__name__}({epsilon:g})`"
         yield who, name, [partial(ours, noise, rows)]
         tries = [partial(ours, noise, rows, alpha=alpha) for alpha in (1e-5, 1e-4, 1e-2)]
@@ -129,7 +129,7 @@ def mixed(rows: Any, source: Any, epsilon: float) -> Lines:
     yield NOBODY, f"{alone}, default C", [partial(plain, X[few], y[few], *test)]
     tries = [partial(plain, X[few], y[few], *test, strength=strength) for strength in (10.0, 100.0, 1_000.0)]
     yield NOBODY, f"{alone}, best of three C", tries
-    for who, noise in ((NOBODY, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
+    for who, noise in ((READER, uneven.LocalPrivacy(epsilon)), (SITE, uneven.SitePrivacy(epsilon))):
         noises = {"public": uneven.Exact(), "private": noise}
         yield (
             who,

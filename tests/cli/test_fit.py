@@ -387,3 +387,43 @@ def test_a_plan_beside_private_labels_is_that_of_a_fit(described, good):
     fitted = " ".join(good("fit", "sources.toml").split())
     assert "of 'crowd', to convergence." in fitted
     assert "'crowd': worth it. " in fitted
+
+
+def test_scores_on_rows_learned_from_are_too_low_where_labels_are_wrong(folder, described, good):
+    """Right predictions count as errors where a label is wrong; 'too good' is for true labels."""
+    for crowd, said in (
+        (
+            '{ kind = "flipped-labels", rate = 0.3 }',
+            "30% of the labels of 'crowd' are wrong, so scores on rows learned",
+        ),
+        ('{ kind = "exact" }', "Scores on rows learned from are too good: compare on other rows."),
+    ):
+        described(crowd=crowd)
+        assert said in " ".join(good("fit", "sources.toml", "--report", "fit.html").split())
+        assert said.replace("'", "&#x27;") in (folder / "fit.html").read_text()
+    described(crowd='{ kind = "label-privacy", epsilon = 1.0 }', head='classes = ["ill", "well"]')
+    simulated = " ".join(good("fit", "sources.toml", "--seed", "0").split())
+    assert "27% of the labels of 'crowd' are wrong" in simulated  # 1/(1 + e)
+    assert "Scores on rows learned from are too good" in " ".join(good("fit", "sources.toml").split())
+
+
+def test_steps_and_rows_without_a_step_are_all_rows(described, private, good):
+    """Each row is in a step or said to take none; of an anchored fit, steps that only look are said too."""
+    private()
+    said = " ".join(good("fit", "sources.toml").split())
+    steps, size, without = re.search(r": ([\d,]+) steps of (\d+) rows, and (\d+) rows that took no step", said).groups()
+    short = int(steps) * int(size) + int(without) - (400 + 1200)
+    assert 0 <= short < 2 * int(size)  # the last batch of each source may be short
+    described(crowd='{ kind = "local-privacy", epsilon = 8.0 }', head='row_norm = 3.0\nclasses = ["ill", "well"]')
+    assert re.search(
+        r": 24 steps of 50 rows, \d+ of them to see whether", " ".join(good("fit", "sources.toml").split())
+    )
+
+
+@pytest.mark.parametrize(("budget", "refused"), [(6.0, True), (8.0, False)])
+def test_a_report_says_whether_the_ledger_would_refuse_it_again(folder, private, good, uneven_in, budget, refused):
+    private()
+    typed = ("fit", "sources.toml", "--ledger", "ledger.db", "--budget", budget)
+    good(*typed, "--report", "fit.html")
+    assert ("It will be refused: the ledger has only ε = 2 of" in (folder / "fit.html").read_text()) == refused
+    assert (uneven_in(*typed).returncode != 0) == refused

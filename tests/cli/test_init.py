@@ -204,6 +204,30 @@ def test_proposals_from_private_rows_do_nothing_until_they_are_confirmed(folder,
     good("fit", "sources.toml")
 
 
+@pytest.mark.parametrize("redact", [False, True])
+def test_proposals_from_private_rows_are_in_no_report(folder, good, redact):
+    """They are comments for the rows' owner; what is stated in place of them is public."""
+    rng = np.random.default_rng(0)
+    age, job = rng.integers(20, 80, 200).astype(float), rng.choice(["cook", "clerk", "astronaut"], 200)
+    age[:20], age[-20:] = 17.31, 93.57
+    pd.DataFrame({"age": age, "job": job, "y": rng.choice(["no", "yes"], 200)}).to_csv(folder / "a.csv", index=False)
+    good("init", "a.csv", "--epsilon", "a=2")
+    text = (folder / "sources.toml").read_text()
+    assert "# age" in text
+    secrets = ("17.31", "93.57", "astronaut")
+    assert all(secret in text for secret in secrets)
+    stated = '[columns]\nage = { range = [0, 120] }\njob = { values = ["cook", "clerk"] }  # no astronaut\n'
+    head = f'classes = ["no", "yes"]\nredact = {str(redact).lower()}\n'
+    (folder / "sources.toml").write_text(head + text.replace("[columns]\n", stated))
+    good("plan", "sources.toml", "--report", "plan.html")
+    good("fit", "sources.toml", "--report", "fit.html")
+    for name in ("plan.html", "fit.html"):
+        page = (folder / name).read_text()
+        assert "Its comments are left out" in page
+        assert "cook" in page
+        assert not any(secret in page for secret in secrets)
+
+
 @pytest.mark.parametrize("link", [False, True])
 def test_data_is_never_written_over(folder, uneven_in, link):
     write_mixed(folder / "a.csv")

@@ -15,7 +15,7 @@ from written import rows, write, write_csv
 import uneven
 from uneven.io import SourceEntry, open_table, read_sources, sources_from_text, sources_to_text, write_sources
 from uneven.io.sources_file import TOP_KEYS
-from uneven.io.sources_text import MEANING, format_value
+from uneven.io.sources_text import MEANING, format_value, leave_out_comments
 from uneven.losses import LOSSES
 from uneven.settings import Settings
 from uneven.training import plan_ahead
@@ -513,3 +513,28 @@ def test_slips_in_text_name_the_line():
 def test_every_setting_is_written():
     """A key without a meaning would be lost on the way to the file."""
     assert set(TOP_KEYS) - {"columns", "source"} == set(MEANING)
+
+
+QUOTED = [
+    '"a # b"',
+    "'a # b'",
+    r'"a\" # b"',
+    '"""a "" # b\n# c"""',
+    "'''a # b\n# 'c''''",
+    '""',
+    "''",
+    "[1, # 2\n 3]",
+    r"'\'",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(QUOTED), st.sampled_from(["", " # x", "# x", "\n# x\n\n\t# 'x", ' # "x'])), max_size=6
+    )
+)
+def test_without_its_comments_a_file_says_the_same(lines):
+    text = "".join(f"'key#{k}' = {value}{comment}\n" for k, (value, comment) in enumerate(lines))
+    shown = leave_out_comments(text)
+    assert tomllib.loads(shown) == tomllib.loads(text)
+    assert "x" not in shown

@@ -126,7 +126,7 @@ def test_summary_shows_other_sizes_and_the_other_promise():
     for size, excess in shown.items():
         assert f"{size:,}: {excess:.2g}" in text or size == plan.batch_sizes["noisy"]
     assert text.count("Site privacy protects a row from everyone outside its site") == 1
-    assert "With local privacy for 'noisy' instead, at the same ε and with 50 rows per step" in text
+    assert "With local privacy for 'noisy' instead, at the same ε and alpha and with 50 rows per step" in text
     back = uneven.plan([uneven.Source("noisy", 54_000, uneven.LocalPrivacy(1.0))], 25, clip=0.5)
     assert "Local privacy protects a row from everyone except the machine" in " ".join(back.summary().split())
     assert back.other_promises()["noisy"].batch_size > 100

@@ -200,6 +200,36 @@ def test_every_private_source_has_its_own_verdict(anchored):
     assert len({one.word for one in verdicts.values()}) == 2  # they differ, so that a mistake shows
 
 
+def test_without_a_source_says_that_the_smaller_ones_are_left_out_too(anchored):
+    """Where one is judged alone, nothing is said of others."""
+    trained, html = anchored
+    assert {one.others for one in trained.plan.verdicts.values()} == {0, 1}
+    for told in (
+        "excess without it and the smaller ones",
+        "Filled: without it and the smaller ones. Hollow: with all.",
+    ):
+        assert told in html
+    assert "excess without it<" not in html
+    alone = replace(trained.plan.verdicts["clinic"], others=0)
+    plan = replace(trained.plan, anchored=replace(trained.plan.anchored, verdicts=(("clinic", alone),)))
+    shown = plan_report(plan, COMMAND)
+    assert "excess without it<" in shown
+    assert "smaller ones" not in shown
+
+
+def test_page_and_summary_expect_the_same_without_private_rows(anchored):
+    """Rows with private labels are no rows without privacy: what they add is a figure of its own."""
+    plan = anchored[0].plan
+    label = replace(plan.verdicts["clinic"], excess_without=0.7531, word="worth it")
+    judged = replace(plan, judged=(("labels", label),))
+    told = f"0.75 from the rows without privacy alone, {plan.anchored.excess_start:.2g} with those with private labels"
+    assert told in " ".join(judged.summary().split())
+    page = text_of(plan_report(judged, COMMAND))
+    assert "from the rows without privacy alone, 0.7531." in page
+    assert "0.7531 from the rows without privacy alone" in page
+    assert "private labels" not in plan.summary()
+
+
 def test_accuracies_that_look_alike_are_said_to_be(anchored):
     """The excess beside them says what the verdict rests on."""
     plan = anchored[0].plan

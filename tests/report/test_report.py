@@ -102,6 +102,7 @@ def test_a_demo_would_spend(reports):
     text = " ".join(Page(reports["demo"]).text)
     assert "Each row of 'station' would spend ε = 10." in text
     assert "has spent" not in text
+    assert "The first two differ in their strategy too" in text  # not in their sources alone
 
 
 def test_a_crowd_has_five_tiles():

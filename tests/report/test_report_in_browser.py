@@ -201,7 +201,7 @@ def test_five_tiles_hover_and_download(shown, tmp_path):
     assert mark.locator(".tip").text_content().startswith("clinic: ")
     page.context.grant_permissions(["clipboard-read"])
     page.get_by_role("button", name="Copy table").first.click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("private source\tverdict\texcess with it")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("private source\tverdict\texcess with all")
     with page.expect_download() as started:
         page.get_by_role("link", name="sources.csv").click()
     started.value.save_as(tmp_path / "sources.csv")

@@ -155,13 +155,14 @@ def _facts(done: Federated) -> dict[str, Any]:
 
 
 def _words(done: Federated, output: Path, rehearsed: bool) -> list[str]:
-    from uneven.planner import describe_promises
+    from uneven.planner import describe_promises, describe_steps_taken
     from uneven.words import format_count
 
     rows = {source.name: source.rows for source in done.plan.sources}
     said = {name: f"{format_count(rows[name])} of {name!r}" for name in done.used}
     said |= {name: f"{said[name]} (to convergence)" for name in done.plan.converged}
-    lines = [f"Learned from {', then '.join(said.values())}, each at its site: {done.state.step:,} steps."]
+    steps = format_count(done.state.step, "step") if done.left_out else describe_steps_taken(done.plan, done.state.step)
+    lines = [f"Learned from {', then '.join(said.values())}, each at its site: {steps}."]
     lines += [f"Note: {note}" for note in done.notes]
     if skipped := [name for name in rows if name not in done.plan.order]:
         lines.append(f"Not asked and not charged, as not expected to help: {terminal.join_quoted(skipped)}.")

@@ -226,7 +226,7 @@ def _protection(trained: FileFit) -> str:
 
 def _describe_training(trained: FileFit) -> list[str]:
     """From which rows it was learned, and in what way."""
-    from uneven.planner import describe_steps
+    from uneven.planner import describe_steps_taken
     from uneven.words import format_count
 
     plan, passes = trained.plan, trained.model.settings.pass_count
@@ -243,7 +243,7 @@ def _describe_training(trained: FileFit) -> list[str]:
         together = ", all together" if plan.shuffled else ", in this order" if len(stepped) > 1 else ""
         lines.append(
             f"{'Then' if plan.converged else 'Learned'} from {told}{together}: "
-            f"{describe_steps(plan)}, "
+            f"{describe_steps_taken(plan, max(state.step for state in trained.trained.states))}, "
             f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
         )
     if left_out := [name for name in rows if name not in plan.order]:
@@ -283,6 +283,7 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
 
 def _measured(measure: Measure, trained: FileFit) -> list[str]:
     """How the model does on some rows, beside what else could have been done."""
+    from uneven.report import explain_learned_rows
     from uneven.words import format_count
 
     compared = measure.compared
@@ -292,7 +293,8 @@ def _measured(measure: Measure, trained: FileFit) -> list[str]:
         which = _explain_rows_measured(measure, trained)
         lines.append(f"  These are {which}. --test FILE measures on rows that were not learned from.")
     lines += [f"  For comparison, {other.name}: {_scores(other)}." for other in compared.others]
-    return lines + [f"  {word}" for word in compared.words]
+    lines += [f"  {word}" for word in compared.words]
+    return [*lines, f"  {explain_learned_rows(trained)}"] if measure.learned_from else lines
 
 
 def _explain_rows_measured(measure: Measure, trained: FileFit) -> str:

@@ -38,7 +38,7 @@ from uneven.io.sources_file import (
     read_sources,
     sources_from_text,
 )
-from uneven.io.sources_text import format_columns, format_value, parse_content
+from uneven.io.sources_text import format_columns, format_value, leave_out_comments, parse_content
 from uneven.io.sources_writing import sources_to_text, write_sources
 from uneven.io.tables import Table, open_table
 
@@ -55,6 +55,7 @@ __all__ = [
     "format_columns",
     "format_value",
     "is_same_file",
+    "leave_out_comments",
     "list_names",
     "located",
     "open_outputs",

@@ -12,6 +12,12 @@ from typing import Any
 
 from uneven.planner import STRATEGIES
 
+STRING = r'("{3}(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
+"""A string of TOML, of any of its four kinds."""
+
+COMMENT = re.compile(STRING + r"|(?:(?<=\n)|\A)[ \t]*#[^\n]*(?:\n|\Z)|[ \t]*#[^\n]*", re.DOTALL)
+GAP = re.compile(STRING + r"|(?:\A|(?<=\n))\n(?=\n|\Z)|\A\n", re.DOTALL)
+
 CLIP = STRATEGIES["precision"].private_clip
 HEADER = """\
 # Sources of data of uneven quality, for uneven: settings of the whole run first, then a [[source]] for each.
@@ -131,6 +137,17 @@ def format_source(values: Mapping[str, Any]) -> str:
     """One ``[[source]]``; None is left out."""
     lines = (f"{key} = {format_value(value)}\n" for key, value in values.items() if value is not None)
     return "\n[[source]]\n" + "".join(lines)
+
+
+def leave_out_comments(text: str) -> str:
+    r"""The same file for others to see: comments may have been written from private rows.
+
+    >>> print(leave_out_comments('# ages 3 to 97\nname = "a#b"  # rare\n'), end="")
+    name = "a#b"
+    """
+    for part in (COMMENT, GAP):
+        text = part.sub(lambda found: found[1] or "", text)
+    return text
 
 
 def format_key(name: str) -> str:

@@ -82,12 +82,12 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     if len(told) > SINGLE:
         name, one = min(told.items(), key=lambda pair: pair[1].then)
         helped = f"most for {name!r}: the {what} would be {one.then:.2g} instead of {one.now:.2g}"
-        return [*lines, f"At the same ε, {one.kind.replace('-', ' ')} would change the result, {helped}."]
+        return [*lines, f"At the same ε and alpha, {one.kind.replace('-', ' ')} would change the result, {helped}."]
     for name, other in told.items():
         named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
         rows = f"{other.batch_size:,} rows per step"
         lines.append(
-            f"With {named} for {name!r} instead, at the same ε and with {rows}, the {what} would be {then} instead of "
-            f"{now}."
+            f"With {named} for {name!r} instead, at the same ε and alpha and with {rows}, the {what} would be {then} "
+            f"instead of {now}."
         )
     return lines

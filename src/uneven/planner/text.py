@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uneven.checks import join_words
 from uneven.planner.anchored import describe_verdicts
 from uneven.planner.guarantees import USELESS
+from uneven.planner.prediction import count_kept
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
@@ -66,6 +67,16 @@ def describe_steps(plan: Plan) -> str:
     sizes = sorted({min(one.batch_size, one.rows) for one in plan.segments}) or [plan.problem.batch_size]
     span = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"{format_count(plan.steps, 'step')} of {span}{format_count(sizes[-1])}"
+
+
+def describe_steps_taken(plan: Plan, taken: int) -> str:
+    """The plan's steps, and what became of rows that took none: `taken` is how many steps moved the weights."""
+    kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources if source.name in plan.order)
+    if kept:
+        return f"{describe_steps(plan)}, and {format_count(kept)} that took no step"
+    checked = plan.steps - taken if plan.anchored is not None and taken else 0
+    seen = f", {checked:,} of them to see whether rows agree with the public ones" if checked > 0 else ""
+    return f"{describe_steps(plan)}{seen}"
 
 
 def describe_problem(problem: Problem) -> str:
@@ -196,9 +207,8 @@ def describe_guarantee(plan: Plan) -> list[str]:
     """What the plan guarantees, and its caveats: one sentence each."""
     basis = f"{plan.theorem}, {name_moments(plan.moments)}"
     if plan.anchored is not None:
-        start, excess = plan.anchored.excess_start, plan.anchored.excess
-        told = f"Expected f(w) - f*: {start:.2g} from the rows without privacy alone, {excess:.2g} with all ({basis})."
-        return [told, *(f"Note: {caveat}" for caveat in plan.caveats)]
+        told = describe_expected(plan, 2)
+        return [f"{told} ({basis}).", *(f"Note: {caveat}" for caveat in plan.caveats)]
     if not uses_steps(plan):
         return [f"Note: {caveat}" for caveat in plan.caveats]
     if plan.void:
@@ -219,6 +229,22 @@ def describe_guarantee(plan: Plan) -> list[str]:
         elif plan.excess_bound is not None:
             lines.append(f"So the mean of f(w) - f* is at most {format_number(plan.excess_bound)}.")
     return lines + [f"Note: {caveat}" for caveat in plan.caveats if not caveat.startswith(USELESS)]
+
+
+def describe_expected(plan: Plan, digits: int) -> str:
+    """Expected excess from the rows without privacy alone, with private labels where some are used, and with all."""
+    assert plan.anchored is not None
+    start = f"{find_excess_start(plan):.{digits}g} from the rows without privacy alone"
+    labels = any(one.use for _, one in plan.judged)
+    then = f", {plan.anchored.excess_start:.{digits}g} with those with private labels" if labels else ""
+    return f"Expected f(w) - f*: {start}{then}, {plan.anchored.excess:.{digits}g} with all"
+
+
+def find_excess_start(plan: Plan) -> float:
+    """Expected excess without any private source; rows with private labels are added to the public ones first."""
+    if plan.anchored is not None and not any(one.use for _, one in plan.judged):
+        return plan.anchored.excess_start
+    return max(one.excess_without for _, one in plan.judged)
 
 
 def can_promise(plan: Plan) -> bool:

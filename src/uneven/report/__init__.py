@@ -15,13 +15,14 @@ style      how it looks: light, dark, on paper
 
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.statement import find_strictest_budget, write_statement
-from uneven.report.words import explain
+from uneven.report.words import explain, explain_learned_rows
 from uneven.report.worth import tell_worth
 
 __all__ = [
     "crowd_report",
     "demo_report",
     "explain",
+    "explain_learned_rows",
     "find_strictest_budget",
     "fit_report",
     "plan_report",

@@ -13,7 +13,7 @@ from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, make_tiles, wrap_tiles
-from uneven.report.words import QUESTION, describe_cautions, describe_repeat
+from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
 from uneven.report.worth import describe_interval, draw_worth
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import format_count, format_number
@@ -38,6 +38,9 @@ INDEPENDENT = (
     "labels are wrong more often than stated here."
 )
 WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 carries no information."
+TWO_CHANGES = (
+    "The first two differ in their strategy too, so in steps and clip: not all of the difference is the other source's."
+)
 LATE = f"The bound is for the last iterate; for {LATE_AVERAGE}, which a fit returns, it is {{}}."
 
 
@@ -103,7 +106,7 @@ def fit_report(
     intercept = ", with one more feature for the intercept" if scale.intercept else ""
     said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
-        said.append("Accuracy on training rows is optimistic: measure on rows that the model has not seen.")
+        said.append(explain_learned_rows(trained))
     said += describe_cautions(trained)
     private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(
@@ -125,7 +128,9 @@ def fit_report(
         caveats=said,
         tables={**quality.record_measures(trained.measures, classes), "path": _record_path(trained)},
     )
-    again = describe_repeat(_costs(trained, "--ledger" in command), command)
+    charged = "--ledger" in command
+    left = {one.name: cost.left(one.name) for one in private} if charged else None
+    again = describe_repeat(_costs(trained, charged), command, left)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
 
 
@@ -182,7 +187,7 @@ def demo_report(demo: Demo, command: str, settings: str) -> str:
         measured=[
             f"Measured accuracy: {first[plan.strategy]:.1%} with all sources ({plan.strategy}), "
             f"{first['clean-only']:.1%} with {cleanest!r} alone (clean-only), {demo.optimum[0]:.1%} without noise, "
-            f"{demo.majority[0]:.1%} by the majority class."
+            f"{demo.majority[0]:.1%} by the majority class. {TWO_CHANGES}"
         ],
         chart=sections.draw_accuracies(demo),
         shown=sections.show_public_rows(demo),

