@@ -199,6 +199,7 @@ def test_sparse_and_dense_rows_have_one_choice(rate):
     assert (dense.alpha, dense.likelihood, dense.length) == (pytest.approx(thin.alpha), thin.likelihood, thin.length)
 
 
+@pytest.mark.slow
 def test_a_crowd_does_not_shorten_what_exact_labels_tell():
     """Threes and eights, 50 exact beside 250 at 0.45: log-loss on the others, beside that of the exact rows alone."""
     X, y = load_digits(return_X_y=True)
@@ -249,6 +250,7 @@ def test_held_out_rows_judge_a_length_as_new_rows_do():
     assert choose_held_out_length(problem, [rows], [folds], np.stack([-w, -w], axis=1)) < 1e-9
 
 
+@pytest.mark.slow
 def test_a_start_by_likelihood_knows_how_sure_it_is():
     """V₀ of 6,000 rows flipped at 0.2 against the spread of the starts over 60 draws: the expected excess agrees."""
     noise, excess, expected = FlippedLabels(0.2), [], []

@@ -35,7 +35,7 @@ def on_a_terminal(folder, *arguments, out=False, code=0, **environment):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ elsewhere")
-@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.slow)])
 def test_lines_are_broken_between_words(folder, described, columns):
     described()
     wide = str(columns)

@@ -531,6 +531,7 @@ def test_a_release_of_a_slope_is_charged_as_one_number_within_its_bound():
         assert np.abs(slopes).max() > 0.5 * noise.amplification(4)
 
 
+@pytest.mark.slow
 def test_the_length_of_more_classes_is_as_certain_as_it_is_said_to_be():
     """Labels without signal: 200 runs, mean 0 and standard deviation √known/(1 + known), within four errors and 15%."""
     X, W, _ = draw_classes(4_000)
@@ -584,6 +585,7 @@ def test_kept_rows_are_used_the_noisiest_first():
     assert energies == sorted(energies, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_length_of_flipped_classes_is_as_certain_as_it_is_said_to_be():
     """Private rows of three classes, labels flipped: slopes are up to A long, and the release is for that bound.
 

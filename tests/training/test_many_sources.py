@@ -62,7 +62,7 @@ def test_rows_with_an_epsilon_each_are_decided_on_as_one_source():
     assert own.plan_.anchored.excess == pytest.approx(one.plan_.anchored.excess, rel=0.05)
 
 
-@pytest.mark.parametrize("public", [8, 100])
+@pytest.mark.parametrize("public", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_answer_of_many_sources_is_as_good_as_that_of_one(public):
     """Mean excess over 8 draws, within 4 standard errors of that of one source and half as much again.
 
