@@ -2,10 +2,14 @@
 
 rows        rows that may be read again and again
 objective   their weighted objective and its derivatives
+likelihood  that of flipped labels as observed
 solver      minimises it to convergence
+length      how long weights from flipped labels should be
 strength    alpha="auto", by cross-validation
 folds       its folds, learned together
+belief      what the rows say of the weights
 uncertainty how far their answer is from the truth
+sandwich    the covariance of that
 wide        the same where rows have many columns
 classes     the anchor of more than two classes
 multinomial the softmax loss of a block of rows
@@ -14,6 +18,7 @@ shape       coordinates and clip that private rows are released in
 shift       whether a private source agrees with the anchor
 ladder      which private sources are left out together
 verdicts    whether to use a private source, before its ε is spent
+accuracy    what a smaller expected log-loss means in accuracy
 summary     what the rows say, without the rows
 diagonals   matrices that may be diagonal
 """

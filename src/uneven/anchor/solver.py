@@ -87,7 +87,6 @@ def solve(
     start: ArrayLike | None = None,
     hessian: bool = False,
     longest: float | None = None,
-    judged: bool = False,
     aim: float = AIM,
     likelihood: bool = False,
 ) -> Solution:
@@ -109,8 +108,6 @@ def solve(
     longest : float or None
         Shorten an answer that flipped labels leave unsure (`choose_length`), to this multiple of itself at most; None
         to leave it as it is.
-    judged : bool
-        Take that multiple itself.
     aim : float
         Relative distance to the least objective at which L-BFGS stops, and Newton's method on a likelihood; larger is
         faster, where accuracy matters less.
@@ -140,9 +137,7 @@ def solve(
             found = _quasi_newton_by_width(f, w, aim)
         f = replace(f, width=_widths(f)[-1])
         length = 1.0
-        if longest is not None and judged:
-            length = longest
-        elif longest is not None:
+        if longest is not None:
             length = min(longest, choose_length(f, found.point.weights, len(w) <= DENSE_COLUMNS))
         point = found.point if length == 1.0 else f.at(length * found.point.weights)
         curvature = f.at(point.weights, _kind(len(w))).hessian if hessian else None

@@ -65,8 +65,6 @@ class Strength:
         Where flipped labels have a likelihood, the multiple of the answer with the least expected loss; else 1.
     likelihood : bool
         Whether flipped labels are better learned by the likelihood of what was observed than by the surrogate.
-    judged : bool
-        Whether the length is that of the answer, since exact labels were held out too; else it is one at most.
     """
 
     alpha: float
@@ -74,7 +72,6 @@ class Strength:
     rows: int
     length: float = 1.0
     likelihood: bool = False
-    judged: bool = False
 
 
 def choose_alpha(
@@ -131,13 +128,10 @@ def choose_alpha(
         tried = [_path(narrow, few, factors, seed, _count_values(sample), way) for way in ways]
     best = tried[-1] if len(tried) > 1 and _is_clearly_less(tried[1].least, tried[0].least) else tried[0]
     place = int(np.argmin(best.losses.mean(axis=1)))
-    exact = both and any(source.flip_rate == 0.0 for source in rows)
-    length = 1.0
-    if best.likelihood or exact:
-        length = choose_held_out_length(narrow, few, best.folds, best.weights[place])
+    length = choose_held_out_length(narrow, few, best.folds, best.weights[place]) if best.likelihood else 1.0
     carried = best.alphas * (used - used / _fold_count(used)) / count
     path = zip(carried.tolist(), best.losses[:, :-1].mean(axis=1).tolist(), strict=True)
-    return Strength(float(carried[place]), tuple(path), used, length, best.likelihood, exact)
+    return Strength(float(carried[place]), tuple(path), used, length, best.likelihood)
 
 
 def _is_clearly_less(one: Array, other: Array) -> bool:

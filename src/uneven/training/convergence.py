@@ -102,8 +102,7 @@ def _with_tried_alpha(job: Job, names: Collection[str], target: Any) -> Job:
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=job.scale.usual_alpha(job.settings.alpha))
-    how = chosen.likelihood, chosen.judged
-    job = replace(job, chosen=chosen.alpha * in_rows, length=chosen.length, likelihood=how[0], judged=how[1])
+    job = replace(job, chosen=chosen.alpha * in_rows, length=chosen.length, likelihood=chosen.likelihood)
     return scale_alpha(job, names)
 
 
@@ -173,7 +172,7 @@ def solve_public(job: Job, names: Collection[str], target: Any) -> Solution:
     """Minimise the weighted objective of these sources."""
     factors = free_intercept(job.problem, job.scale.intercept)
     rows = list_public_rows(job, names, target)
-    return solve(job.problem, rows, factors, longest=job.length, judged=job.judged, likelihood=job.likelihood)
+    return solve(job.problem, rows, factors, longest=job.length, likelihood=job.likelihood)
 
 
 def make_state_after(weights: Array, plan: Plan) -> State:

@@ -51,8 +51,6 @@ class Job:
     """Whether flipped labels have the likelihood of what was observed, instead of the convex surrogate."""
     length: float = 1.0
     """Largest multiple of the answer from flipped labels that cross-validation allows."""
-    judged: bool = False
-    """Whether it is the multiple to take: exact labels were held out too."""
     used: tuple[str, ...] | None = None
     """Sources whose rows alpha is for; None means all."""
     class_weights: tuple[float, ...] = ()
