@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from uneven import Exact, FlippedLabels, UnevenClassifier
 from uneven.anchor import choose_alpha, fit_anchor
-from uneven.anchor.classes import _Rows
+from uneven.anchor.classes import _Rows, fit_class_anchor
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.length import choose_held_out_length, choose_length
 from uneven.anchor.likelihood import describe_margins, describe_scores
@@ -20,7 +20,7 @@ from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
 from uneven.anchor.strength import _held_out_classes
-from uneven.anchor.uncertainty import FEW_STEPS, limit_excess, limit_steps
+from uneven.anchor.uncertainty import FEW_STEPS, Flips, leave_one_out_margins, limit_excess, limit_steps
 from uneven.losses import LOGISTIC
 from uneven.problem import Problem
 
@@ -294,3 +294,52 @@ def test_what_is_likely_is_a_greater_part_of_a_limited_excess():
     fewer, rest = limit_steps(V, 0.1)
     assert np.trace(fewer) == pytest.approx(FEW_STEPS * 0.1 * np.trace(V))
     assert rest == pytest.approx(1 / FEW_STEPS)
+
+
+def test_an_answer_and_a_start_are_at_most_as_long_as_is_allowed():
+    """A quarter of themselves, where the rows would let them be whole; of two classes and of three."""
+    noise, rng = FlippedLabels(0.1), np.random.default_rng(0)
+    X, y, _ = draw(4_000, 3, 0, length=3.0)
+    seen = noise.corrupt(y, rng)
+    rows, problem = [PublicRows.from_arrays(X, seen, noise)], Problem(3, 1e-4, 1)
+    plain, whole, quarter = (solve(problem, rows, longest=one, likelihood=True).weights for one in (None, 1.0, 0.25))
+    np.testing.assert_allclose(whole, plain, rtol=1e-6)
+    np.testing.assert_allclose(quarter, plain / 4, rtol=1e-6)
+    full, short = (
+        fit_anchor(X, seen, 1e-4, chosen=1e-4, rates=np.full(4_000, 0.1), longest=one) for one in (1.0, 0.25)
+    )
+    np.testing.assert_allclose(short.weights, full.weights / 4, rtol=1e-6)
+    np.testing.assert_allclose(short.margins, full.margins / 4 * np.sign(short.margins * full.margins), rtol=1e-6)
+    numbers = noise.corrupt_classes(
+        (X @ rng.normal(size=(3, 3)) * 2 + rng.gumbel(size=(4_000, 3))).argmax(axis=1), 3, rng
+    )
+    three, several = Problem(9, 1e-4, 1, classes=3), [PublicRows.from_arrays(X, numbers, noise)]
+    full, short = (fit_class_anchor(three, several, np.ones(9), 1e-4, one) for one in (1.0, 0.25))
+    np.testing.assert_allclose(short.weights, full.weights / 4, rtol=1e-6)
+    np.testing.assert_allclose(short.scores, full.scores / 4, rtol=1e-6)
+
+
+def test_an_intercept_is_next_to_free():
+    """A hundredth of alpha for the likelihood, all of it for the surrogate, which may have no best value without."""
+    rows = [PublicRows.from_arrays(np.ones((4, 2)), [1, 1, -1, -1], FlippedLabels(0.2))]
+    found = [Objective.of(Problem(2, 0.5, 1), rows, [1.0, 0.0], way).ridge.tolist() for way in (True, False)]
+    assert found == [[0.5, 0.005], [0.5, 0.5]]
+
+
+def test_left_out_margins_are_those_of_answers_without_the_row():
+    """By one step with the expected curvature: over all rows, the shifts are those of refits within 15%."""
+    noise, alpha, n = FlippedLabels(0.2), 0.05, 80
+    X, y, _ = draw(n, 3, 0, length=1.0)
+    seen = noise.corrupt(y, np.random.default_rng(0))
+    flips = Flips.of(seen, np.full(n, 0.2), None, (1.0, 1.0), likelihood=True)
+    whole = solve(Problem(3, alpha, 1), [PublicRows.from_arrays(X, seen, noise)], likelihood=True).weights
+    margins, found = seen * (X @ whole), leave_one_out_margins(X, seen, whole, alpha, flips)
+    real = np.empty(n)
+    for row in range(n):
+        rest = np.arange(n) != row
+        problem = Problem(3, alpha * n / (n - 1), 1)  # the sum over rows has as strong a penalty
+        alone = solve(problem, [PublicRows.from_arrays(X[rest], seen[rest], noise)], likelihood=True).weights
+        real[row] = seen[row] * (X[row] @ alone)
+    shifts, said = real - margins, found - margins
+    assert said @ shifts / (shifts @ shifts) == pytest.approx(1.0, abs=0.15)
+    assert np.corrcoef(said, shifts)[0, 1] > 0.95
