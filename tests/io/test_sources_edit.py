@@ -125,8 +125,22 @@ def test_comments_go_with_what_they_are_about():
     changed = edit_sources(FILE, {"label": "sick"}, [(0, {"price": 0.5}), (1, {"noise": {"kind": "exact"}})])
     assert 'label = "sick"  # the diagnosis' in changed
     assert 'noise = { kind = "exact" }  # bought\nprice = 0.5\n# price = 0.02\n' in changed
-    assert '# the far one\n[[source]]\nname = "far"\nrows = 100\nnoise = { kind = "exact" }\n' in changed
-    assert "[source.noise]" not in changed
+    assert '# the far one\n[[source]]\nname = "far"\nrows = 100\n[source.noise]\nkind = "exact"\n' in changed
+    assert "epsilon" not in changed
+
+
+def test_comments_inside_a_table_of_its_own_stay():
+    text = FILE.replace("epsilon = 1.0", "# agreed in May\nepsilon = 1.0  # per row")
+    wanted = {"kind": "local-privacy", "epsilon": 2.0, "mechanism": "privunit"}
+    changed = edit_sources(text, {}, [(0, {}), (1, {"noise": wanted})])
+    assert changed == text.replace("epsilon = 1.0  # per row", 'epsilon = 2.0  # per row\nmechanism = "privunit"')
+
+
+def test_a_table_with_tables_inside_becomes_one_value():
+    text = FILE + "[source.noise.more]\na = 1\n"
+    changed = edit_sources(text, {}, [(0, {}), (1, {"noise": {"kind": "exact"}})])
+    assert tomllib.loads(changed)["source"][1] == {"name": "far", "rows": 100, "noise": {"kind": "exact"}}
+    assert changed.endswith('noise = { kind = "exact" }\n')
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n"])

@@ -127,10 +127,15 @@ def _edited(text: str, settings: Mapping[str, Any], sources: Sequence[Change]) -
 
 
 def _change(group: Sequence[_Block], changes: Mapping[str, Any]) -> list[_Block]:
-    """Change keys of a block; those that were written as tables of their own are returned, to be left out."""
+    """Change keys of a block; tables of their own that cannot be changed key by key are returned, to be left out."""
     first, *others = group
-    gone = [block for block in others if block.name[1] in changes]
+    gone: list[_Block] = []
     for key, value in changes.items():
+        tables = [block for block in others if block.name[1] == key]
+        if len(tables) == 1 and len(tables[0].name) == 2 and isinstance(value, Mapping):
+            _change_table(tables[0], value)
+            continue
+        gone += tables
         mine = [one for one in first.statements if one.key == key]
         if len(mine) == 1 and not mine[0].dotted and value is not None:
             mine[0].text = mine[0].with_value(value)
@@ -139,6 +144,12 @@ def _change(group: Sequence[_Block], changes: Mapping[str, Any]) -> list[_Block]
         if value is not None:
             _insert(first, f"{key} = {format_value(value)}\n")
     return gone
+
+
+def _change_table(block: _Block, wanted: Mapping[str, Any]) -> None:
+    """Change the keys of a table such as ``[source.noise]`` that differ; its other lines stay, comments included."""
+    old = tomllib.loads("".join(one.text for one in block.statements))
+    _change([block], {key: wanted.get(key) for key in {**old, **wanted} if old.get(key) != wanted.get(key)})
 
 
 def _insert(block: _Block, line: str) -> None:
