@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import uneven
 from uneven import UnevenClassifier, theory
 from uneven.planner import Plan
+from uneven.planner.prediction import CURVATURES, predict_typical
 from uneven.schedules import LAST_SHARE, SETTLED, Precision
 
 
@@ -89,3 +90,17 @@ def test_the_late_average_is_nearly_the_best_of_any_linear_method(curvature, mor
 def test_upper_moments_have_four_thirds():
     plan = uneven.plan([uneven.Source("a", 500)], n_features=3, moments="upper")
     assert plan.answer_bound == pytest.approx(4 / 3 * plan.bound)
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [(0.1, True), (10.0, False)])
+def test_a_plan_says_where_private_rows_are_too_noisy_for_a_useful_model(epsilon, warned):
+    """By the prediction: f(w) - f* of a typical problem is no less than that of all-zero weights."""
+    planned = uneven.plan([uneven.Source(name, 3_000, uneven.LocalPrivacy(epsilon)) for name in "ab"], n_features=25)
+    typical = predict_typical(planned.problem, planned.segments, CURVATURES[1])
+    assert (typical.excess >= typical.excess_of_nothing) is warned
+    assert ("may be no better than predicting nothing" in " ".join(planned.summary().split())) is warned
+
+
+def test_rows_without_privacy_take_that_warning_away():
+    described = [uneven.Source("open", 300), uneven.Source("closed", 3_000, uneven.LocalPrivacy(0.1))]
+    assert "no better than predicting nothing" not in " ".join(uneven.plan(described, n_features=25).summary().split())

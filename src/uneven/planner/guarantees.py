@@ -11,6 +11,7 @@ import numpy as np
 from uneven import theory
 from uneven.noise import FEATURES_WARNING
 from uneven.planner import search
+from uneven.planner.prediction import CURVATURES, has_prediction, predict_typical
 from uneven.planner.segments import Batches, Segment, compute_step_sizes
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
@@ -118,6 +119,19 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
 def warn_unprotected(sources: Iterable[Source]) -> list[str]:
     """A warning for each source whose labels alone are private."""
     return [FEATURES_WARNING.format(repr(s.name)) for s in sources if s.noise.private and not s.noise.protects_features]
+
+
+def warn_no_better(sources: Sequence[Source], problem: Problem, segments: Sequence[Segment]) -> list[str]:
+    """A warning where all rows are private and their noise is predicted to undo what a typical problem has to learn."""
+    if not segments or not all(s.noise.private for s in sources) or not has_prediction(segments):
+        return []
+    typical = predict_typical(problem, segments, CURVATURES[1])
+    if typical.excess < typical.excess_of_nothing:
+        return []
+    return [
+        "The model may be no better than predicting nothing: all rows are private, and for a typical problem their "
+        "noise is predicted to outweigh what they tell. More rows, a larger ε, or some rows without privacy would help."
+    ]
 
 
 def _count_steps(draft: Draft) -> int:

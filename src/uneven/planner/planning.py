@@ -19,6 +19,7 @@ from uneven.planner.guarantees import (
     evaluate_bound,
     find_caveats,
     find_conditions,
+    warn_no_better,
     warn_unprotected,
 )
 from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, void_bound
@@ -371,6 +372,7 @@ def finish_plan(
         caveats=(
             *warn_unprotected(sources),
             *find_caveats(problem, strategy, batches, draft, moments),
+            *warn_no_better(sources, problem, draft.segments),
             *find_conditions(sources, problem, moments),
         ),
     )
