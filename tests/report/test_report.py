@@ -129,6 +129,12 @@ def test_the_chart_of_a_crowd_has_shares_of_answers_and_of_their_worth():
     crowd = SimpleNamespace(workers=workers)
     wide = draw_shares(crowd).split("</svg>")[0]
     assert re.findall(r">([\d.]+%)</text>", wide) == ["60%", "100%", "40%", "0%"]
+    assert re.findall(r'class="mark" tabindex="0" role="img" aria-label="([^"]*)"', wide) == [
+        "w0: 60% of all answers",
+        "w0: 100% of the worth of all answers",
+        "w1: 40% of all answers",
+        "w1: 0% of the worth of all answers",
+    ]
     useless = SimpleNamespace(workers=tuple(replace(one, worth=0.0) for one in workers))
     assert draw_shares(useless) == ""
 

@@ -4,10 +4,11 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 
 import uneven
-from uneven.report import plan_report
+from uneven.report import crowd_report, plan_report
 
 pytestmark = pytest.mark.slow
 
@@ -60,12 +61,10 @@ def test_fits_the_screen(shown, kind, width, shape):
     assert min(sizes) >= 11  # letters in pictures, in pixels
 
 
-@pytest.mark.parametrize("kind", ["plan-precision", "fit-simulated", "fit-anchored", "demo"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_letters_stay_inside_pictures(shown, kind, width):
-    page = shown(kind, width)
+def find_letters_outside(page):
+    """Texts that reach beyond their picture, those that a pointer brings up among them."""
     page.add_style_tag(content="svg .tip { display: block }")
-    out = page.evaluate(
+    return page.evaluate(
         """[...document.querySelectorAll('figure > svg')].filter(s => s.getClientRects().length).flatMap(s => {
             const box = s.getBoundingClientRect();
             return [...s.querySelectorAll('text')].filter(t => {
@@ -74,7 +73,27 @@ def test_letters_stay_inside_pictures(shown, kind, width):
             }).map(t => t.textContent);
         })"""
     )
-    assert out == []
+
+
+@pytest.mark.parametrize("kind", ["plan-precision", "fit-simulated", "fit-anchored", "demo"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_letters_stay_inside_pictures(shown, kind, width):
+    page = shown(kind, width)
+    assert find_letters_outside(page) == []
+
+
+@pytest.mark.parametrize(("width", "shape"), [(1280, "wide"), (390, "narrow")])
+def test_bars_of_a_crowd_tell_their_figures(shown, reports, monkeypatch, width, shape):
+    workers = [f"{'worker ' * 9}{k}" for k in range(3)]
+    answers = {"task": [0, 1, 2, 3] * 3, "worker": np.repeat(workers, 4), "label": [0, 1, 0, 1] * 2 + [0, 1, 0, 0]}
+    monkeypatch.setitem(reports, "crowd", crowd_report(uneven.from_answers(answers), "uneven crowd answers.csv"))
+    page = shown("crowd", width)
+    bar = page.locator(f"svg.{shape} .mark").first
+    assert not bar.locator(".tip").is_visible()
+    bar.locator("rect").hover(force=True)
+    assert bar.locator(".tip").is_visible()
+    assert bar.locator(".tip").text_content().endswith(": 33.33% of all answers")
+    assert find_letters_outside(page) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

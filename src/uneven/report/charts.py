@@ -90,18 +90,20 @@ def _mark(name: str, value: str, drawn: str, place: tuple[float, float], width: 
 
 
 def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], kinds: tuple[str, str]) -> str:
-    """Two bars per row, both shares of one: for instance of rows and of information."""
+    """Two bars per row, both shares of one, whose figures can be asked for: for instance of rows and of information."""
 
     def draw(width: int, _: int) -> str:
-        parts = []
+        parts, marks = [], []
         for k, (name, *shares) in enumerate(rows):
             top = k * 56 + 16
             parts.append(f'<text x="0" y="{top}">{escape_text(shorten(name, width // 9))}</text>')
             for i, share in enumerate(shares):
-                length = max(share * (width - 60), 1.0)
-                parts.append(f'<rect x="0" y="{top + 6 + 15 * i}" width="{length:.1f}" height="12" {_fill(i)}/>')
-                parts.append(f'<text x="{length + 6:.1f}" y="{top + 16 + 15 * i}">{format_percent(share)}</text>')
-        return "".join(parts)
+                length, y = max(share * (width - 60), 1.0), top + 6 + 15 * i
+                parts.append(f'<text x="{length + 6:.1f}" y="{y + 10}">{format_percent(share)}</text>')
+                bar = f'<rect x="0" y="{y}" width="{length:.1f}" height="12" {_fill(i)}/>'
+                told = f"{100 * share:.4g}% {kinds[i].removeprefix('share ')}"
+                marks.append(_mark(name, told, bar, (length, y + 6), width))
+        return "".join([*parts, *marks])
 
     swatches = draw_legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)
     short = len(rows) <= MOST_TOLD or len(told) <= SHORT

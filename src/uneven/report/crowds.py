@@ -48,7 +48,7 @@ def draw_shares(crowd: Crowd) -> str:
         return ""
     shown = crowd.workers[:MOST_DRAWN]  # those with most labels come first
     rows = [(str(one.name), one.labels / answers, one.labels * one.worth / worth) for one in shown]
-    kinds = ("share of all answers", "share of what all answers are worth")
+    kinds = ("share of all answers", "share of the worth of all answers")
     few = "" if len(shown) == len(crowd.workers) else f" The {MOST_DRAWN} workers with most answers."
     told = f"A worker whose second bar is the longer is better than the average.{few}"
     return markup.make_section("What each worker brings", charts.draw_bars("Shares of workers", told, rows, kinds))

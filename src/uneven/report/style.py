@@ -80,7 +80,7 @@ svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
 svg .reference { stroke: var(--muted); stroke-width: 1.5; stroke-dasharray: 2 4; fill: none; }
 svg .mark { cursor: pointer; }
 svg .mark:focus { outline: none; }
-svg .mark:focus circle { stroke: var(--ink); stroke-width: 2.5; }
+svg .mark:focus :is(circle, rect) { stroke: var(--ink); stroke-width: 2.5; }
 svg .tip {
   display: none; font-weight: 600; stroke: var(--paper); stroke-width: 6; stroke-linejoin: round; paint-order: stroke;
   pointer-events: none;
