@@ -193,7 +193,7 @@ def _draw_ablation(axes: Axes, results: Results) -> None:
         axes.annotate(
             f"{value:.3g}", (value, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7
         )
-    axes.set(xscale="log", xlabel="excess objective at ε_N = 1", yticks=places, xlim=(None, max(at_one) * 4))
+    axes.set(xscale="log", xlabel="excess objective at ε_N = 1, log scale", yticks=places, xlim=(None, max(at_one) * 4))
     axes.set_yticklabels(methods, fontsize=8)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
