@@ -161,7 +161,7 @@ def test_a_bound_is_promised_only_without_clipping():
     assert np.isinf(clipped.bound)
     said = " ".join(clipped.summary().split())
     assert "No bound is promised: gradients of more than two classes are clipped" in said
-    assert "3 features, 4 classes by softmax (12 weights)" in said
+    assert "12 weights (3 for each of 4 classes, by softmax)" in said
     assert "inf" not in said
     assert type(clipped).from_dict(clipped.to_dict()) == clipped
     weighted = make_plan(clipped.sources, make_problem(0.5, class_weights=WEIGHTS))

@@ -178,12 +178,13 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     from uneven.planner import tell_verdicts
+    from uneven.words import format_count
 
     model = trained.model
     lines = [
         _protection(trained),
         *_describe_training(trained),
-        f"It predicts {_join_classes(model.classes.tolist())} from {model.n_features} features"
+        f"It predicts {_join_classes(model.classes.tolist())} from {format_count(model.n_features, 'feature')}"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained)}.",
         *tell_verdicts(trained.plan),

@@ -33,6 +33,7 @@ NO_OTHERS = (
     "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet what they say "
     "about the objective."
 )
+SAME_ALPHA = "Excess figures are for this alpha: do not compare them with those of a plan with another alpha."
 
 ORDER_WIDTH = 32
 """Letters up to which a strategy's order is told in full."""
@@ -80,13 +81,13 @@ def describe_steps_taken(plan: Plan, taken: int) -> str:
 
 
 def describe_problem(problem: Problem) -> str:
-    """Loss, L2 strength and dimension.
+    """Loss, L2 strength and number of weights, an intercept's included.
 
     >>> describe_problem(Problem(25, 1e-3, 50))
-    'logistic loss, alpha = 0.001, 25 features'
+    'logistic loss, alpha = 0.001, 25 weights'
     """
-    classes = "" if problem.outputs == 1 else f", {problem.classes} classes by softmax ({problem.n_features:,} weights)"
-    return f"{problem.loss} loss, alpha = {problem.given_alpha:.6g}, {problem.columns} features{classes}"
+    each = "" if problem.outputs == 1 else f" ({problem.columns:,} for each of {problem.classes} classes, by softmax)"
+    return f"{problem.loss} loss, alpha = {problem.given_alpha:.6g}, {format_count(problem.n_features, 'weight')}{each}"
 
 
 def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:
@@ -142,9 +143,10 @@ def describe_use(plan: Plan) -> list[str]:
 
 
 def tell_verdicts(plan: Plan) -> list[str]:
-    """A sentence for each verdict: on private labels, and on the sources that are added to them."""
+    """A sentence for each verdict, on private labels and on the sources added to them; and what not to compare."""
     later = {} if plan.anchored is None else dict(plan.anchored.verdicts)
-    return [*describe_verdicts(dict(plan.judged)), *describe_verdicts(later)]
+    told = [*describe_verdicts(dict(plan.judged)), *describe_verdicts(later)]
+    return [*told, SAME_ALPHA] if told else []
 
 
 def _describe_kept(plan: Plan) -> str:
@@ -200,7 +202,8 @@ def describe_exchange(worth: Mapping[str, float]) -> list[str]:
     if len(others) > FEW:
         least, most = (format_number(1 / end(worth[name] for name in others), 3) for end in (max, min))
         return [f"One row of {best!r} is worth {least} to {most} rows of the {len(others)} other sources."]
-    return [f"One row of {best!r} is worth {format_number(1 / worth[name], 3)} rows of {name!r}." for name in others]
+    rows = {name: format_number(1 / worth[name], 3) for name in others}
+    return [f"One row of {best!r} is worth {n} row{'s' * (n != '1')} of {name!r}." for name, n in rows.items()]
 
 
 def describe_guarantee(plan: Plan) -> list[str]:

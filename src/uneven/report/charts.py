@@ -101,8 +101,8 @@ def draw_bars(title: str, told: str, rows: Sequence[tuple[str, float, float]], k
                 length, y = max(share * (width - 60), 1.0), top + 6 + 15 * i
                 parts.append(f'<text x="{length + 6:.1f}" y="{y + 10}">{format_percent(share)}</text>')
                 bar = f'<rect x="0" y="{y}" width="{length:.1f}" height="12" {_fill(i)}/>'
-                told = f"{100 * share:.4g}% {kinds[i].removeprefix('share ')}"
-                marks.append(_mark(name, told, bar, (length, y + 6), width))
+                figure = f"{100 * share:.4g}% {kinds[i].removeprefix('share ')}"
+                marks.append(_mark(name, figure, bar, (length, y + 6), width))
         return "".join([*parts, *marks])
 
     swatches = draw_legend([Series(kind, [], [], i) for i, kind in enumerate(kinds)], solid=True)

@@ -49,7 +49,7 @@ def show_sources(plan: Plan) -> str:
         "The data",
         markup.make_table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
         markup.make_paragraph(
-            f"A linear classifier of {problem.n_features} weights with the {problem.loss} loss, L2 strength "
+            f"A linear classifier of {problem.n_features:,} weights with the {problem.loss} loss, L2 strength "
             f"{problem.given_alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
         markup.make_bullets([*describe_sizes(plan), *describe_privacy(plan)]),

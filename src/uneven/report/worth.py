@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from uneven.planner import Plan, Verdict, find_excess_start, make_plan, predict_excess
+from uneven.planner import SAME_ALPHA, Plan, Verdict, find_excess_start, make_plan, predict_excess
 from uneven.report import charts, markup, words
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot
@@ -87,7 +87,8 @@ def tell_worth(plan: Plan) -> Worth:
     private = any(source.noise.private for source in plan.sources)
     some_open = private and not all(source.noise.private for source in plan.sources)
     reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
-    why = reasons[0] + PREDICTED + _tell_nothing(plan) if pairs else reasons[1] + UNPREDICTED if private else FREE
+    compared = f"{PREDICTED}{_tell_nothing(plan)} {SAME_ALPHA}"
+    why = reasons[0] + compared if pairs else reasons[1] + UNPREDICTED if private else FREE
     return Worth(header, cells, "What each source adds", why, set(range(2, len(header))), {1, 2})
 
 
@@ -115,7 +116,7 @@ def _tell_verdicts(plan: Plan) -> Worth:
     ]
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
     starred = any(one.gains_probabilities for one in plan.verdicts.values())
-    why = PROBABILITIES * starred + DECIDED + JOINT * joint
+    why = f"{PROBABILITIES * starred}{DECIDED}{JOINT * joint} {SAME_ALPHA}"
     return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
 
 
