@@ -52,11 +52,13 @@ from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
 from uneven.planner.shares import (
     ONE,
+    Asked,
     choose_tellers,
     count_free,
     find_threshold,
     list_asked,
     list_gradients,
+    make_asked,
     make_small_problem,
 )
 from uneven.planner.source import Source, check_sources
@@ -104,6 +106,7 @@ __all__ = [
     "TRUSTED",
     "WEAK",
     "Anchored",
+    "Asked",
     "Change",
     "OtherPromise",
     "Plan",
@@ -152,6 +155,7 @@ __all__ = [
     "list_promises",
     "list_step_spans",
     "make_anchored_plan",
+    "make_asked",
     "make_plan",
     "make_small_problem",
     "mark_converged",

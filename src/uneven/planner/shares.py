@@ -70,14 +70,15 @@ class Asked:
 
 def list_asked(plan: Plan) -> list[Asked]:
     """Sources of which some rows tell their classes, if one kept row in `TELLERS` does, or in as many as planned."""
-    small = make_small_problem(plan.problem)
-    found = []
-    for source in plan.sources:
-        rows, noise = count_kept(source.rows, plan.kept) // (plan.tellers or TELLERS), _speak_always(source.noise)
-        moment = noise.moment("variance", replace(small, batch_size=1))
-        if rows:
-            found.append(Asked(source.name, noise, moment, choose_kept_batch(moment, small.batch_size, rows), rows))
-    return found
+    counts = {one.name: count_kept(one.rows, plan.kept) // (plan.tellers or TELLERS) for one in plan.sources}
+    return [make_asked(one.name, one.noise, plan.problem, counts[one.name]) for one in plan.sources if counts[one.name]]
+
+
+def make_asked(name: str, noise: Noise, problem: Problem, rows: int) -> Asked:
+    """So many rows of a source that tell their classes."""
+    small, loud = make_small_problem(problem), _speak_always(noise)
+    moment = loud.moment("variance", replace(small, batch_size=1))
+    return Asked(name, loud, moment, choose_kept_batch(moment, small.batch_size, rows), rows)
 
 
 def choose_tellers(plan: Plan) -> int:

@@ -20,15 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.engine import State, Task, check_rows, compiled_advance, iterate_chunks, make_generator
-from uneven.noise import LocalPrivacy
+from uneven.noise import LocalPrivacy, Noise
 from uneven.planner import (
     CUT,
     FLATTER,
     SPREAD,
     TRUSTED,
     Plan,
-    Source,
-    choose_kept_batch,
     expect_longest,
     expect_missed,
     expect_scale_of,
@@ -37,7 +35,7 @@ from uneven.planner import (
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 from uneven.softmax import centre_weights
-from uneven.training.class_calibration import ClassDirection, learn_class_scale, learn_from_slopes, list_kept
+from uneven.training.class_calibration import ClassDirection, Lesson, Reached, make_class_lesson
 
 Array = NDArray[np.float64]
 
@@ -169,17 +167,32 @@ def find_scale(
     """
     if not direction.width:
         return 1.0
-    if not plan.problem.loss_function.smooth:  # the hinge's scores get a length by the logistic loss, which is shorter
-        plan = replace(plan, problem=replace(plan.problem, loss="logistic"))
-    prior, uneasy = expect_deviation(plan), doubt_spread(direction, plan.problem)
-    missed = expect_missed(plan.problem, plan.segments, make_plan(plan.sources, plan.problem).segments)
-    learn = learn_class_scale if isinstance(direction, ClassDirection) else learn_scale
-    found, known = learn(direction, rows, plan, seed, run, prior)  # type: ignore[arg-type]
+    return choose_scale(direction, plan, *prepare_lesson(direction, plan).learn(rows, plan, seed, run))
+
+
+def prepare_lesson(direction: Direction | ClassDirection, plan: Plan) -> Lesson:
+    """How the kept rows of a plan learn the length; that of the hinge by the logistic loss, which is shorter."""
+    smooth = _make_smooth(plan)
+    return make_lesson(direction, smooth.problem, expect_deviation(smooth))
+
+
+def choose_scale(direction: Direction | ClassDirection, plan: Plan, found: float, known: float) -> float:
+    """How many times as long the weights should be, by the best s as found, and 1/variance of what rows say of it."""
+    smooth = _make_smooth(plan)
+    problem, segments, prior = smooth.problem, smooth.segments, expect_deviation(smooth)
     if direction.offset if isinstance(direction, Direction) else direction.offsets:
         slopes = direction.slope_weights
-        expected = expect_scale_of(plan.problem, plan.segments, float(np.sum(slopes**2)), slopes.size)
+        expected = expect_scale_of(problem, segments, float(np.sum(slopes**2)), slopes.size)
         return choose_scale_from_shares(found, known, prior, expected)
-    return choose_weight_scale(found, known, prior, uneasy, missed)
+    missed = expect_missed(problem, segments, make_plan(smooth.sources, problem).segments)
+    return choose_weight_scale(found, known, prior, doubt_spread(direction, problem), missed)
+
+
+def _make_smooth(plan: Plan) -> Plan:
+    """The plan with the logistic loss in place of one that has a kink; its steps stay."""
+    if plan.problem.loss_function.smooth:
+        return plan
+    return replace(plan, problem=replace(plan.problem, loss="logistic"))
 
 
 def doubt_spread(direction: Direction | ClassDirection, problem: Problem) -> float:
@@ -207,14 +220,14 @@ def make_direction(
     return ClassDirection(centre_weights(weights, problem.classes), constant, problem.classes, unequal)
 
 
-def learn_scale(
-    direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
-) -> tuple[float, float]:
-    """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
+def make_lesson(direction: Direction | ClassDirection, problem: Problem, prior: float = 1.0) -> Lesson:
+    """How kept rows learn the best s by Theorem D in one dimension.
 
     The start is s = 0, which is to predict nothing, with a standard deviation of `prior`.
     """
-    problem, width = plan.problem, direction.width
+    if isinstance(direction, ClassDirection):
+        return make_class_lesson(direction, problem, prior)
+    width = direction.width
     alpha = 0.0 if direction.offset else problem.alpha  # the shares have no penalty to be compared with
     steepest, penalty = problem.loss_function.curvature, alpha * float(np.sum(direction.weights**2)) / width**2
     # With u the score and v as it is cut, rows tell E (p - σ(sv))v where E (p - σ(su))u - λs‖w‖² should be 0. Along a
@@ -224,13 +237,46 @@ def learn_scale(
     rest = curvature - float(cut)
     clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (steepest + rest))
     if direction.offset:
-        quiet = tuple(expect_quiet(one, direction) for one in plan.sources)
-        plan = replace(plan, problem=replace(problem, clip=1.0), sources=quiet)  # no slope is above 1: none is cut
-        found, precision = learn_from_slopes(direction.slopes, 1.0, rows, plan, seed, run, 1, clock, rest)
-        return found / width, (width * curvature) ** 2 * precision
-    small = replace(problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0)
-    state = _learn(np.zeros(1), rows, plan, Task(small, (), (), (), clock, penalty=np.array([[rest]])), seed, run)
-    return float(state.weights[0]) / width, (width * curvature) ** 2 * state.clock
+        capped = replace(problem, clip=1.0)  # no slope is above 1: none is cut
+        return OffsetLesson(capped, clock, rest, width, direction.slopes, bend=direction.bend)
+    return StepLesson(problem, clock, rest, width, direction.slopes)
+
+
+def learn_scale(
+    direction: Direction, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
+) -> tuple[float, float]:
+    """The best s, and 1/variance of what the rows alone say of it."""
+    return make_lesson(direction, plan.problem, prior).learn(rows, plan, seed, run)
+
+
+@dataclass(frozen=True)
+class OffsetLesson(Lesson):
+    """The same where the score is added to an offset, at which the loss has this curvature."""
+
+    bend: float = 0.25
+
+    def adapt(self, noise: Noise) -> Noise:
+        """The noise for slopes as short as they are on average at the offset, 2p(1 - p) for shares p."""
+        how, activity = noise.protection, min(1.0, 2.0 * self.bend)
+        return noise.with_protection(replace(how, activity=activity)) if isinstance(how, LocalPrivacy) else noise
+
+
+@dataclass(frozen=True)
+class StepLesson(Lesson):
+    """The same by steps of the engine, whose rows may be silent where their slopes are short."""
+
+    def advance(
+        self, reached: Reached, name: str, noise: Noise, kept: int, rows: Any, seed: int | None, run: int = 0
+    ) -> Reached:
+        """Where the rows of one more source lead."""
+        slopes, batch = self.choose_batch(noise, kept)
+        small = replace(self.problem, n_features=1, alpha=1e-9, own_batches=False, eigenvalue=1.0, batch_size=batch)
+        task = Task(small, (name,), (noise,), (slopes,), self.clock, penalty=np.array([[self.rest]]))
+        order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
+        state = State(np.array([reached.number]), clock=reached.precision)
+        for chunk in iterate_chunks((name,), [check_rows(name, rows, 1)], small, order):
+            state = compiled_advance(state, task, chunk, draws)
+        return Reached(float(state.weights[0]), state.clock)
 
 
 def choose_weight_scale(
@@ -282,23 +328,3 @@ def take_doubt(error: float, keen: float = KEEN) -> float:
     [0.0, 0.069, 0.6]
     """
     return error * min(max(math.log(max(error, 1e-300) / keen), 0.0), SURE)
-
-
-def expect_quiet(source: Source, direction: Direction) -> Source:
-    """The source with noise for slopes as short as they are on average at the offset, 2p(1 - p) for shares p."""
-    how, activity = source.noise.protection, min(1.0, 2.0 * direction.bend)
-    if not isinstance(how, LocalPrivacy):
-        return source
-    return replace(source, noise=source.noise.with_protection(replace(how, activity=activity)))
-
-
-def _learn(start: Array, rows: Mapping[str, Any], plan: Plan, task: Task, seed: int | None, run: int) -> State:
-    """Where all kept rows lead, the noisiest source's first; a source of few rows may have none."""
-    state, noises = State(start), {source.name: source.noise for source in plan.sources if source.name in rows}
-    for name, kept, slopes in list_kept(noises, plan):
-        small = replace(task.problem, batch_size=choose_kept_batch(slopes, task.problem.batch_size, kept))
-        own = replace(task, problem=small, names=(name,), noises=(noises[name],), moments=(slopes,))
-        order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
-        for chunk in iterate_chunks((name,), [check_rows(name, rows[name], len(start))], small, order):
-            state = compiled_advance(state, own, chunk, draws)
-    return state

@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uneven.engine import check_rows, iterate_chunks, make_generator
-from uneven.noise import Moment
+from uneven.noise import Moment, Noise
 from uneven.planner import CUT, FLATTER, SPREAD, Plan, choose_kept_batch, count_kept, measure_slopes
+from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 
 Array = NDArray[np.float64]
@@ -80,15 +81,13 @@ class ClassDirection:
         return np.asarray((targets * np.clip(mean - scores, -1.0, 1.0)).sum(axis=1))
 
 
-def learn_class_scale(
-    direction: ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
-) -> tuple[float, float]:
-    """The best s by Theorem D in one dimension, and 1/variance of what the rows alone say of it.
+def make_class_lesson(direction: ClassDirection, problem: Problem, prior: float = 1.0) -> Lesson:
+    """How kept rows learn the best s by Theorem D in one dimension.
 
     Near s = 0 the loss curves by the variance of the scores over classes, and a slope that is normal and cut at c
     standard deviations has P(|N| < c) of its own slope.
     """
-    problem, width, spread = plan.problem, direction.width, direction.spread
+    width, spread = direction.width, direction.spread
     inside = math.erf(width / spread / math.sqrt(2.0))
     alpha = 0.0 if direction.offsets else problem.alpha
     own, penalty = FLATTER * spread**2 * direction.bend, alpha * np.sum(direction.weights**2)
@@ -98,44 +97,85 @@ def learn_class_scale(
     def tell(features: Array, found: float, targets: Array) -> Array:
         return direction.slopes(features, found / width, targets)
 
-    found, precision = learn_from_slopes(tell, 1.0, rows, plan, seed, run, direction.classes, clock, rest)
-    return found / width, (width * curvature) ** 2 * precision
+    return Lesson(problem, clock, rest, width, tell, direction.classes)
 
 
-def learn_from_slopes(
-    tell: Callable[[Array, float, Array], Array],
-    bound: float,
-    rows: Mapping[str, Any],
-    plan: Plan,
-    seed: int | None,
-    run: int,
-    columns: int,
-    clock: MatrixClock,
-    rest: float,
+def learn_class_scale(
+    direction: ClassDirection, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0, prior: float = 1.0
 ) -> tuple[float, float]:
-    """Where the kept rows lead from 0, the noisiest source's first, and the sum of 1/variance of what they tell.
+    """The best s, and 1/variance of what the rows alone say of it."""
+    return make_class_lesson(direction, plan.problem, prior).learn(rows, plan, seed, run)
 
-    `tell` gives slopes of at most `bound` for true labels, of rows' features at a number and targets in place of their
-    labels; `rest` is the curvature of a penalty beside them.
+
+class Reached(NamedTuple):
+    """Where kept rows have led so far from 0: s·width, and the sum of 1/variance of what they told."""
+
+    number: float = 0.0
+    precision: float = 0.0
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How kept rows learn one number, s·width, by slopes that are at most 1 for true labels.
+
+    `tell` gives slopes of rows' features at a number, for targets in place of their labels; `rest` is the curvature of
+    a penalty beside them.
     """
-    problem, precision, found = plan.problem, 0.0, 0.0
-    noises = {one.name: one.noise for one in plan.sources if one.name in rows}
-    for name, kept, slopes in list_kept(noises, plan):
-        noise, batch = noises[name], choose_kept_batch(slopes, problem.batch_size, kept)
-        small = replace(problem, n_features=columns * problem.outputs, batch_size=batch, own_batches=False)
+
+    problem: Problem
+    clock: MatrixClock
+    rest: float
+    width: float
+    tell: Callable[[Array, float, Array], Array]
+    columns: int = 1
+
+    def adapt(self, noise: Noise) -> Noise:
+        """Noise by which rows of a source release their slopes."""
+        return noise
+
+    def list_kept(self, names: Collection[str], plan: Plan) -> list[str]:
+        """Sources with kept rows, the noisiest first."""
+        sources = tuple(replace(one, noise=self.adapt(one.noise)) for one in plan.sources)
+        return [name for name, *_ in list_kept(names, replace(plan, problem=self.problem, sources=sources))]
+
+    def learn(self, rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> tuple[float, float]:
+        """s after the kept rows of all sources, and 1/variance of what they say of it."""
+        reached, sources = Reached(), {source.name: source for source in plan.sources}
+        for name in self.list_kept(rows, plan):
+            source = sources[name]
+            kept = count_kept(source.rows, plan.kept)
+            reached = self.advance(reached, name, source.noise, kept, rows[name], seed, run)
+        return self.measure(reached)
+
+    def measure(self, reached: Reached) -> tuple[float, float]:
+        """s, and 1/variance of what the rows say of it."""
+        return reached.number / self.width, (self.width * self.clock.curvature[0]) ** 2 * reached.precision
+
+    def choose_batch(self, noise: Noise, kept: int) -> tuple[Moment, int]:
+        """Variance of the slopes of a source with so many kept rows, and how many are released together."""
+        slopes = measure_slopes(self.adapt(noise), self.problem)
+        return slopes, choose_kept_batch(slopes, self.problem.batch_size, kept)
+
+    def advance(
+        self, reached: Reached, name: str, noise: Noise, kept: int, rows: Any, seed: int | None, run: int = 0
+    ) -> Reached:
+        """Where the rows of one more source lead."""
+        (slopes, batch), noise, problem = self.choose_batch(noise, kept), self.adapt(noise), self.problem
+        small = replace(problem, n_features=self.columns * problem.outputs, batch_size=batch, own_batches=False)
         order, draws = (make_generator(seed, run, name, purpose) for purpose in ("kept order", "kept noise"))
-        targets, longest = noise.weighted_targets(problem.class_weights), bound * noise.amplification(problem.classes)
-        for chunk in iterate_chunks((name,), [check_rows(name, rows[name], columns, problem.classes)], small, order):
+        targets, longest = noise.weighted_targets(problem.class_weights), noise.amplification(problem.classes)
+        found, precision = reached
+        for chunk in iterate_chunks((name,), [check_rows(name, rows, self.columns, problem.classes)], small, order):
             for first in range(0, len(chunk.y), batch):
                 features, y = chunk.X[first : first + batch], chunk.y[first : first + batch]
                 numbers = np.asarray(y > 0 if problem.classes == 2 else y, dtype=np.int64)
-                told = tell(features, found, targets[numbers])
+                told = self.tell(features, found, targets[numbers])
                 released = noise.release_sum(told[:, None], longest, draws)
                 variance = slopes.at(len(y))
                 precision += 1.0 / variance
-                step = clock.steps(variance, precision)[0]
-                found -= step * (float(released[0]) / len(y) + rest * found)
-    return found, precision
+                step = self.clock.steps(variance, precision)[0]
+                found -= step * (float(released[0]) / len(y) + self.rest * found)
+        return Reached(float(found), precision)
 
 
 def list_kept(names: Collection[str], plan: Plan) -> list[tuple[str, int, Moment]]:

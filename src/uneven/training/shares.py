@@ -7,9 +7,10 @@ feature (`planner.shares`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,16 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from uneven.engine import Task, check_rows, initial_state, iterate_chunks, make_generator, measure_gradient
-from uneven.planner import ONE, Plan, count_free, find_threshold, list_asked, list_gradients, make_small_problem
+from uneven.planner import (
+    ONE,
+    Asked,
+    Plan,
+    count_free,
+    find_threshold,
+    list_asked,
+    list_gradients,
+    make_small_problem,
+)
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
 
@@ -39,6 +49,20 @@ class Told:
         return bool(np.sum(found**2) > find_threshold(size) * self.variance)
 
 
+class Heard(NamedTuple):
+    """What rows have told so far: the sum of gradients, each by 1/variance, and the sum of 1/variance."""
+
+    total: Array
+    precision: float
+
+    @property
+    def told(self) -> Told:
+        """Their mean; nothing is clear of it before any row has told its class."""
+        if not self.precision:
+            return Told(self.total, math.inf)
+        return Told(self.total / self.precision, 1.0 / self.precision)
+
+
 def describe_constant(X: Any) -> NDArray[np.float32]:
     """The only feature of rows that tell their class."""
     return np.full((X.shape[0], 1), ONE, dtype=np.float32)
@@ -46,18 +70,27 @@ def describe_constant(X: Any) -> NDArray[np.float32]:
 
 def ask_shares(rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> Told:
     """What rows of each source, (`describe_constant`, y) or a stream of it, tell of the classes' shares."""
-    small = make_small_problem(plan.problem)
-    total, precision, state = np.zeros(small.n_features), 0.0, initial_state(small.n_features)
+    heard = hear_nothing(plan.problem)
     for one in list_asked(plan):
-        batched = replace(small, batch_size=one.batch)
-        task = Task(batched, (one.name,), (one.noise,), (one.moment,), MatrixClock((1.0,), (1.0,), 1.0))
-        order, draws = (make_generator(seed, run, one.name, purpose) for purpose in ("class order", "class noise"))
-        checked = check_rows(one.name, rows[one.name], 1, small.classes)
-        for chunk in iterate_chunks((one.name,), [checked], batched, order):
-            told, state = measure_gradient(state, task, chunk, draws)
-            weight = count_free(small) * one.weight
-            total, precision = total + weight * told, precision + weight * len(chunk.y)
-    return Told(total / precision, 1.0 / precision)
+        heard = hear_source(heard, one, rows[one.name], plan.problem, seed, run)
+    return heard.told
+
+
+def hear_nothing(problem: Problem) -> Heard:
+    """What is known before any row has told its class."""
+    return Heard(np.zeros(make_small_problem(problem).n_features), 0.0)
+
+
+def hear_source(heard: Heard, one: Asked, rows: Any, problem: Problem, seed: int | None, run: int = 0) -> Heard:
+    """What is known after the rows of one more source have told their classes."""
+    small, (total, precision) = replace(make_small_problem(problem), batch_size=one.batch), heard
+    task = Task(small, (one.name,), (one.noise,), (one.moment,), MatrixClock((1.0,), (1.0,), 1.0))
+    order, draws = (make_generator(seed, run, one.name, purpose) for purpose in ("class order", "class noise"))
+    state, weight = initial_state(small.n_features), count_free(small) * one.weight
+    for chunk in iterate_chunks((one.name,), [check_rows(one.name, rows, 1, small.classes)], small, order):
+        told, state = measure_gradient(state, task, chunk, draws)
+        total, precision = total + weight * told, precision + weight * len(chunk.y)
+    return Heard(total, precision)
 
 
 def find_offsets(told: Told, problem: Problem) -> Array:
