@@ -15,6 +15,7 @@ from uneven.federation.calls import Ask
 from uneven.federation.messages import STATE_KEYS
 from uneven.federation.server import federate
 from uneven.io import read_sources
+from uneven.planner import count_kept
 
 pytestmark = pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
 
@@ -24,6 +25,11 @@ SETTINGS = [
     {"strategy": "two-rates", "fit_intercept": False, "features": FEATURES},
     {"strategy": "averaged", "loss": "hinge", "clip": "none"},
 ]
+
+
+def stepped(rows, kept):
+    """How many rows of a site take a step."""
+    return rows - count_kept(rows, kept)
 
 
 def both(tmp_path, network, mode):
@@ -52,9 +58,11 @@ def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
     sites = network(top=top)
     local, federated = both(tmp_path, sites, "oracle")
     np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5)
-    assert federated.state.step == local.plan.steps == sum(-(-rows // 20) for rows in ROWS.values())
+    kept = local.plan.kept
+    assert federated.state.step == local.plan.steps == sum(-(-stepped(rows, kept) // 20) for rows in ROWS.values())
     assert federated.state.silent == local.trained.states[0].silent
-    assert len(sites.messages) == 3 + 3 + local.plan.steps  # who is there, what is to come, and a message per step
+    # Who is there, what is to come, a message per step, and where rows were kept, one for the length of the weights.
+    assert len(sites.messages) == 3 + 3 + local.plan.steps + 3 * (kept > 0)
 
 
 def test_described_columns_are_encoded_at_the_sites(tmp_path, network):
@@ -103,17 +111,18 @@ def test_a_segment_that_takes_long_says_how_far_it_is(tmp_path, network, monkeyp
 
 @pytest.mark.parametrize("mode", ["relay", "oracle", "anchored"])
 def test_progress_is_told_at_the_server_and_at_the_site(tmp_path, network, monkeypatch, caplog, capsys, mode):
-    """At both ends a line for each tenth of a site's rows, and the last is all of them."""
+    """At both ends a line for each tenth of a site's rows, and the last is all of them that take steps."""
     caplog.set_level("INFO", "uneven.site")
     monkeypatch.setattr("uneven.federation.site.PATIENCE", 0.0)
     sites = network(public=("west",) if mode == "anchored" else (), top={"use": "all"})
     call = sites.call if mode == "oracle" else lambda site, text: sites.sites[site].answer(text)
     ask = Ask(call, 1.0, _teller())
-    federate(read_sources(tmp_path / "sources.toml"), ask, tmp_path / "job", mode=mode.replace("anchored", "relay"))
+    file = read_sources(tmp_path / "sources.toml")
+    plan = federate(file, ask, tmp_path / "job", mode=mode.replace("anchored", "relay")).plan
     logged = [re.fullmatch(r"\S+: (\d+) of 260 rows done", record.message) for record in caplog.records]
     rows = [int(found[1]) for found in logged if found]
     assert rows == sorted(set(rows))
-    assert rows[-1] == ROWS["east"]
+    assert rows[-1] == stepped(ROWS["east"], plan.kept)
     said = capsys.readouterr().err
     assert "uneven: east: asked, 0 of 260 rows" in said
     assert "uneven: east: done, 260 of 260 rows" in said
@@ -121,10 +130,13 @@ def test_progress_is_told_at_the_server_and_at_the_site(tmp_path, network, monke
         assert len(rows) == said.count("uneven: east: at work") == 10
 
 
-def test_relay_is_one_message_a_site(tmp_path, network):
-    sites = network()
+@pytest.mark.parametrize("top", [{}, {"strategy": "precision"}], ids=str)
+def test_relay_is_one_message_a_site(tmp_path, network, top):
+    """The noisiest first, and where rows are kept, one more for the length of the weights."""
+    sites = network(top=top)
     both(tmp_path, sites, "relay")
-    assert [site for site, *_ in sites.messages] == ["east", "north", "west", "west", "east", "north"]
+    once = ["west", "east", "north"]
+    assert [site for site, *_ in sites.messages] == ["east", "north", "west", *once, *(once if not top else [])]
 
 
 @pytest.mark.parametrize("mode", ["relay", "oracle"])
@@ -143,6 +155,7 @@ def test_what_crosses_the_wire_is_weights_and_counts(tmp_path, network, mode):
         "simulated",
     }  # what a site says of itself
     allowed |= {"state", *STATE_KEYS, *ROWS, "total", "silent", "released"}
+    allowed |= {"reached", "number", "precision"}  # one number, from rows that took no step
     assert {key for reply in replies for key in keys_of(reply)} <= allowed
     longest = max(len(one) for reply in replies for one in lists_of(reply))
     assert longest == len(FEATURES) + 1 == federated.plan.problem.n_features
@@ -199,7 +212,7 @@ def test_a_site_lost_on_the_way_is_left_out(tmp_path, network):
     federated = federate(read_sources(tmp_path / "sources.toml"), Ask(call, 0.05), tmp_path / "job")
     assert federated.used == ("west", "north")
     assert "no answer" in federated.left_out["east"]
-    assert federated.state.step == 7 + 17
+    assert federated.state.step == 7 + 16
 
 
 def saying(sites, **said):
@@ -280,7 +293,7 @@ def test_what_sites_cannot_do_is_refused(tmp_path, network, top, message):
 
 
 def test_a_server_that_stopped_goes_on_where_it_was(tmp_path, network):
-    """The second life of the server asks for the third segment only, and comes to the same weights."""
+    """The second life of the server asks for the third segment and the length only, and comes to the same weights."""
     sites, file = network(seed=7), read_sources(tmp_path / "sources.toml")
     local = train_locally(tmp_path)
 
@@ -294,9 +307,9 @@ def test_a_server_that_stopped_goes_on_where_it_was(tmp_path, network):
     before = len(sites.messages)
     federated = federate(file, Ask(sites.call, 1.0), tmp_path / "job")
     np.testing.assert_array_equal(federated.model.coef, local.model.coef)
-    assert len(sites.messages) == before + 1
+    assert len(sites.messages) == before + 1 + 3
     again = federate(file, Ask(sites.call, 1.0), tmp_path / "job")  # a finished job is not run again
     np.testing.assert_array_equal(again.model.coef, local.model.coef)
-    assert len(sites.messages) == before + 1
+    assert len(sites.messages) == before + 1 + 3
     with pytest.raises(ValueError, match="must be the folder of this job"):
         federate(file, Ask(sites.call, 1.0), tmp_path / "job", mode="oracle")

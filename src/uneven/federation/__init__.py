@@ -8,10 +8,13 @@ releases    what a site has released
 sums        several sites without privacy as one anchor, by sums over their rows
 anchors     what a site without privacy says, and how private ones add to it
 rows        the rows of a site, checked
+charging    a site's account: rows are charged first, and released once
+kept        what rows that take no step tell at a site
 site        a site: rows, policy, ledger, and its answers
 calls       asks a site, and asks again
 jobs        a job of the server: its progress, plan and requests
 asking      asks the sites without privacy for the anchor
+calibrating asks the sites for the shares of the classes and the length of the weights
 server      asks the sites in the plan's order, and goes on after a crash
 scores      one randomised bit of each row kept aside
 evaluation  a model's accuracy over sites

@@ -11,10 +11,18 @@ from typing import Any
 from uneven.engine import Task, tasks_of
 from uneven.federation.messages import read_message, task_to_dict, write_message
 from uneven.io import SourcesFile, write_text_atomically
-from uneven.planner import Anchored, Plan, make_anchored_plan
+from uneven.planner import Anchored, Asked, Plan, count_kept, list_asked, make_anchored_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
-from uneven.training import Scale, choose_private_alpha, describe_sources, plan_steps, read_scale, scale_problem
+from uneven.training import (
+    Scale,
+    choose_private_alpha,
+    describe_sources,
+    keep_rows,
+    plan_steps,
+    read_scale,
+    scale_problem,
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,13 @@ class Progress:
     notes : list of str
         What was found on the way.
     charged : list of str
-        Sites that are left out but may have charged their rows.
+        Sites that may have charged their rows though they took no step.
+    keeps : bool
+        Whether rows may be kept for the length of the weights; false in a job that an older version began.
+    heard, reached : dict or None
+        What kept rows have told of the classes' shares, and of the length of the weights; None before the first.
+    unheard : list of str
+        Sites whose steps are in the result, but whose kept rows did not tell the length.
     """
 
     job: str
@@ -52,6 +66,10 @@ class Progress:
     anchor: dict[str, Any] | None = None
     notes: Sequence[str] = ()
     charged: Sequence[str] = ()
+    keeps: bool = False
+    heard: dict[str, Any] | None = None
+    reached: dict[str, Any] | None = None
+    unheard: Sequence[str] = ()
 
 
 class Job:
@@ -78,10 +96,10 @@ class Job:
             chosen = choose_private_alpha(self.settings, self.sources, usual, stated)
         self.alpha = float(chosen)
         self.problem: Problem = replace(usual, alpha=scale.alpha(self.alpha))
-        self.plan = self._plan()
+        self.plan = self._plan(progress.keeps)
         self.tasks: Sequence[Task] = tasks_of(self.plan, self.settings.average, self.settings.estimate)
 
-    def _plan(self) -> Plan:
+    def _plan(self, keeps: bool) -> Plan:
         if self.anchor is not None:
             decided = Anchored.from_dict(self.anchor["anchored"])
             worths = dict(decided.worths)
@@ -90,11 +108,24 @@ class Job:
         plan = plan_steps(self.sources, self.problem, self.settings)
         if plan.shuffled:
             raise ValueError(f"strategy must use one source after the other, got {plan.strategy!r}")
-        return plan
+        return keep_rows(plan, self.settings) if keeps else plan
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Sites that tell the shares of the classes, in this order."""
+        return list_asked(self.plan) if self.plan.tellers else []
+
+    @property
+    def phases(self) -> tuple[int, int, int]:
+        """How many sites are asked for the shares of the classes, for steps, and at most for the length."""
+        keeping = [source for source in self.plan.sources if count_kept(source.rows, self.plan.kept)]
+        return len(self.asked), len(self.plan.segments), len(keeping)
 
     def common(self) -> dict[str, Any]:
         """What every request has."""
+        kept = {"kept": self.plan.kept, "tellers": self.plan.tellers} if self.plan.kept else {}
         return {
+            **kept,
             "job": self.id,
             "name": self.name,
             "features": self.features,
@@ -109,6 +140,11 @@ class Job:
         """What every request for the steps of a segment has."""
         kind = "relay" if self.mode == "relay" else "open"
         return {"kind": kind, **self.common(), "number": number, "task": task_to_dict(self.tasks[number])}
+
+    def request_kept(self, kind: str, site: str) -> dict[str, Any]:
+        """A request for rows of a site that take no step; its number is that of the site's steps."""
+        (number,) = (k for k, segment in enumerate(self.plan.segments) if site in segment.sources)
+        return {"kind": kind, **self.common(), "number": number, "noise": self.noises[site].to_dict()}
 
     def request_adding(self, number: int) -> dict[str, Any]:
         """A request to add the rows of a segment's site to the anchor."""
@@ -129,7 +165,7 @@ def load_progress(folder: Path, asked: str) -> Progress:
     """Progress of the job in the folder; a new job where there is none."""
     file = folder / "job.json"
     if not file.exists():
-        return Progress(secrets.token_hex(8), asked)
+        return Progress(secrets.token_hex(8), asked, keeps=True)
     progress = Progress(**read_message(file.read_text(encoding="utf-8")))
     if progress.asked != asked:
         raise ValueError(f"{folder} must be the folder of this job, got that of another one; choose another folder")

@@ -65,6 +65,7 @@ class Batches:
 
     def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None) -> None:
         self.task, self.next, self._noise = task, used, make_generator(seed, 0, task.names[0], "noise")
+        self.done = used * task.problem.batch_size
         self._left = islice(_chunks(task, data, order, steps=1), used, None)
 
     def answer(self, weights: Array) -> dict[str, Any] | None:
@@ -75,7 +76,7 @@ class Batches:
         chunk = next(self._left, None)
         if chunk is None:
             return None
-        self.next += 1
+        self.next, self.done = self.next + 1, self.done + len(chunk.y)
         total, state = measure_gradient(State(weights), self.task, chunk, self._noise)
         (silent,), (released,) = state.silent.values() or (0,), state.released.values() or (0,)
         return {

@@ -14,7 +14,7 @@ import numpy as np
 from uneven import checks
 from uneven.anchor import Disagreement
 from uneven.columns import columns_to_dict
-from uneven.engine import State, initial_state
+from uneven.engine import State
 from uneven.federation.anchors import (
     MOST_FEATURES,
     camps_from_dict,
@@ -25,6 +25,7 @@ from uneven.federation.anchors import (
     summary_to_dict,
 )
 from uneven.federation.asking import SiteFailed, ask_anchor
+from uneven.federation.calibrating import ask_length, ask_shares, finish_weights, leave_out, read_state
 from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
@@ -118,8 +119,8 @@ def federate(
         save_progress(folder, progress)
     job = Job(file, progress, name, mode)
     show(job.plan)
-    for number in range(progress.next, len(job.plan.segments)):
-        progress = _segment(job, ask, progress, number)
+    for place in range(progress.next, sum(job.phases)):
+        progress = replace(_ask_next(job, ask, progress, place), next=place + 1)
         save_progress(folder, progress)
     return _result(job, progress)
 
@@ -244,10 +245,22 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
 # The run
 
 
+def _ask_next(job: Job, ask: Ask, progress: Progress, place: int) -> Progress:
+    """Progress after one more site: shares of the classes first, then steps, then the length of the weights."""
+    shares, steps, _ = job.phases
+    if place < shares:
+        return ask_shares(job, ask, progress, job.asked[place])
+    if place < shares + steps:
+        return _segment(job, ask, progress, place - shares)
+    return ask_length(job, ask, progress, place - shares - steps)
+
+
 def _segment(job: Job, ask: Ask, progress: Progress, number: int) -> Progress:
     """Progress after one segment; a site that refuses or does not return is left out."""
-    (site,), d = job.plan.segments[number].sources, job.problem.n_features
-    state = initial_state(d) if progress.state is None else state_from_dict(progress.state, d)
+    (site,) = job.plan.segments[number].sources
+    if site in progress.left_out:
+        return progress
+    state = read_state(job, progress)
     ask.tell(site, "asked", 0, int(progress.sites[site]["rows"]))
     try:
         if job.anchor is not None:
@@ -255,11 +268,9 @@ def _segment(job: Job, ask: Ask, progress: Progress, number: int) -> Progress:
         after = (_relay if job.mode == "relay" else _oracle)(job, ask, site, number, state)
     except (Refused, OSError) as reason:
         ask.tell(site, "left out", 0, 0)
-        charged = [*progress.charged, *([site] if isinstance(reason, Lost | OSError) else [])]
-        left_out = {**progress.left_out, site: str(reason)}
-        return replace(progress, next=number + 1, left_out=left_out, charged=charged)
+        return leave_out(progress, site, reason)
     ask.tell(site, "done", int(progress.sites[site]["rows"]), int(progress.sites[site]["rows"]))
-    return replace(progress, next=number + 1, state=state_to_dict(after))
+    return replace(progress, state=state_to_dict(after))
 
 
 def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> Progress:
@@ -285,7 +296,6 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     ask.tell(site, "done", rows[site], rows[site])
     return replace(
         progress,
-        next=number + 1,
         state=state_to_dict(after),
         anchor={**progress.anchor, **camps_to_dict(camps)},
         notes=[*progress.notes, found.describe(site)],
@@ -353,16 +363,16 @@ def _ask_step(job: Job, ask: Ask, site: str, number: int, request: Mapping[str, 
 
 
 def _result(job: Job, progress: Progress) -> Federated:
-    d = job.problem.n_features
+    state, notes = read_state(job, progress), tuple[str, ...]()
     if progress.anchor is not None:
-        state = initial_state(d) if progress.state is None else state_from_dict(progress.state, d)
         state, _ = resume_state(state, mix(_camps(job, progress)))
+        weights = state.answer
     elif progress.state is None:
         raise ConnectionError(f"no site took part: {'; '.join(progress.left_out.values())}")
     else:
-        state = state_from_dict(progress.state, d)
+        weights, notes = finish_weights(job, progress)
     used = tuple(name for name in job.plan.order if name not in progress.left_out)
-    coef, intercept = job.scale.coefficients(np.array(state.answer))
+    coef, intercept = job.scale.coefficients(np.array(weights))
     simulated = any(progress.sites[name]["simulated"] for name in used)
     model = Model(
         classes=np.array(job.classes),
@@ -381,6 +391,6 @@ def _result(job: Job, progress: Progress) -> Federated:
         feature_names=job.names,
         columns=job.file.columns,
         simulated=simulated,
-        notes=tuple(progress.notes),
+        notes=(*notes, *progress.notes),
     )
     return Federated(model, state, used, dict(progress.left_out), simulated)

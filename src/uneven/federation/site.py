@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,6 +21,8 @@ from uneven import checks
 from uneven.anchor import Summary, use_one_thread
 from uneven.engine import State, Task
 from uneven.federation.anchors import added_to_dict, answer_as_anchor, move_summary, summary_from_dict
+from uneven.federation.charging import Account
+from uneven.federation.kept import prepare_site, read_question
 from uneven.federation.messages import (
     LARGEST,
     digest,
@@ -33,12 +34,12 @@ from uneven.federation.messages import (
     write_message,
 )
 from uneven.federation.policy import Policy, Refused, refuse_epsilon, refuse_job, refuse_schema
-from uneven.federation.releases import AHEAD, charge_rows, open_ledger, open_releases
+from uneven.federation.releases import AHEAD, open_ledger, open_releases
 from uneven.federation.requests import (
     JOB_KEYS,
+    PART_KEYS,
     SCHEMA_KEYS,
     Asked,
-    answer_claim,
     check_job,
     expect_keys,
     name_reservation,
@@ -46,8 +47,6 @@ from uneven.federation.requests import (
     release_name,
 )
 from uneven.federation.rows import (
-    Opened,
-    digest_rows,
     hold_folder,
     identify_file,
     identify_rows,
@@ -59,7 +58,7 @@ from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
 from uneven.problem import Problem
-from uneven.training import PrivateSource, prepare_alone, read_scale
+from uneven.training import PrivateSource, read_scale
 
 log = logging.getLogger("uneven.site")
 
@@ -88,6 +87,7 @@ class Site:
             self.releases = files.enter_context(closing(open_releases(policy, self.ledger, lock)))
             self._worker = files.enter_context(ThreadPoolExecutor(1))
             self._files = files.pop_all()
+        self._account = Account(policy, self.ledger, self.releases)
         self._one_at_a_time, self._policy_file = threading.Lock(), identify_file(policy.path("site.toml"))
         self._running: dict[str, tuple[Future[str], list[int]]] = {}
         self._batches: dict[str, Batches] = {}
@@ -128,6 +128,8 @@ class Site:
             "sums": self._sums,
             "relay": self._relay,
             "add": self._add,
+            "shares": self._question,
+            "length": self._question,
             "open": self._open,
             "step": self._step,
             "evaluate": self._evaluate,
@@ -174,16 +176,21 @@ class Site:
             added = source.add(rivals, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(added), "state": state_to_dict(added.state)}
 
+    def _question(self, message: dict[str, Any], text: str) -> Reply:
+        """What rows that take no step tell: the shares of the classes, or the length of the weights."""
+        asked, answer = read_question(self.policy, message, text, self._opened)
+        return self._start(asked, lambda done: answer(self._ticker(asked.release, done)))
+
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
         """Answer that was given before, or a segment that is running: its rows are charged first."""
-        if (kept := self._kept(asked.release, 0, asked.request)) is not None:
-            return self._claimed(asked.release, kept)
+        if (kept := self._account.find(asked.release, 0, asked.request)) is not None:
+            return self._account.claim_answer(asked.release, kept)
 
         def work() -> str:
             text = self._once(lambda: {**run(done), "rows": self.scan.rows})
             with self._one_at_a_time:
                 self.releases.keep(asked.release, asked.request, text)
-                return self._claimed(asked.release, text)
+                return self._account.claim_answer(asked.release, text)
 
         done: list[int] = []
         if asked.release not in self._running:
@@ -253,7 +260,7 @@ class Site:
             raise Refused(f"noise of {self.policy.name!r} must have a compiled form to answer step by step")
         if asked.release not in self._batches:
             order = self._claim(asked)
-            self._refuse_older(name_reservation(asked.release, self.releases.reserved(asked.release) + AHEAD))
+            self._account.refuse_older(name_reservation(asked.release, self.releases.reserved(asked.release) + AHEAD))
             used = self.releases.resume(asked.release)
             self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
         return write_message({"rows": self.scan.rows})
@@ -262,7 +269,7 @@ class Site:
         with refusing():
             checks.only_keys("a request", message, ("kind", "job", "number", "step", "weights"))
             release, step = release_name(message), checks.whole("step", message.get("step"), least=0)
-        if (kept := self._kept(release, step, digest(text))) is not None:
+        if (kept := self._account.find(release, step, digest(text))) is not None:
             return kept
         if release not in self._batches:
             return write_message({"closed": release})
@@ -286,8 +293,7 @@ class Site:
             self.releases.keep_step(release, step, request, reply)
         if "failed" not in said:
             self._batches[release] = batches
-            size = batches.task.problem.batch_size
-            self._log_rows(release, (batches.next - 1) * size, min(batches.next * size, self.scan.rows))
+            self._log_rows(release, batches.done - said.get("rows", 0), batches.done)
         return reply
 
     # One bit per row
@@ -306,27 +312,16 @@ class Site:
         refuse_epsilon(policy, epsilon)
         if self._aside is None:
             raise Refused(f"{policy.name!r} has no rows kept aside to be evaluated on")
-        if (kept := self._kept(release, 0, digest(text))) is not None:
-            return self._claimed(release, kept)
+        if (kept := self._account.find(release, 0, digest(text))) is not None:
+            return self._account.claim_answer(release, kept)
         rows, scan = self._aside.rows, self._aside.scan
-        self._charge(release, digest(text), f"{policy.name}, kept", self._aside, epsilon)
+        self._account.charge(release, digest(text), f"{policy.name}, kept", self._aside, epsilon)
         options = coef, intercept, policy.row_norm, policy.class_values, epsilon, policy.seed
         reply = self._once(lambda: {"said": count_said(rows, *options), "rows": scan.rows})
         self.releases.keep(release, digest(text), reply)
-        return self._claimed(release, reply)
+        return self._account.claim_answer(release, reply)
 
     # What all share
-
-    def _claimed(self, release: str, text: str) -> str:
-        """An answer that may be sent: the ledger knows that there is one, should the record of it be lost."""
-        if self.policy.private:
-            self.ledger.claim(answer_claim(release))
-        return text
-
-    def _refuse_older(self, claim: str) -> None:
-        """Refuse to release what the ledger knows of and the record of answers does not."""
-        if self.ledger.claimed(claim):
-            raise Refused(f"{claim!r} is in the ledger, but what was released is not on record")
 
     def _once(self, release: Callable[[], dict[str, Any]]) -> str:
         """Answer of a release that was charged. A failure is one too, and is kept: tried again, it would tell more."""
@@ -344,44 +339,14 @@ class Site:
     ) -> tuple[Asked, Task]:
         """The request and its task, if the policy allows it."""
         with refusing():
-            expect_keys(message, (*JOB_KEYS, "task", *more))
+            expect_keys(message, (*JOB_KEYS, "task", *more), PART_KEYS)
             task = task_from_dict(message["task"], self.policy.name)
         return check_job(self.policy, message, text, mode, task.noises[0], task.problem), task
 
-    def _kept(self, release: str, step: int, request: str) -> str | None:
-        """Answer that was given before; None if there was none."""
-        if (kept := self.releases.find(release, step)) is None:
-            return None
-        if kept[0] != request:
-            raise Refused(f"{release!r} was answered for another request; each row is released once")
-        return kept[1]
-
     def _claim(self, asked: Asked) -> int:
-        """Enter the release of a segment and charge its rows, once; the seed of their order."""
-        epsilon = asked.noise.epsilon_per_row
-        return self._charge(asked.release, asked.request, self.policy.name, self._opened, epsilon)
-
-    def _charge(self, release: str, request: str, source: str, opened: Opened, epsilon: float | None) -> int:
-        """Enter a release and charge its rows, if they are private: once; the seed of the release."""
-        policy, entry, rows = self.policy, self.releases.entry(release), digest_rows(opened.scan)
-        opened.refuse_changed(policy.name)
-        if entry is None:
-            self._refuse_older(release)
-            entry = request, rows, secrets.randbits(63) if policy.seed is None else policy.seed
-            self.releases.enter(release, *entry)
-        if entry[0] != request:
-            raise Refused(f"{release!r} was begun for another request; each row is released once")
-        self._refuse_older(answer_claim(release))
-        if entry[1] != rows:
-            raise Refused(f"{release!r} was begun with other rows; each row is charged before it is released, and once")
-        if policy.private:
-            assert epsilon is not None
-            charge = source, identify_rows(policy, opened.scan, self.ledger.key), epsilon
-            charge_rows(policy, self.ledger, self.releases, charge, release)
-        return entry[2]
+        """Enter the release of rows of one part, all rows charged before, once; the seed of their order."""
+        return self._account.charge_part(asked, self._opened)
 
     def _data(self, asked: Asked) -> Any:
-        scale = read_scale(self.policy.row_norm, asked.intercept, asked.private)
-        assert scale is not None
-        job = prepare_alone(self._rows, self.scan, scale, self.policy.name, asked.noise)
+        job = prepare_site(self.policy, self._opened, asked)
         return job.data(self.policy.classes[1], [self.policy.name], in_memory=False)[self.policy.name]

@@ -45,13 +45,25 @@ if TYPE_CHECKING:
     from uneven.training.adding import Addition, Camp, PrivateSource, choose_rivals, join, mix
     from uneven.training.ahead import Valued, plan_ahead, value_ahead
     from uneven.training.anchoring import fit_public, resume_state, weigh_penalty
-    from uneven.training.calibration import Direction, find_scale, make_direction
+    from uneven.training.calibration import (
+        Direction,
+        choose_scale,
+        describe_scale,
+        doubt_steps,
+        expect_deviation,
+        find_scale,
+        make_direction,
+        make_lesson,
+        prepare_lesson,
+        take_smooth,
+    )
     from uneven.training.charging import Account, Hasher
+    from uneven.training.class_calibration import Lesson, Reached
     from uneven.training.continuation import Progress, continue_training, keep_progress, refuse_settings
     from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows
     from uneven.training.files import FileFit, FileRows, Measure, train_files
     from uneven.training.grouping import Grouped, check_noises, group_pieces
-    from uneven.training.job import Job
+    from uneven.training.job import CLASS, LENGTH, Job
     from uneven.training.labels import list_targets, refuse_missing, refuse_others, uses_softmax
     from uneven.training.model import Model, choose_classes, compute_scores
     from uneven.training.model_file import load_model, model_to_text, save_model
@@ -78,6 +90,15 @@ if TYPE_CHECKING:
         stream_csv,
         stream_json,
         write_predictions,
+    )
+    from uneven.training.shares import (
+        Heard,
+        ask_source,
+        describe_constant,
+        describe_offsets,
+        find_offsets,
+        make_start,
+        start_heard,
     )
     from uneven.training.sketch import choose_width, draw_projection, project
     from uneven.training.strength import choose_private_alpha

@@ -172,13 +172,13 @@ def find_scale(
 
 def prepare_lesson(direction: Direction | ClassDirection, plan: Plan) -> Lesson:
     """How the kept rows of a plan learn the length; that of the hinge by the logistic loss, which is shorter."""
-    smooth = _make_smooth(plan)
+    smooth = take_smooth(plan)
     return make_lesson(direction, smooth.problem, expect_deviation(smooth))
 
 
 def choose_scale(direction: Direction | ClassDirection, plan: Plan, found: float, known: float) -> float:
     """How many times as long the weights should be, by the best s as found, and 1/variance of what rows say of it."""
-    smooth = _make_smooth(plan)
+    smooth = take_smooth(plan)
     problem, segments, prior = smooth.problem, smooth.segments, expect_deviation(smooth)
     if direction.offset if isinstance(direction, Direction) else direction.offsets:
         slopes = direction.slope_weights
@@ -188,8 +188,8 @@ def choose_scale(direction: Direction | ClassDirection, plan: Plan, found: float
     return choose_weight_scale(found, known, prior, doubt_spread(direction, problem), missed)
 
 
-def _make_smooth(plan: Plan) -> Plan:
-    """The plan with the logistic loss in place of one that has a kink; its steps stay."""
+def take_smooth(plan: Plan) -> Plan:
+    """The plan with the logistic loss in place of one that has a kink: for the length alone, its steps stay."""
     if plan.problem.loss_function.smooth:
         return plan
     return replace(plan, problem=replace(plan.problem, loss="logistic"))
@@ -238,8 +238,8 @@ def make_lesson(direction: Direction | ClassDirection, problem: Problem, prior: 
     clock = MatrixClock(((prior * width) ** 2,), (curvature,), 2.0 / (steepest + rest))
     if direction.offset:
         capped = replace(problem, clip=1.0)  # no slope is above 1: none is cut
-        return OffsetLesson(capped, clock, rest, width, direction.slopes, bend=direction.bend)
-    return StepLesson(problem, clock, rest, width, direction.slopes)
+        return OffsetLesson(capped, clock, rest, width, direction.describe_rows, direction.slopes, bend=direction.bend)
+    return StepLesson(problem, clock, rest, width, direction.describe_rows, direction.slopes)
 
 
 def learn_scale(

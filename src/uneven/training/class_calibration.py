@@ -97,7 +97,7 @@ def make_class_lesson(direction: ClassDirection, problem: Problem, prior: float 
     def tell(features: Array, found: float, targets: Array) -> Array:
         return direction.slopes(features, found / width, targets)
 
-    return Lesson(problem, clock, rest, width, tell, direction.classes)
+    return Lesson(problem, clock, rest, width, direction.describe_rows, tell, direction.classes)
 
 
 def learn_class_scale(
@@ -118,14 +118,15 @@ class Reached(NamedTuple):
 class Lesson:
     """How kept rows learn one number, s·width, by slopes that are at most 1 for true labels.
 
-    `tell` gives slopes of rows' features at a number, for targets in place of their labels; `rest` is the curvature of
-    a penalty beside them.
+    `describe` makes features of rows as scaled. `tell` gives slopes of those at a number, for targets in place of their
+    labels; `rest` is the curvature of a penalty beside them.
     """
 
     problem: Problem
     clock: MatrixClock
     rest: float
     width: float
+    describe: Callable[[Any], NDArray[np.float32]]
     tell: Callable[[Array, float, Array], Array]
     columns: int = 1
 

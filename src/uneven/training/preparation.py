@@ -49,10 +49,13 @@ def prepare(
     return with_components(job, targets, here) if scale is None else with_chosen_alpha(job, targets[0], here)
 
 
-def prepare_alone(rows: Rows, scan: Scan, scale: Scale, name: str, noise: Noise) -> Job:
-    """The job of one source whose scale and problem were decided elsewhere, as at a site of a federated run."""
+def prepare_alone(
+    rows: Rows, scan: Scan, scale: Scale, name: str, noise: Noise, kept: int = 0, tellers: int = 0
+) -> Job:
+    """The job of one source whose scale, problem and kept rows were decided elsewhere, as at a site of a federation."""
     steps = Settings(strategy="precision", alpha=DEFAULT_ALPHA)  # for which nothing is chosen
-    return prepare(rows, scan, group_pieces({name: scan.rows}, {name: noise}), steps, scale)
+    job = prepare(rows, scan, group_pieces({name: scan.rows}, {name: noise}), steps, scale)
+    return replace(job, kept=kept, tellers=tellers, units={}) if kept else job
 
 
 def group_scanned(scan: Scan, noise: Any, settings: Settings) -> Grouped:

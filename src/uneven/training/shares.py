@@ -70,18 +70,18 @@ def describe_constant(X: Any) -> NDArray[np.float32]:
 
 def ask_shares(rows: Mapping[str, Any], plan: Plan, seed: int | None, run: int = 0) -> Told:
     """What rows of each source, (`describe_constant`, y) or a stream of it, tell of the classes' shares."""
-    heard = hear_nothing(plan.problem)
+    heard = start_heard(plan.problem)
     for one in list_asked(plan):
-        heard = hear_source(heard, one, rows[one.name], plan.problem, seed, run)
+        heard = ask_source(heard, one, rows[one.name], plan.problem, seed, run)
     return heard.told
 
 
-def hear_nothing(problem: Problem) -> Heard:
+def start_heard(problem: Problem) -> Heard:
     """What is known before any row has told its class."""
     return Heard(np.zeros(make_small_problem(problem).n_features), 0.0)
 
 
-def hear_source(heard: Heard, one: Asked, rows: Any, problem: Problem, seed: int | None, run: int = 0) -> Heard:
+def ask_source(heard: Heard, one: Asked, rows: Any, problem: Problem, seed: int | None, run: int = 0) -> Heard:
     """What is known after the rows of one more source have told their classes."""
     small, (total, precision) = replace(make_small_problem(problem), batch_size=one.batch), heard
     task = Task(small, (one.name,), (one.noise,), (one.moment,), MatrixClock((1.0,), (1.0,), 1.0))

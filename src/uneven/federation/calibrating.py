@@ -1,0 +1,185 @@
+"""Ask the sites for what rows that take no step tell: the shares of the classes first, the length of the weights last.
+
+One message for each site, in the order of a local fit, which is never worse than predicting nothing
+(`training.calibration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uneven.engine import State, initial_state
+from uneven.federation.calls import Ask, Lost, reading
+from uneven.federation.jobs import Job, Progress
+from uneven.federation.kept import (
+    count_rows,
+    heard_from_dict,
+    heard_to_dict,
+    reached_from_dict,
+    reached_to_dict,
+)
+from uneven.federation.messages import state_from_dict
+from uneven.federation.policy import Refused
+from uneven.planner import Asked, count_free, count_kept
+from uneven.training import (
+    Direction,
+    Heard,
+    Reached,
+    choose_scale,
+    describe_offsets,
+    describe_scale,
+    doubt_steps,
+    expect_deviation,
+    find_offsets,
+    make_direction,
+    make_start,
+    prepare_lesson,
+    start_heard,
+    take_smooth,
+)
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-6
+"""Of rounding, in sums over many rows."""
+
+FARTHEST = 40.0
+"""Standard errors that noise is not expected to exceed, by far."""
+
+
+def leave_out(progress: Progress, site: str, reason: Exception) -> Progress:
+    """Progress without a site that failed; what it may have charged is remembered."""
+    charged = [*progress.charged, *([site] if isinstance(reason, Lost | OSError) else [])]
+    return replace(progress, left_out={**progress.left_out, site: str(reason)}, charged=charged)
+
+
+# Before all steps
+
+
+def ask_shares(job: Job, ask: Ask, progress: Progress, one: Asked) -> Progress:
+    """Progress after the rows of one site have told their classes; a site that does not answer is left out."""
+    before, problem = read_heard(job, progress), job.problem
+    ask.tell(one.name, "asked for the shares of the classes", 0, 0)
+    request = {**job.request_kept("shares", one.name), "problem": problem.to_dict(), "heard": heard_to_dict(before)}
+    try:
+        reply = ask(one.name, request)
+        with reading(one.name):
+            after = check_heard(
+                before, heard_from_dict(reply["heard"], problem), count_free(problem) * one.weight * one.rows
+            )
+    except (Refused, OSError) as reason:
+        ask.tell(one.name, "left out", 0, 0)
+        return leave_out(progress, one.name, reason)
+    return replace(progress, heard=heard_to_dict(after), charged=[*progress.charged, one.name])
+
+
+def read_heard(job: Job, progress: Progress) -> Heard:
+    """What rows have told of the classes so far."""
+    return start_heard(job.problem) if progress.heard is None else heard_from_dict(progress.heard, job.problem)
+
+
+def check_heard(before: Heard, after: Heard, expected: float) -> Heard:
+    """What rows have told, refused where it is not what so much 1/variance can have told: slopes are at most 1."""
+    _check_precision(before.precision, after.precision, expected)
+    if np.abs(after.total - before.total).max() > expected + FARTHEST * np.sqrt(expected):
+        raise ValueError("total must be that of rows of the site, got another")
+    return after
+
+
+def _check_precision(before: float, after: float, expected: float) -> None:
+    """Refuse 1/variance that has not grown by what the rows of a site bring."""
+    if abs(after - before - expected) > TOLERANCE * (before + expected):
+        raise ValueError("precision must be that of the rows of the site, got another")
+
+
+def find_start(job: Job, progress: Progress) -> tuple[Array, Array]:
+    """Weights that steps start from, and the scores of the classes there: all 0 where none are clearly unequal."""
+    offsets = np.zeros(job.problem.outputs)
+    if job.plan.tellers:
+        offsets = find_offsets(read_heard(job, progress).told, job.problem)
+    if not np.any(offsets):
+        return np.zeros(job.problem.n_features), offsets
+    return make_start(offsets, job.scale.unit_constant, job.problem.columns), offsets
+
+
+def read_state(job: Job, progress: Progress) -> State:
+    """Where the steps stand."""
+    if progress.state is not None:
+        return state_from_dict(progress.state, job.problem.n_features)
+    return initial_state(job.problem.n_features, start=find_start(job, progress)[0])
+
+
+# After all steps
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The weights after all steps, as a start and what was found from there."""
+
+    start: Array
+    offsets: Array
+    found: Array
+    direction: Direction
+
+
+def read_ending(job: Job, progress: Progress) -> Ending:
+    """The weights after all steps, whose length is to be learned."""
+    start, offsets = find_start(job, progress)
+    found = read_state(job, progress).answer - start
+    direction = make_direction(found, job.scale.unit_constant, job.problem, offsets)
+    assert isinstance(direction, Direction)
+    return Ending(start, offsets, found, direction)
+
+
+def ask_length(job: Job, ask: Ask, progress: Progress, place: int) -> Progress:
+    """Progress after the kept rows of the site at this place, the noisiest first, have told the length of the weights.
+
+    A site that is left out is not asked. One that does not answer now stays in the result, which its steps are in.
+    """
+    ending = read_ending(job, progress)
+    if progress.state is None or not ending.direction.width:
+        return progress
+    lesson, smooth, rows = prepare_lesson(ending.direction, job.plan), take_smooth(job.plan), _count_rows(job)
+    site = lesson.list_kept(job.plan.order, job.plan)[place]
+    if site in progress.left_out:
+        return progress
+    before = Reached() if progress.reached is None else reached_from_dict(progress.reached)
+    told = {"weights": ending.found.tolist(), "offset": ending.direction.offset, "prior": expect_deviation(smooth)}
+    told |= {"problem": smooth.problem.to_dict(), "reached": reached_to_dict(before)}
+    ask.tell(site, "asked for the length of the weights", 0, 0)
+    try:
+        reply = ask(site, {**job.request_kept("length", site), **told})
+        with reading(site):
+            after = reached_from_dict(reply["reached"])
+            moment, batch = lesson.choose_batch(job.noises[site], count_kept(rows[site], job.plan.kept))
+            count = count_rows(rows[site], job.plan.kept, job.plan.tellers, "length")
+            full, short = divmod(count, batch)
+            expected = full / moment.at(batch) + (1.0 / moment.at(short) if short else 0.0)
+            _check_precision(before.precision, after.precision, expected)
+    except (Refused, OSError) as reason:
+        said = f"Rows of {site!r} did not tell how long the weights should be: {reason}."
+        return replace(progress, unheard=[*progress.unheard, site], notes=[*progress.notes, said])
+    return replace(progress, reached=reached_to_dict(after))
+
+
+def _count_rows(job: Job) -> Mapping[str, int]:
+    return {source.name: source.rows for source in job.plan.sources}
+
+
+def finish_weights(job: Job, progress: Progress) -> tuple[Array, tuple[str, ...]]:
+    """The weights at the length that was found, and what is said of it, as a local fit does."""
+    if not job.plan.kept:
+        return read_state(job, progress).answer, doubt_steps(job.plan)
+    ending, scale = read_ending(job, progress), 1.0
+    if ending.direction.width:
+        lesson = prepare_lesson(ending.direction, job.plan)
+        reached = Reached() if progress.reached is None else reached_from_dict(progress.reached)
+        scale = choose_scale(ending.direction, job.plan, *lesson.measure(reached))
+    out = {*progress.left_out, *progress.unheard}
+    kept = sum(count_kept(rows, job.plan.kept) for name, rows in _count_rows(job).items() if name not in out)
+    told = describe_offsets(ending.offsets, np.array(job.classes))
+    return ending.start + scale * ending.found, (describe_scale(scale, kept, bool(told)), *told)
