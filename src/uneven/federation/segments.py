@@ -61,11 +61,13 @@ class Batches:
         How many were.
     seed : int or None
         Of the noise; None draws it from a cryptographic generator.
+    rows : int
+        How many there are in all, to tell how far it is.
     """
 
-    def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None) -> None:
+    def __init__(self, task: Task, data: Any, order: int, used: int, seed: int | None, rows: int = 0) -> None:
         self.task, self.next, self._noise = task, used, make_generator(seed, 0, task.names[0], "noise")
-        self.done = used * task.problem.batch_size
+        self.done, self.rows = used * task.problem.batch_size, rows
         self._left = islice(_chunks(task, data, order, steps=1), used, None)
 
     def answer(self, weights: Array) -> dict[str, Any] | None:

@@ -57,6 +57,7 @@ from uneven.federation.scores import count_said
 from uneven.federation.segments import Batches, run_segment
 from uneven.federation.sums import answer_sums
 from uneven.noise import LabelPrivacy, noise_from_dict
+from uneven.planner import count_kept
 from uneven.problem import Problem
 from uneven.training import PrivateSource, read_scale
 
@@ -150,7 +151,7 @@ class Site:
         return self._start(asked, partial(self._run, asked, task, state))
 
     def _run(self, asked: Asked, task: Task, state: State, done: list[int]) -> dict[str, Any]:
-        after = run_segment(state, task, self._data(asked), self.policy.seed, self._ticker(asked.release, done))
+        after = run_segment(state, task, self._data(asked), self.policy.seed, self._ticker(asked, done))
         return {"state": state_to_dict(after)}
 
     def _add(self, message: dict[str, Any], text: str) -> Reply:
@@ -172,14 +173,14 @@ class Site:
         self, asked: Asked, source: PrivateSource, rivals: list[Summary], state: State, done: list[int]
     ) -> dict[str, Any]:
         with use_one_thread():
-            tick = self._ticker(asked.release, done)
+            tick = self._ticker(asked, done)
             added = source.add(rivals, state, self._data(asked), self.policy.seed, tick)
         return {"added": added_to_dict(added), "state": state_to_dict(added.state)}
 
     def _question(self, message: dict[str, Any], text: str) -> Reply:
         """What rows that take no step tell: the shares of the classes, or the length of the weights."""
         asked, answer = read_question(self.policy, message, text, self._opened)
-        return self._start(asked, lambda done: answer(self._ticker(asked.release, done)))
+        return self._start(asked, lambda done: answer(self._ticker(asked, done)))
 
     def _start(self, asked: Asked, run: Callable[[list[int]], dict[str, Any]]) -> Reply:
         """Answer that was given before, or a segment that is running: its rows are charged first."""
@@ -230,18 +231,22 @@ class Site:
             self._running[key] = self._worker.submit(work), []
         return key, *self._running[key]
 
-    def _ticker(self, release: str, done: list[int]) -> Callable[[int], None]:
+    def _ticker(self, asked: Asked, done: list[int]) -> Callable[[int], None]:
         """What a segment tells of its rows as it uses them: the site's log has a line for each tenth."""
 
         def tick(rows: int) -> None:
             done.append(rows)
-            self._log_rows(release, sum(done) - rows, sum(done))
+            self._log_rows(asked.release, sum(done) - rows, sum(done), self._count(asked))
 
         return tick
 
-    def _log_rows(self, release: str, before: int, after: int) -> None:
-        if 10 * after // self.scan.rows > 10 * before // self.scan.rows:
-            log.info("%s: %s of %s rows done", release, f"{after:,}", f"{self.scan.rows:,}")
+    def _count(self, asked: Asked) -> int:
+        """How many rows take a step."""
+        return self.scan.rows - count_kept(self.scan.rows, asked.kept)
+
+    def _log_rows(self, release: str, before: int, after: int, of: int) -> None:
+        if 10 * after // of > 10 * before // of:
+            log.info("%s: %s of %s rows done", release, f"{after:,}", f"{of:,}")
 
     def _report(self, release: str, future: Future[str], done: list[int]) -> str:
         """The result of a running segment if it is there soon, else how far it is."""
@@ -262,7 +267,8 @@ class Site:
             order = self._claim(asked)
             self._account.refuse_older(name_reservation(asked.release, self.releases.reserved(asked.release) + AHEAD))
             used = self.releases.resume(asked.release)
-            self._batches[asked.release] = Batches(task, self._data(asked), order, used, self.policy.seed)
+            drawn = order, used, self.policy.seed
+            self._batches[asked.release] = Batches(task, self._data(asked), *drawn, self._count(asked))
         return write_message({"rows": self.scan.rows})
 
     def _step(self, message: dict[str, Any], text: str) -> str:
@@ -293,7 +299,7 @@ class Site:
             self.releases.keep_step(release, step, request, reply)
         if "failed" not in said:
             self._batches[release] = batches
-            self._log_rows(release, batches.done - said.get("rows", 0), batches.done)
+            self._log_rows(release, batches.done - said.get("rows", 0), batches.done, batches.rows)
         return reply
 
     # One bit per row

@@ -1,0 +1,171 @@
+"""Rows that take no step, across sites: what a federated run learns from them is what a local fit learns, to the bit."""
+
+import json
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import sites
+from sites import FEATURES, Network, make_folders, policy_text, train_locally, write_rows
+
+from uneven.cli.federate import _words
+from uneven.datasets import load_covertype_sample
+from uneven.federation.calls import Ask
+from uneven.federation.policy import policy_to_text
+from uneven.federation.server import federate
+from uneven.io import read_sources
+from uneven.training.files import train_files
+from uneven.training.scan import scan_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
+
+EPSILON = {"east": 0.5, "north": 1.0, "west": 0.3}
+ROWS = {"east": 1500, "north": 2100, "west": 3}
+EQUAL, UNEQUAL = 0.0, 0.9
+
+
+def draw(name, rows, cut, seed=0):
+    """Rows of which those whose first feature is above the cut are mostly of class 1."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    X = rng.normal(size=(rows, len(FEATURES)))
+    X *= rng.uniform(0.2, 1.1, (rows, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
+    return X, (X[:, 0] + 0.2 * rng.normal(size=rows) > 0.5 * cut).astype(int)
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Makes sites so noisy that a fit keeps rows; they are closed after the test."""
+    made = []
+
+    def make(cut=EQUAL, rows=ROWS, top=None, kind="local-privacy", **policy):
+        for name, epsilon in EPSILON.items():
+            monkeypatch.setitem(sites.EPSILON, name, epsilon)
+        (top := dict(top or {})).setdefault("batch_size", 20)
+        make_folders(tmp_path, rows=rows, top=top)
+        for file in ("local.toml", "sources.toml"):
+            (tmp_path / file).write_text((tmp_path / file).read_text().replace("local-privacy", kind))
+        for name, count in rows.items():
+            write_rows(tmp_path / name / "rows.csv", *draw(name, count, cut))
+            text = policy_text(name, **{"seed": 7, "noises": [kind], **policy})
+            (tmp_path / name / "site.toml").write_text(text)
+        made.append(Network(tmp_path, rows))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def run(tmp_path, network, mode="relay", job="job", call=None):
+    return federate(read_sources(tmp_path / "sources.toml"), Ask(call or network.call, 1.0), tmp_path / job, mode=mode)
+
+
+def asked(network, *kinds):
+    """Sites that were asked in these ways, in this order."""
+    return [site for site, text, _ in network.messages if json.loads(text)["kind"] in kinds]
+
+
+# The same as a local fit
+
+CASES = [
+    (EQUAL, {}),
+    (UNEQUAL, {}),
+    (EQUAL, {"fit_intercept": False}),
+    (UNEQUAL, {"fit_intercept": False}),
+    (EQUAL, {"loss": "hinge"}),
+    (UNEQUAL, {"loss": "hinge"}),
+]
+
+
+@pytest.mark.parametrize("kind", ["local-privacy", "site-privacy"])
+@pytest.mark.parametrize(("cut", "top"), CASES, ids=str)
+def test_relay_with_kept_rows_equals_the_local_fit_to_the_bit(tmp_path, make, cut, top, kind):
+    """West has too few rows to keep one: it takes steps alone. With an intercept some rows tell the classes first."""
+    network = make(cut, top=top, kind=kind)
+    local, federated = train_locally(tmp_path), run(tmp_path, network)
+    assert federated.plan == local.plan
+    assert federated.plan.kept > 0
+    assert (federated.plan.tellers > 0) == ("fit_intercept" not in top)
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    np.testing.assert_array_equal(federated.model.intercept, local.model.intercept)
+    assert federated.state.silent == local.trained.states[0].silent
+    assert federated.model.privacy_spent == local.model.privacy_spent == dict.fromkeys(EPSILON, math.inf)  # a seed
+    said = [note for note in local.model.notes if "This machine" not in note]
+    assert list(federated.notes) == said
+    assert any("checked the" in note for note in said)
+    assert any("clearly unequal" in note for note in said) == (cut == UNEQUAL and "fit_intercept" not in top)
+    assert asked(network, "relay") == ["west", "east", "north"]
+    assert asked(network, "length") == ["east", "north"]
+    assert asked(network, "shares") == (["east", "north"] if federated.plan.tellers else [])
+
+
+@pytest.mark.parametrize(("cut", "top"), CASES[:4], ids=str)
+def test_oracle_with_kept_rows_equals_the_local_fit_up_to_rounding(tmp_path, make, cut, top):
+    """A message per step; the shares and the length are a message per site, as in a relay."""
+    network = make(cut, top=top, modes=["oracle"])
+    local, federated = train_locally(tmp_path), run(tmp_path, network, "oracle")
+    assert federated.plan == local.plan
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(federated.model.intercept, local.model.intercept, rtol=1e-5, atol=1e-8)
+    assert list(federated.notes) == list(local.model.notes)
+    assert len(asked(network, "step")) == local.plan.steps
+    assert asked(network, "length") == ["east", "north"]
+
+
+def test_rows_that_are_too_many_for_memory_are_kept_by_their_place_too(tmp_path, make, monkeypatch):
+    monkeypatch.setattr("uneven.federation.rows.scan_rows", partial(scan_rows, held_bytes=0))
+    network = make(UNEQUAL)
+    local = train_files(read_sources(tmp_path / "local.toml"), seed=7, held_bytes=0)
+    federated = run(tmp_path, network)
+    assert local.plan.tellers > 0
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    np.testing.assert_array_equal(federated.model.intercept, local.model.intercept)
+
+
+@pytest.mark.parametrize("top", [{"strategy": "precision"}, {"average": "late"}, {"clip": 0.5}, {"loss": "linear"}])
+def test_nothing_is_kept_where_a_local_fit_keeps_nothing(tmp_path, make, top):
+    """What is asked for is what it was before, and what is said where steps alone are in doubt is that of a fit."""
+    network = make(top=top)
+    local, federated = train_locally(tmp_path), run(tmp_path, network)
+    assert federated.plan == local.plan
+    assert federated.plan.kept == 0
+    np.testing.assert_array_equal(federated.model.coef, local.model.coef)
+    assert list(federated.notes) == list(local.model.notes)
+    assert len(network.messages) == 6
+    assert not any('"kept"' in text for _, text, _ in network.messages)
+
+
+def test_the_command_says_what_the_kept_rows_found(tmp_path, make):
+    federated = run(tmp_path, make(UNEQUAL))
+    said = _words(federated, tmp_path / "model.json", rehearsed=True)
+    assert [line for line in said if line.startswith("Note: ")] == [f"Note: {note}" for note in federated.notes]
+    assert len(federated.notes) == 2
+
+
+def test_very_noisy_sites_are_not_above_predicting_nothing(tmp_path):
+    """Covertype's sample at ε = 0.3: steps alone end above the loss of predicting nothing, log 2; the answer does not."""
+    data = load_covertype_sample()
+    numbers = np.random.default_rng(0).permutation(len(data.y))[:12_000]
+    X, y = data.X[numbers], data.y[numbers]
+    names = [f"x{i}" for i in range(X.shape[1])]
+    text = f'features = {json.dumps(names)}\nlabel = "y"\n'
+    for name, mine in (("one", slice(0, 7_000)), ("two", slice(7_000, None))):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "rows.npz", X=X[mine], y=(y[mine] > 0).astype(int))
+        values = {"name": name, "data": "rows.npz", "features": names, "classes": [0, 1], "seed": 1}
+        values |= {"epsilon": 0.3, "budget": 0.3, "row_norm": 1.0}
+        (tmp_path / name / "site.toml").write_text(policy_to_text(values))
+        noise = '{ kind = "local-privacy", epsilon = 0.3 }'
+        text += f'[[source]]\nname = "{name}"\nrows = {len(y[mine])}\nnoise = {noise}\n'
+    (tmp_path / "sources.toml").write_text(f"row_norm = 1.0\nalpha = 0.001\n{text}")
+    network = Network(tmp_path, ["one", "two"])
+    found = run(tmp_path, network)
+    network.close()
+
+    def measure(coef, intercept):
+        return np.logaddexp(0, -np.where(y > 0, 1, -1) * (X @ coef + intercept)).mean()
+
+    assert found.left_out == {}
+    assert measure(*found.model.scale.coefficients(np.array(found.state.answer))) > np.log(2) + 0.015  # by steps alone
+    assert measure(found.model.coef[0], found.model.intercept[0]) < np.log(2) + 0.002
