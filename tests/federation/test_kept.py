@@ -1,4 +1,4 @@
-"""Rows that take no step, across sites: what a federated run learns from them is what a local fit learns, to the bit."""
+"""Rows that take no step, across sites: what a federated run learns of them is what a local fit does, to the bit."""
 
 import json
 import math
@@ -34,27 +34,31 @@ def draw(name, rows, cut, seed=0):
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch):
+def make(tmp_path):
     """Makes sites so noisy that a fit keeps rows; they are closed after the test."""
     made = []
 
-    def make(cut=EQUAL, rows=ROWS, top=None, kind="local-privacy", **policy):
-        for name, epsilon in EPSILON.items():
-            monkeypatch.setitem(sites.EPSILON, name, epsilon)
-        (top := dict(top or {})).setdefault("batch_size", 20)
-        make_folders(tmp_path, rows=rows, top=top)
-        for file in ("local.toml", "sources.toml"):
-            (tmp_path / file).write_text((tmp_path / file).read_text().replace("local-privacy", kind))
-        for name, count in rows.items():
-            write_rows(tmp_path / name / "rows.csv", *draw(name, count, cut))
-            text = policy_text(name, **{"seed": 7, "noises": [kind], **policy})
-            (tmp_path / name / "site.toml").write_text(text)
-        made.append(Network(tmp_path, rows))
+    def make(*args, **how):
+        made.append(open_noisy(tmp_path, *args, **how))
         return made[-1]
 
     yield make
     for one in made:
         one.close()
+
+
+def open_noisy(root, cut=EQUAL, top=None, kind="local-privacy", **policy):
+    """Sites with so much noise that a fit keeps rows."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sites, "EPSILON", EPSILON)
+        make_folders(root, rows=ROWS, top=top)
+        for name, count in ROWS.items():
+            write_rows(root / name / "rows.csv", *draw(name, count, cut))
+            text = policy_text(name, **{"seed": 7, "noises": [kind], **policy})
+            (root / name / "site.toml").write_text(text)
+    for file in ("local.toml", "sources.toml"):
+        (root / file).write_text((root / file).read_text().replace("local-privacy", kind))
+    return Network(root, ROWS)
 
 
 def run(tmp_path, network, mode="relay", job="job", call=None):
@@ -144,7 +148,7 @@ def test_the_command_says_what_the_kept_rows_found(tmp_path, make):
 
 
 def test_very_noisy_sites_are_not_above_predicting_nothing(tmp_path):
-    """Covertype's sample at ε = 0.3: steps alone end above the loss of predicting nothing, log 2; the answer does not."""
+    """Covertype at ε = 0.3: steps alone end above the loss of predicting nothing, log 2; the answer does not."""
     data = load_covertype_sample()
     numbers = np.random.default_rng(0).permutation(len(data.y))[:12_000]
     X, y = data.X[numbers], data.y[numbers]

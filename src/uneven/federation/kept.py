@@ -42,8 +42,8 @@ from uneven.training import (
 Tick = Callable[[int], None]
 Answer = Callable[[Tick], dict[str, Any]]
 
-MOST_OFFSET = 30.0
-"""Largest score of a class in a message: beyond it its share is 0 or 1 in floating-point numbers."""
+MOST_OFFSET = 14.0
+"""Largest score of a class in a message: shares beyond a millionth are as good as 0 or 1, where no loss curves."""
 
 LEAST_WIDTH = 1e-100
 """Least width of scores in a message: with shorter weights their squares would be 0, and a score divided by it NaN."""
