@@ -13,16 +13,22 @@ from uneven.ledger import Ledger
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
-ROWS = 100
+FEW, MANY = 100, 1_000
+"""Of few rows one in 25 tells the length of the weights; of many one in 13, and half of those tell their class."""
+
+CASES = [
+    pytest.param("relay", FEW, JOBS, (), 1 + 1, id="relay"),
+    pytest.param("relay", MANY, JOBS, (), 1 + 2, id="relay with shares"),
+    pytest.param("oracle", FEW, 1, (), 5 + 1, id="oracle"),
+    pytest.param("oracle", MANY, 1, (), 47 + 2, marks=pytest.mark.slow, id="oracle with shares"),
+    pytest.param("relay", FEW, 1, ("north", "west"), 1, marks=pytest.mark.slow, id="anchored"),
+]
 
 
-ANCHORED = pytest.param("relay", 1, ("north", "west"), marks=pytest.mark.slow, id="anchored")
-
-
-@pytest.mark.parametrize(("mode", "jobs", "public"), [("relay", JOBS, ()), ("oracle", 1, ()), ANCHORED])
-def test_no_row_is_released_twice_however_often_processes_are_killed(tmp_path, mode, jobs, public):
+@pytest.mark.parametrize(("mode", "rows", "jobs", "public", "answers"), CASES)
+def test_no_row_is_released_twice_however_often_processes_are_killed(tmp_path, mode, rows, jobs, public, answers):
     """Each job ends with all sites, whose rows paid once for each; and whatever was sent for a step was sent again."""
-    make_files(tmp_path, ROWS, public)
+    make_files(tmp_path, rows, public)
     rng, kills = random.Random(0), 0
     tasks = {name: lambda name=name: run_site(tmp_path / name) for name in EPSILON}
     running = {name: forked(task) for name, task in tasks.items()}
@@ -39,10 +45,10 @@ def test_no_row_is_released_twice_however_often_processes_are_killed(tmp_path, m
         assert result["left_out"] == {}
         assert set(result["used"]) == set(EPSILON)
     for name, epsilon in ((name, epsilon) for name, epsilon in EPSILON.items() if name not in public):
-        assert_released_once(tmp_path / name, jobs * (1 if mode == "relay" else ROWS // 20))
+        assert_released_once(tmp_path / name, jobs * answers)
         spent = Ledger(tmp_path / name / "ledger.db").spent(name)
         assert set(spent.values()) == {jobs * epsilon}
-        assert len(spent) == ROWS
+        assert len(spent) == rows
 
 
 def run_and_kill(folder, running, tasks, most, rng):
@@ -71,13 +77,13 @@ def size(root):
 
 
 def assert_released_once(folder, expected):
-    """Everything that was sent: one answer for each segment, or for each step, however often it was asked for."""
+    """Everything that was sent: one answer for each part of the rows, or for each step, however often it was asked."""
     answers = defaultdict(set)
     for line in (folder / "sent").read_text().splitlines():
         text, reply = (json.loads(one) for one in json.loads(line))
         assert "refused" not in reply
         assert "failed" not in reply
-        if "state" in reply or "total" in reply:
-            answers[text["job"], text["number"], text.get("step", 0)].add(json.dumps(reply))
+        if {"state", "total", "heard", "reached"} & set(reply):
+            answers[text["job"], text["kind"], text["number"], text.get("step", 0)].add(json.dumps(reply))
     assert len(answers) == expected
     assert {len(one) for one in answers.values()} == {1}
