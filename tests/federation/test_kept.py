@@ -79,6 +79,8 @@ CASES = [
     (UNEQUAL, {"fit_intercept": False}),
     (EQUAL, {"loss": "hinge"}),
     (UNEQUAL, {"loss": "hinge"}),
+    (UNEQUAL, {"batch_size": "auto"}),
+    (UNEQUAL, {"alpha": 0.1}),  # the ball is smaller than the classes' shares need
 ]
 
 

@@ -6,8 +6,9 @@ One message for each site, in the order of a local fit, which is never worse tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from uneven.planner import Asked, count_free, count_kept
 from uneven.training import (
     Direction,
     Heard,
+    Lesson,
     Reached,
     choose_scale,
     describe_offsets,
@@ -118,16 +120,21 @@ def read_state(job: Job, progress: Progress) -> State:
 
 @dataclass(frozen=True)
 class Ending:
-    """The weights after all steps, as a start and what was found from there."""
+    """The weights after all steps, as a start and what was found from there, whose length kept rows learn."""
 
     start: Array
     offsets: Array
     found: Array
     direction: Direction
 
+    @property
+    def known(self) -> bool:
+        """Whether there is nothing to learn: weights of zero have no length."""
+        return not self.direction.width
+
 
 def read_ending(job: Job, progress: Progress) -> Ending:
-    """The weights after all steps, whose length is to be learned."""
+    """The weights after all steps."""
     start, offsets = find_start(job, progress)
     found = read_state(job, progress).answer - start
     direction = make_direction(found, job.scale.unit_constant, job.problem, offsets)
@@ -135,35 +142,44 @@ def read_ending(job: Job, progress: Progress) -> Ending:
     return Ending(start, offsets, found, direction)
 
 
-def ask_length(job: Job, ask: Ask, progress: Progress, place: int) -> Progress:
-    """Progress after the kept rows of the site at this place, the noisiest first, have told the length of the weights.
+def ask_lengths(job: Job, ask: Ask, progress: Progress) -> Iterator[Progress]:
+    """Progress after each site, the noisiest first, whose kept rows have told the length of the weights.
 
     A site that is left out is not asked. One that does not answer now stays in the result, which its steps are in.
     """
-    ending = read_ending(job, progress)
-    if progress.state is None or not ending.direction.width:
-        return progress
-    lesson, smooth, rows = prepare_lesson(ending.direction, job.plan), take_smooth(job.plan), _count_rows(job)
-    site = lesson.list_kept(job.plan.order, job.plan)[place]
-    if site in progress.left_out:
-        return progress
-    before = Reached() if progress.reached is None else reached_from_dict(progress.reached)
+    ending, (shares, steps) = read_ending(job, progress), job.phases
+    if not job.plan.kept or progress.state is None or ending.known:
+        return
+    lesson, smooth = prepare_lesson(ending.direction, job.plan), take_smooth(job.plan)
     told = {"weights": ending.found.tolist(), "offset": ending.direction.offset, "prior": expect_deviation(smooth)}
-    told |= {"problem": smooth.problem.to_dict(), "reached": reached_to_dict(before)}
+    told |= {"problem": smooth.problem.to_dict()}
+    for site in lesson.list_kept(job.plan.order, job.plan)[progress.next - shares - steps :]:
+        if site not in progress.left_out:
+            progress = _ask_length(job, ask, progress, site, lesson, told)
+        progress = replace(progress, next=progress.next + 1)
+        yield progress
+
+
+def _ask_length(job: Job, ask: Ask, progress: Progress, site: str, lesson: Lesson, told: Mapping[str, Any]) -> Progress:
+    before = Reached() if progress.reached is None else reached_from_dict(progress.reached)
     ask.tell(site, "asked for the length of the weights", 0, 0)
     try:
-        reply = ask(site, {**job.request_kept("length", site), **told})
+        reply = ask(site, {**job.request_kept("length", site), **told, "reached": reached_to_dict(before)})
         with reading(site):
             after = reached_from_dict(reply["reached"])
-            moment, batch = lesson.choose_batch(job.noises[site], count_kept(rows[site], job.plan.kept))
-            count = count_rows(rows[site], job.plan.kept, job.plan.tellers, "length")
-            full, short = divmod(count, batch)
-            expected = full / moment.at(batch) + (1.0 / moment.at(short) if short else 0.0)
-            _check_precision(before.precision, after.precision, expected)
+            _check_precision(before.precision, after.precision, _expect_precision(job, lesson, site))
     except (Refused, OSError) as reason:
         said = f"Rows of {site!r} did not tell how long the weights should be: {reason}."
         return replace(progress, unheard=[*progress.unheard, site], notes=[*progress.notes, said])
     return replace(progress, reached=reached_to_dict(after))
+
+
+def _expect_precision(job: Job, lesson: Lesson, site: str) -> float:
+    """Sum of 1/variance of what the kept rows of a site tell of the length, batch by batch."""
+    rows, kept, tellers = _count_rows(job)[site], job.plan.kept, job.plan.tellers
+    moment, batch = lesson.choose_batch(job.noises[site], count_kept(rows, kept))
+    full, short = divmod(count_rows(rows, kept, tellers, "length"), batch)
+    return full / moment.at(batch) + (1.0 / moment.at(short) if short else 0.0)
 
 
 def _count_rows(job: Job) -> Mapping[str, int]:
@@ -175,7 +191,7 @@ def finish_weights(job: Job, progress: Progress) -> tuple[Array, tuple[str, ...]
     if not job.plan.kept:
         return read_state(job, progress).answer, doubt_steps(job.plan)
     ending, scale = read_ending(job, progress), 1.0
-    if ending.direction.width:
+    if not ending.known:
         lesson = prepare_lesson(ending.direction, job.plan)
         reached = Reached() if progress.reached is None else reached_from_dict(progress.reached)
         scale = choose_scale(ending.direction, job.plan, *lesson.measure(reached))

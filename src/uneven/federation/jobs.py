@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from uneven.engine import Task, tasks_of
 from uneven.federation.messages import read_message, task_to_dict, write_message
 from uneven.io import SourcesFile, write_text_atomically
-from uneven.planner import Anchored, Asked, Plan, count_kept, list_asked, make_anchored_plan
+from uneven.planner import Anchored, Asked, Plan, list_asked, make_anchored_plan
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training import (
@@ -110,16 +111,15 @@ class Job:
             raise ValueError(f"strategy must use one source after the other, got {plan.strategy!r}")
         return keep_rows(plan, self.settings) if keeps else plan
 
-    @property
+    @cached_property
     def asked(self) -> list[Asked]:
         """Sites that tell the shares of the classes, in this order."""
         return list_asked(self.plan) if self.plan.tellers else []
 
     @property
-    def phases(self) -> tuple[int, int, int]:
-        """How many sites are asked for the shares of the classes, for steps, and at most for the length."""
-        keeping = [source for source in self.plan.sources if count_kept(source.rows, self.plan.kept)]
-        return len(self.asked), len(self.plan.segments), len(keeping)
+    def phases(self) -> tuple[int, int]:
+        """How many sites are asked for the shares of the classes, and how many for steps; then some for the length."""
+        return len(self.asked), len(self.plan.segments)
 
     def common(self) -> dict[str, Any]:
         """What every request has."""

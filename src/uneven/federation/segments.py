@@ -119,8 +119,9 @@ def check_segment(before: State, after: State, task: Task, rows: int) -> State:
         raise ValueError("estimates must be of every step, got others")
     if not (0.0 < passed <= (1.0 + count) * expected if task.estimate else abs(passed / expected - 1.0) <= TOLERANCE):
         raise ValueError(f"clock must be that of {steps} steps, got another")
-    longest = max(np.linalg.norm(after.weights), np.linalg.norm(after.average))
-    if longest > task.problem.ball * (1.0 + TOLERANCE):
+    longest = max(float(np.linalg.norm(one)) for one in (after.weights, after.average))
+    most = max(task.problem.ball, *(float(np.linalg.norm(one)) for one in (before.weights, before.average)))
+    if longest > most * (1.0 + TOLERANCE):  # a start at the classes' shares may be beyond the ball
         raise ValueError(f"weights must lie in the ball of radius {task.problem.ball:g}, got others")
     return after
 

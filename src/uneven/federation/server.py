@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from uneven.federation.anchors import (
     summary_to_dict,
 )
 from uneven.federation.asking import SiteFailed, ask_anchor
-from uneven.federation.calibrating import ask_length, ask_shares, finish_weights, leave_out, read_state
+from uneven.federation.calibrating import ask_lengths, ask_shares, finish_weights, leave_out, read_state
 from uneven.federation.calls import Ask, Lost, reading
 from uneven.federation.jobs import Job, Progress, load_progress, save_progress
 from uneven.federation.messages import (
@@ -119,9 +119,8 @@ def federate(
         save_progress(folder, progress)
     job = Job(file, progress, name, mode)
     show(job.plan)
-    for place in range(progress.next, sum(job.phases)):
-        progress = replace(_ask_next(job, ask, progress, place), next=place + 1)
-        save_progress(folder, progress)
+    for found in _ask_sites(job, ask, progress):
+        save_progress(folder, progress := found)
     return _result(job, progress)
 
 
@@ -245,14 +244,17 @@ def _ask_anchor(file: SourcesFile, ask: Ask, progress: Progress, name: str, mode
 # The run
 
 
-def _ask_next(job: Job, ask: Ask, progress: Progress, place: int) -> Progress:
-    """Progress after one more site: shares of the classes first, then steps, then the length of the weights."""
-    shares, steps, _ = job.phases
-    if place < shares:
-        return ask_shares(job, ask, progress, job.asked[place])
-    if place < shares + steps:
-        return _segment(job, ask, progress, place - shares)
-    return ask_length(job, ask, progress, place - shares - steps)
+def _ask_sites(job: Job, ask: Ask, progress: Progress) -> Iterator[Progress]:
+    """Progress after each site: for the shares of the classes, then for its steps, then for the length."""
+    shares, steps = job.phases
+    for place in range(progress.next, shares + steps):
+        if place < shares:
+            progress = ask_shares(job, ask, progress, job.asked[place])
+        else:
+            progress = _segment(job, ask, progress, place - shares)
+        progress = replace(progress, next=place + 1)
+        yield progress
+    yield from ask_lengths(job, ask, progress)
 
 
 def _segment(job: Job, ask: Ask, progress: Progress, number: int) -> Progress:
