@@ -40,6 +40,7 @@ def make(root: Path, sites: int, rows: int) -> None:
     columns = [f"x{j}" for j in range(FEATURES)]
     make_kits(root, names, f"127.0.0.1:{find_free_port()}")
     head = f'features = {json.dumps(columns)}\nalpha = 0.001\nbatch_size = {BATCH}\nrow_norm = 1.0\nlabel = "y"\n'
+    head += 'strategy = "precision"\n'  # all rows take steps
     files = {"local.toml": head, "sources.toml": head}
     for k, name in enumerate(names):
         rng = np.random.default_rng(k)
