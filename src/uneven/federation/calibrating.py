@@ -6,6 +6,7 @@ One message for each site, in the order of a local fit, which is never worse tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,9 +71,7 @@ def ask_shares(job: Job, ask: Ask, progress: Progress, one: Asked) -> Progress:
     try:
         reply = ask(one.name, request)
         with reading(one.name):
-            after = check_heard(
-                before, heard_from_dict(reply["heard"], problem), count_free(problem) * one.weight * one.rows
-            )
+            after = check_heard(job, one, before, heard_from_dict(reply["heard"], problem))
     except (Refused, OSError) as reason:
         ask.tell(one.name, "left out", 0, 0)
         return leave_out(progress, one.name, reason)
@@ -84,10 +83,12 @@ def read_heard(job: Job, progress: Progress) -> Heard:
     return start_heard(job.problem) if progress.heard is None else heard_from_dict(progress.heard, job.problem)
 
 
-def check_heard(before: Heard, after: Heard, expected: float) -> Heard:
-    """What rows have told, refused where it is not what so much 1/variance can have told: slopes are at most 1."""
+def check_heard(job: Job, one: Asked, before: Heard, after: Heard) -> Heard:
+    """What rows have told, refused where the rows of one site cannot have told it, with all the noise there may be."""
+    expected = count_free(job.problem) * one.weight * one.rows
     _check_precision(before.precision, after.precision, expected)
-    if np.abs(after.total - before.total).max() > expected + FARTHEST * np.sqrt(expected):
+    most = one.noise.amplification(job.problem.classes) * expected + FARTHEST * math.sqrt(expected)
+    if np.abs(after.total - before.total).max() > most:
         raise ValueError("total must be that of rows of the site, got another")
     return after
 
@@ -128,9 +129,9 @@ class Ending:
     direction: Direction
 
     @property
-    def known(self) -> bool:
-        """Whether there is nothing to learn: weights of zero have no length."""
-        return not self.direction.width
+    def has_length(self) -> bool:
+        """Whether there is a length to learn: weights of zero have none."""
+        return self.direction.width > 0.0
 
 
 def read_ending(job: Job, progress: Progress) -> Ending:
@@ -147,13 +148,12 @@ def ask_lengths(job: Job, ask: Ask, progress: Progress) -> Iterator[Progress]:
 
     A site that is left out is not asked. One that does not answer now stays in the result, which its steps are in.
     """
-    ending, (shares, steps) = read_ending(job, progress), job.phases
-    if not job.plan.kept or progress.state is None or ending.known:
+    if not job.plan.kept or progress.state is None or not (ending := read_ending(job, progress)).has_length:
         return
     lesson, smooth = prepare_lesson(ending.direction, job.plan), take_smooth(job.plan)
     told = {"weights": ending.found.tolist(), "offset": ending.direction.offset, "prior": expect_deviation(smooth)}
     told |= {"problem": smooth.problem.to_dict()}
-    for site in lesson.list_kept(job.plan.order, job.plan)[progress.next - shares - steps :]:
+    for site in lesson.list_kept(job.plan.order, job.plan)[progress.next - sum(job.phases) :]:
         if site not in progress.left_out:
             progress = _ask_length(job, ask, progress, site, lesson, told)
         progress = replace(progress, next=progress.next + 1)
@@ -191,7 +191,7 @@ def finish_weights(job: Job, progress: Progress) -> tuple[Array, tuple[str, ...]
     if not job.plan.kept:
         return read_state(job, progress).answer, doubt_steps(job.plan)
     ending, scale = read_ending(job, progress), 1.0
-    if not ending.known:
+    if ending.has_length:
         lesson = prepare_lesson(ending.direction, job.plan)
         reached = Reached() if progress.reached is None else reached_from_dict(progress.reached)
         scale = choose_scale(ending.direction, job.plan, *lesson.measure(reached))

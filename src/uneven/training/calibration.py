@@ -56,6 +56,9 @@ BELIEF = 0.4
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
 
+QUIETEST = 1e-6
+"""Least length of slopes that noise is chosen for, in units of the longest."""
+
 DOUBTFUL = (
     "So noisy rows are expected to give weights that are no better than predicting nothing, and none of them was kept "
     "to learn how long the weights should be."
@@ -257,7 +260,7 @@ class OffsetLesson(Lesson):
 
     def adapt(self, noise: Noise) -> Noise:
         """The noise for slopes as short as they are on average at the offset, 2p(1 - p) for shares p."""
-        how, activity = noise.protection, min(1.0, 2.0 * self.bend)
+        how, activity = noise.protection, min(1.0, max(QUIETEST, 2.0 * self.bend))
         return noise.with_protection(replace(how, activity=activity)) if isinstance(how, LocalPrivacy) else noise
 
 
