@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -175,3 +177,19 @@ def test_very_noisy_sites_are_not_above_predicting_nothing(tmp_path):
     assert found.left_out == {}
     assert measure(*found.model.scale.coefficients(np.array(found.state.answer))) > np.log(2) + 0.015  # by steps alone
     assert measure(found.model.coef[0], found.model.intercept[0]) < np.log(2) + 0.002
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # NVFlare's own
+def test_a_rehearsal_says_and_saves_what_a_local_fit_does(tmp_path, make):
+    """Each site in a process of its own: the model's file is the same to the last digit."""
+    pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install 'uneven[federation]'")
+    make(UNEQUAL)
+    said = {}
+    for name, words in (("far", ["federate", "--rehearse"]), ("near", ["fit"])):
+        command = [sys.executable, "-m", "uneven", *words, "local.toml", "--seed", "7", "-o", f"{name}.json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        said[name] = [line for line in done.stdout.splitlines() if line.startswith("Note: ")]
+    assert said["far"] == said["near"]
+    assert len(said["far"]) == 2
+    assert json.loads((tmp_path / "far.json").read_text()) == json.loads((tmp_path / "near.json").read_text())
