@@ -29,7 +29,7 @@ count cut deal decide declare decode descend describe digest divide doubt draft 
 evaluate expect explain export extend factorise federate find finish fit fold format free get give group guess
 hash hold identify init invert iterate jackknife join judge keep know label learn leave limit list load make
 mark measure mix move multiply name normalise note number open parse plan predict prepare print project propose
-randomise rank react read recognise record refuse release repair repeat reproduce resolve resume run save say
+randomise rank react read recognise record refuse release repair repeat reproduce resolve restore resume run save say
 scale scan search segment select serve settle share shorten show sign simulate solve sort split spread square
 standardise start state store stream sum summarise summarize sweep tabulate take tell thin tick trace train turn
 update use validate value void warn weigh wrap write

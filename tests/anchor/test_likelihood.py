@@ -17,9 +17,9 @@ from uneven.anchor.folds import FoldRows
 from uneven.anchor.length import choose_held_out_length, choose_length
 from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.objective import Objective
+from uneven.anchor.path import _held_out_classes
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.solver import solve
-from uneven.anchor.strength import _held_out_classes
 from uneven.anchor.uncertainty import FEW_STEPS, Flips, leave_one_out_margins, limit_excess, limit_steps
 from uneven.losses import LOGISTIC
 from uneven.problem import Problem

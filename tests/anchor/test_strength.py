@@ -12,7 +12,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from uneven import UnevenClassifier
-from uneven.anchor import folds, strength
+from uneven.anchor import folds, path, strength
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
 from uneven.anchor.rows import PublicRows
@@ -96,10 +96,10 @@ def test_more_columns_than_rows_may_be_narrowed(form, monkeypatch):
 def test_each_fold_has_its_share_of_each_class():
     y = np.where(np.arange(1000) < 10, 1.0, -1.0)
     sample = [PublicRows.from_arrays(np.arange(1000.0)[:, None], y)]
-    (numbers,) = strength._fold_numbers(sample, 0)
+    (numbers,) = path._fold_numbers(sample, 0)
     assert np.bincount(numbers[:10]).tolist() == [2] * 5
     assert np.bincount(numbers).tolist() == [200] * 5
-    for fold, (part,) in enumerate(strength._folds(sample, [numbers])):
+    for fold, (part,) in enumerate(path._folds(sample, [numbers])):
         assert next(iter(part.pieces()))[0][:, 0].tolist() == np.flatnonzero(numbers != fold).tolist()
 
 
@@ -114,12 +114,12 @@ def test_folds_learned_together_have_the_answers_of_each_alone(rate, monkeypatch
         PublicRows.from_arrays(X[:200], flipped, FlippedLabels(rate) if rate else None),
         PublicRows.from_arrays(X[200:], y[200:]),
     ]
-    problem, numbers = Problem(7, 0.03, 1), strength._fold_numbers(sample, 0)
+    problem, numbers = Problem(7, 0.03, 1), path._fold_numbers(sample, 0)
     together, W = FoldRows.of(problem, sample, numbers), np.zeros((7, 10))
     for factor in (30.0, 10.0, 3.0, 1.0):
         W, done = together.descend(factor * Objective.of(problem, sample, penalty).ridge, W)
         assert done.all()
-    for w, train in zip(W.T, strength._folds(sample, numbers), strict=True):
+    for w, train in zip(W.T, path._folds(sample, numbers), strict=True):
         alone = solve(problem, train, penalty)
         np.testing.assert_allclose(w, alone.weights, atol=1e-3)
         assert Objective.of(problem, train, penalty).at(w).value <= alone.objective + 1e-7 * abs(alone.objective)
@@ -149,7 +149,7 @@ def test_alpha_times_rows_is_carried_over(monkeypatch):
     rows = [PublicRows.from_arrays(X, np.where(X[:, 0] + rng.logistic(size=4000) > 0, 1.0, -1.0))]
     monkeypatch.setattr(strength, "MOST_ROWS", 1000)
     choice = choose_alpha(Problem(5, 1.0, 1), rows)
-    strongest = strength._strongest([rows[0].sample(0.25)], np.ones(5, dtype=bool)) * choice.rows * 0.8 / 4000
+    strongest = path._strongest([rows[0].sample(0.25)], np.ones(5, dtype=bool)) * choice.rows * 0.8 / 4000
     assert choice.path[0][0] == pytest.approx(strongest, rel=1e-12)
     assert abs(choice.rows - 1000) < 4 * np.sqrt(750)
 
@@ -219,10 +219,10 @@ def test_folds_of_many_columns_are_learned_no_better_than_it_takes():
     assert 0.0 <= roughly.objective - exactly.objective < 1e-3 * exactly.objective
     chosen = [choose_alpha(wide, rows).alpha]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uneven.anchor.strength.ROUGHLY", 1e-8)
+        patch.setattr("uneven.anchor.path.ROUGHLY", 1e-8)
         patch.setattr("uneven.anchor.strength.NARROW_ROWS", 0)
         chosen.append(choose_alpha(wide, rows).alpha)
-        patch.setattr("uneven.anchor.strength.ROUGHLY", 1e-4)
+        patch.setattr("uneven.anchor.path.ROUGHLY", 1e-4)
         chosen.append(choose_alpha(wide, rows).alpha)
     assert chosen[0] == chosen[1] == chosen[2]
 

@@ -14,9 +14,9 @@ from uneven import Exact, FlippedLabels, LocalPrivacy, Problem, SitePrivacy, Une
 from uneven.anchor.classes import _Rows, find_class_coordinates, fit_class_anchor
 from uneven.anchor.folds import FoldRows
 from uneven.anchor.objective import Objective
+from uneven.anchor.path import measure_held_out
 from uneven.anchor.rows import PublicRows, correct
 from uneven.anchor.solver import solve
-from uneven.anchor.strength import _held_out
 from uneven.anchor.uncertainty import fit_anchor
 from uneven.engine import objective, surrogate_objective
 from uneven.training import scan
@@ -175,7 +175,9 @@ def test_weighted_rows_held_out():
             p = p / np.array(problem.class_weights)
             p /= p.sum(axis=1, keepdims=True)
             expected = -np.log((p @ one.noise.confusion_of(4))[np.arange(len(y)), y.astype(int)])
-        np.testing.assert_allclose(_held_out(problem, one, np.zeros(len(y), dtype=int), W, False), (expected, second))
+        np.testing.assert_allclose(
+            measure_held_out(problem, one, np.zeros(len(y), dtype=int), W, False), (expected, second)
+        )
 
 
 def test_weighted_rows_are_rows_given_more_than_once():

@@ -6,6 +6,7 @@ likelihood  that of flipped labels as observed
 solver      minimises it to convergence
 length      how long weights from flipped labels should be
 strength    alpha="auto", by cross-validation
+path        one alpha after the other, and the loss of rows held out
 folds       its folds, learned together
 belief      what the rows say of the weights
 uncertainty how far their answer is from the truth

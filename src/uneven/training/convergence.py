@@ -20,6 +20,7 @@ from uneven.training.planning import describe_sources
 from uneven.training.refusals import lacks_surrogate
 from uneven.training.scaling import ADVICE, BEYOND
 from uneven.training.strength import choose_private_alpha
+from uneven.words import name_few
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,11 @@ MOST_CELLS, ROWS_PER_WEIGHT, ROWS_PER_SPREAD = 10**8, 10_000, 1_000
 then one pass is as good for new rows, and far quicker than several readings. It is not beside a column with a large
 mean or on a larger scale, such as a year, unless they are so many times `measure_spread`: a step is at most 2/L, L the
 rows' mean square, so columns of variance v take L/v rows to be learned at all."""
+
+STRONGEST = 10.0
+"""Beside private rows alpha is at most so many times the default: a few public rows may ask for a far stronger one, and
+all the signal of the private rows would be shrunk.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     """The job with alpha chosen by cross-validation on rows without privacy, or predicted where there are none.
 
     `here` names the sources whose rows can be read; None means all. Rows that the solver cannot take leave alpha at its
-    default, and beside private rows it is no larger: few public rows ask for a strong alpha, and private ones pay.
+    default, and beside private rows it is at most `STRONGEST` times that.
     Where private sources are left out later it is chosen again, for the rest (`scale_alpha`).
     """
     noises, settings = job.groups.noises, job.settings
@@ -98,12 +104,44 @@ def _with_tried_alpha(job: Job, names: Collection[str], target: Any) -> Job:
         return job
     rows, factors = list_public_rows(job, names, target), free_intercept(job.problem, job.scale.intercept)
     even = job.problem.loss_function.probabilistic and len(set(job.class_weights)) < 2
-    chosen = choose_alpha(job.problem, rows, factors, likelihood=even and not job.parts)
+    sift = job.settings.use == "auto" and even
+    chosen = choose_alpha(job.problem, rows, factors, likelihood=even and not job.parts, sift=sift)
+    if chosen.alone:
+        job, names = _leave_out_flipped(job, names)
     in_rows = job.scale.factor**2 * max(job.class_weights)  # as stated: for rows and class weights as given
     if not chosen.path:  # nothing could be told: the default of rows that are all private
         return replace(job, alpha=job.scale.usual_alpha(job.settings.alpha))
     job = replace(job, chosen=chosen.alpha * in_rows, length=chosen.length, likelihood=chosen.likelihood)
     return scale_alpha(job, names)
+
+
+def _leave_out_flipped(job: Job, names: Collection[str]) -> tuple[Job, list[str]]:
+    """The job without the sources of flipped labels among these, and the names of the others."""
+    harmful = {name: one for name, one in job.groups.noises.items() if name in names and one.known_rate > 0.0}
+    groups = job.groups.without(harmful, job.scan.held is not None)
+    job = replace(job, groups=groups, harmful=harmful, units={}, gathered={})
+    return job, [name for name in names if name not in harmful]
+
+
+def restore_sources(job: Job, declared: Grouped) -> Job:
+    """The job with every source, those that are left out among them: for what is said of all rows as they came."""
+    if not job.harmful:
+        return job
+    noises = {name: job.harmful.get(name) or job.groups.noises[name] for name in declared.names}
+    return replace(job, groups=declared.with_noises(noises), harmful={}, units={}, gathered={})
+
+
+def describe_harmful(names: Sequence[str]) -> tuple[str, ...]:
+    """One sentence on sources of flipped labels that are left out.
+
+    >>> describe_harmful(["crowd"])
+    ("'crowd' is left out: held-out rows with true labels are predicted better without it. use='all' uses it.",)
+    """
+    if not names:
+        return ()
+    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    told = f"{name_few(names)} {verb} left out: held-out rows with true labels are predicted better without {them}."
+    return (f"{told} use='all' uses {them}.",)
 
 
 def _are_uneven(job: Job) -> bool:
@@ -135,7 +173,8 @@ def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None =
     if not 1e-12 <= alpha <= 1e12:  # what `Settings` takes
         raise ValueError(f"X has rows for which alpha = {alpha:.3g} would be chosen, {BEYOND}; {ADVICE}")
     private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
-    return replace(job, alpha=min(alpha, job.scale.usual_alpha("auto")) if private else alpha, used=used)
+    most = STRONGEST * job.scale.usual_alpha("auto") if private else alpha
+    return replace(job, alpha=min(alpha, most), used=used)
 
 
 def find_carried_share(

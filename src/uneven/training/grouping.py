@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -22,6 +22,9 @@ LEVELS = 256
 FLIP_LEVELS = 32
 """The same for flip rates: each moves by 0.008 at most, and the time of a fit grows with their number."""
 
+NOWHERE = -1
+"""Number of the source of rows that are not used."""
+
 ONE = "data"
 """Name of the only source, where none is given."""
 
@@ -37,7 +40,8 @@ class Grouped:
     counts : array of shape (sources,)
         Rows of each.
     index : array of shape (rows,) or None
-        Number of each row's source; None if the rows of each source follow one another, in order.
+        Number of each row's source, `NOWHERE` for rows that are not used; None if the rows of each source follow one
+        another, in order.
     charged_to : tuple of str
         Under which name the ledger knows each source's rows: rows that had their own noise keep their place.
     """
@@ -87,6 +91,19 @@ class Grouped:
     def with_noises(self, noises: Mapping[str, Noise]) -> Grouped:
         """The same rows with other noises of the same names."""
         return replace(self, noises={name: noises[name] for name in self.names})
+
+    def without(self, names: Collection[str], in_memory: bool) -> Grouped:
+        """The same without these sources; `in_memory` says that all rows are held, theirs among them."""
+        keep = [k for k, name in enumerate(self.names) if name not in names]
+        index = self.index
+        if index is None and in_memory:
+            index = np.repeat(np.arange(len(self.names)), self.counts)
+        if index is not None:
+            places = np.full(len(self.names), NOWHERE)
+            places[keep] = np.arange(len(keep))
+            index = places[index]
+        noises = {name: noise for name, noise in self.noises.items() if name not in names}
+        return Grouped(noises, self.counts[keep], index, tuple(self.charged_to[k] for k in keep))
 
 
 def group_rows(

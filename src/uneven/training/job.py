@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uneven.engine import Selected, Stream, scale_rows
 from uneven.matrices import BLOCK_ROWS, is_sparse, join_rows
+from uneven.noise import Noise
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training.grouping import Grouped
@@ -66,6 +67,8 @@ class Job:
     """One row in so many of each source takes no step (`Plan.kept`); 0 for none."""
     tellers: int = 0
     """One kept row in so many tells its class (`shares`), the others the length of the weights; 0 for none."""
+    harmful: Mapping[str, Noise] = field(default_factory=dict)
+    """Sources of flipped labels that are left out, since rows held out are better predicted without them."""
     sketched: str = ""
     """What is said of a projection onto principal components, where one was looked at."""
 
@@ -205,11 +208,11 @@ class Job:
         """Some rows of these sources; all of them where they are in memory and rows name their own sources."""
         if self.groups.index is not None and self.scan.held is not None:
             X, y = self.scan.held
-            if set(self.groups.names) <= set(names):
+            if set(self.groups.names) <= set(names) and not self.harmful:
                 return X, y
             mine = np.isin(self.groups.index, [k for k, name in enumerate(self.groups.names) if name in names])
             return (X[mine], y[mine]) if mine.any() else None
-        only = len(self.groups.names) == 1
+        only = len(self.groups.names) == 1 and not self.harmful
         parts = [part for name, part in self.scan.sample.items() if name in names or (only and names)]
         return (join_rows([X for X, _ in parts]), join_rows([y for _, y in parts])) if parts else None
 

@@ -21,7 +21,8 @@ Judged = tuple[tuple[str, Verdict], ...]
 
 def judge_labels(plan: Plan, job: Job, targets: Sequence[Any], declared: Grouped) -> Plan:
     """The plan with noises as declared, and a verdict on each source of private labels where there are public rows."""
-    plan, labels = declare_noises(plan, declared.noises), find_private_labels(declared)
+    labels = [name for name in find_private_labels(declared) if name in job.groups.noises]
+    plan = declare_noises(plan, declared.noises)
     public = _list_public(job, labels)
     if not labels or not public or not _can_judge(job, targets):
         return plan

@@ -23,6 +23,7 @@ from uneven.redaction import owner_only
 from uneven.settings import Settings
 from uneven.training.charging import Account, Bill, make_hasher, warn_simulated
 from uneven.training.class_weights import describe_shares, describe_weights, refuse_weights
+from uneven.training.convergence import describe_harmful, restore_sources
 from uneven.training.copies import warn_copies
 from uneven.training.doubts import doubt_rates
 from uneven.training.grouping import Grouped
@@ -173,10 +174,10 @@ def train(
     if find_private_labels(declared):
         rows, scan = _release_labels(rows, scan, bill, settings, account, open_sources, held_bytes)
     job = prepare(rows, scan, declared, settings)
-    too_long, targets = _count_long(job), list_targets(scan.classes, settings)
+    targets, too_long = list_targets(scan.classes, settings), _count_long(whole := restore_sources(job, declared))
     decided = decide(job, targets, validation)
     job, owners = replace(job, alpha=decided.alpha), job.groups.owners
-    account.charge(replace(bill, groups=job.groups, times=decided.times, used=decided.plan.order))
+    account.charge(replace(bill, groups=whole.groups, times=decided.times, used=decided.plan.order))
     names = [name for name in decided.plan.order if open_sources is None or owners[name] in open_sources]
     own = job.sample(names)
     with bar("Learning", scan.rows * len(targets) * len(decided.plans)) as tick:
@@ -186,10 +187,10 @@ def train(
     result = replace(result, plan=judge_labels(result.plan, job, targets, declared))
     model = _read_back(job, result, account, declared, noise, feature_names)
     shrunk = {name: count for name, count in too_long.items() if name in decided.plan.order}
-    activity = result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
-    told = shrunk, own, tuple(names), activity, dict(account.changes)
-    public = partial(_public_rows, job, [name for name, one in declared.noises.items() if not one.private])
-    return Trained(model, result.states, job.groups, result.path, *told, result.pace, public, copied)
+    told = shrunk, own, tuple(names), result.states[0].find_activity(job.groups.noises, job.groups.charged_to)
+    open_names = [name for name in job.groups.names if not declared.noises[name].private]
+    public, spending = partial(_public_rows, job, open_names), dict(account.changes)
+    return Trained(model, result.states, job.groups, result.path, *told, spending, result.pace, public, copied)
 
 
 def _release_labels(
@@ -218,11 +219,13 @@ def _release_labels(
 
 def _list_notes(job: Job, result: Result, declared: Grouped) -> tuple[str, ...]:
     """What was found on the way, in words."""
-    shares = describe_shares(job, as_observed(declared, len(job.scan.classes)).noises)
+    whole = restore_sources(job, declared)
+    shares = describe_shares(whole, as_observed(declared, len(job.scan.classes)).noises)
     sources = describe_sources(job.groups.noises, job.groups.counts)
     sketch = (job.sketched,) if job.sketched else describe_sketch(job.scale, job.settings, sources, job.scan.n_features)
-    doubts = doubt_rates(job, declared.noises)
-    return (*warn_unprotected(result.plan.sources), *describe_weights(job), *shares, *sketch, *doubts, *result.notes)
+    doubts = doubt_rates(whole, declared.noises)
+    said = (*describe_harmful(list(job.harmful)), *describe_weights(job), *shares, *sketch, *doubts, *result.notes)
+    return (*warn_unprotected(result.plan.sources), *said)
 
 
 def _public_rows(job: Job, names: Sequence[str]) -> dict[str, XY]:
@@ -256,7 +259,7 @@ def _read_back(
     """The model for rows as given."""
     stated = {name: one for name, one in declared.noises.items() if isinstance(one, FlippedLabels) and not one.unknown}
     coef, intercept = job.scale.read_back(result.weights, job.problem.outputs)
-    labels = {name: getattr(one, "flips", one) for name, one in {**job.groups.noises, **stated}.items()}
+    labels = {name: getattr(one, "flips", one) for name, one in {**job.harmful, **job.groups.noises, **stated}.items()}
     rates = {name: one.rate for name, one in labels.items() if isinstance(one, FlippedLabels)}
     return Model(
         classes=job.scan.classes,
