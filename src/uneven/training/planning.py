@@ -34,6 +34,9 @@ from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
 from uneven.training.strength import choose_private_alpha
 
+BETTER = 0.9
+"""Part of the expected cost without a sketch below which that of one is told to who did not ask for it."""
+
 UNKNOWN = (
     "planned for rows in the unit ball, without an intercept; 'uneven fit' takes its scale from the rows, adds the "
     "intercept's feature unless fit_intercept = false, and reports the plan that it ran"
@@ -107,7 +110,10 @@ def describe_sketch(scale: Scale, settings: Settings, sources: Iterable[Source],
     width = scale.sketch or choose_width("auto", described, wide, n_features, False)
     if not width:
         return ()
-    cost, plain = (f"{expect_width(k, described, wide, n_features):.0%}" for k in (width, 0))
+    expected = [expect_width(k, described, wide, n_features) for k in (width, 0)]
+    cost, plain = (f"{one:.0%}" for one in expected)
+    if not scale.sketch and not expected[0] < BETTER * expected[1]:
+        return ()
     if scale.sketch:
         return (
             f"Rows are projected to {width} columns by a public matrix: noise and projection are expected to cost "
@@ -168,10 +174,10 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     if not any(count_kept(source.rows, kept) for source in plan.sources):
         return plan
     keeping = partial(make_plan, plan.sources, plan.problem, plan.strategy, settings.planned_moments)
-    made = keeping(kept=kept)
-    tellers = choose_tellers(made) if settings.fit_intercept else 0
     fewer = -(-kept // 2) if kept >= RARELY_KEPT else -(-2 * kept // 3)
-    return keeping(kept=max(MOST_KEPT, fewer), tellers=tellers) if tellers else made
+    more = keeping(kept=max(MOST_KEPT, fewer)) if settings.fit_intercept else plan
+    tellers = choose_tellers(more) if more.kept else 0
+    return keeping(kept=more.kept, tellers=tellers) if tellers else keeping(kept=kept)
 
 
 def make_smooth(plan: Plan) -> Plan:
