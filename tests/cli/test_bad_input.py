@@ -299,7 +299,7 @@ ENDINGS = {
     "plan's report": (("plan", "sources.toml", "--report", "public.csv"), "--report must end in .html or .htm, got"),
     "plan's plot": (("plan", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
     "value's plot": (("value", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
-    "predictions": (("predict", "model.json", "rows.parquet", "-o", "public.toml"), "--output must end in .csv or .parquet"),
+    "predictions": (("predict", "model.json", "rows.parquet", "-o", "public.toml"), "--output must end in .csv or"),
     "sources": (("init", "crowd.csv", "-o", "public.csv", "--force"), "--output must end in .toml, got 'public.csv'"),
     "crowd's model": ((*CROWD, "-o", "public.csv"), "--output must end in .json, got"),
     "crowd's report": ((*CROWD, "--report", "public.csv"), "--report must end in .html or .htm, got 'public.csv'"),
