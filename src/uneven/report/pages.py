@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from uneven.planner import FRESH, Plan
-from uneven.report import downloads, markup, quality, sections
+from uneven.report import downloads, markup, quality, sections, words
 from uneven.report.crowds import answer_for_crowd, draw_shares, record_workers
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
@@ -16,6 +16,7 @@ from uneven.report.tiles import Cost, make_tiles, wrap_tiles
 from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
 from uneven.report.worth import describe_interval, draw_worth
 from uneven.schedules import LATE_AVERAGE
+from uneven.training import explain_class_weight
 from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def fit_report(
     command: str,
     settings: str = "",
     budget: float | None = None,
+    ledger: str = "",
 ) -> str:
     """Report of a fit, as one HTML file.
 
@@ -97,14 +99,16 @@ def fit_report(
         See `plan_report`.
     budget : float or None
         The most that a row is allowed to have spent.
+    ledger : str
+        Name of the ledger that private rows were charged in, if there is one.
 
     Returns
     -------
     str
     """
     plan, scale, classes = trained.plan, trained.scale, trained.model.classes.tolist()
-    intercept = ", with one more feature for the intercept" if scale.intercept else ""
-    said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
+    intercept = ", which leaves room for an intercept" if scale.intercept else ""
+    said = [f"Rows were rescaled by 1/{scale.factor:.6g}{intercept}; the plan's figures refer to rescaled rows."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
         said.append(explain_learned_rows(trained))
     said += describe_cautions(trained)
@@ -114,21 +118,25 @@ def fit_report(
         {one.name: one.before for one in private},
         budget,
         simulated=trained.simulated,
+        charged=words.describe_charge(ledger),
     )
     parts = Parts(
         cost,
         head=sections.warn_simulated(trained.model.simulated),
-        measured=list(map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures)),
+        measured=[
+            *map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures),
+            *(explain_class_weight(trained.model) if trained.measures else []),
+        ],
         measures=trained.measures,
         shown=quality.show_measures(trained.measures)
         + quality.show_details(trained.measures, classes)
         + sections.show_learning(trained),
         path="" if trained.trained.path is None else sections.draw_path(plan, trained.trained.path, trained.followed),
-        privacy=sections.show_privacy(trained.model.privacy_spent, trained.simulated),
+        privacy=sections.show_spending(trained, cost.charged),
         caveats=said,
         tables={**quality.record_measures(trained.measures, classes), "path": _record_path(trained)},
     )
-    charged = "--ledger" in command
+    charged = bool(ledger) or "--ledger" in command
     left = {one.name: cost.left(one.name) for one in private} if charged else None
     again = describe_repeat(_costs(trained, charged), command, left)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)
@@ -146,7 +154,7 @@ def _tell_measure(one: Measure) -> str:
     """Accuracy of the model and of what else could have been done, in a sentence."""
     others = "".join(f"; {other.name}: {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
-    area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
+    area = "" if one.auc is None else f" This model's AUC is {one.auc:.3f}."
     return f"Measured accuracy on {one.which} ({format_count(one.rows)}): {accuracy}{others}.{area}"
 
 
