@@ -378,7 +378,10 @@ def test_weights_shift_the_intercept_as_the_log_odds():
         ({"class_weight": {0: 0.0}}, "class_weight of 0 must be a positive finite number, got 0.0"),
         ({"class_weight": {0: 1.0, "0": 2.0}}, "class_weight must name each class once"),
         ({"class_weight": {"ill": 2.0}}, "class_weight must name the classes '0', '1'; got 'ill'"),
-        ({"threshold": 1.0}, "threshold must be a number in .1e-09, 1., got 1.0"),
+        ({"threshold": 1.0}, r"threshold must be a number in \(0, 1\), got 1.0"),
+        ({"threshold": 0}, r"threshold must be a number in \(0, 1\), got 0"),
+        ({"threshold": True}, r"threshold must be a number in \(0, 1\), got True"),
+        ({"threshold": "half"}, r"threshold must be None or a number in \(0, 1\), got 'half'"),
         ({"threshold": "half"}, "threshold must be None or a number in .0, 1., got 'half'"),
         (
             {"threshold": 0.3, "loss": "hinge"},
