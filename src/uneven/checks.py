@@ -84,6 +84,14 @@ def between(name: str, value: object, low: float, high: float) -> float:
     return number
 
 
+def fraction(name: str, value: object) -> float:
+    """Return `value` as a float, or refuse what is not in the open interval (0, 1)."""
+    number = _number(value)
+    if number is None or not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must be a number in (0, 1), got {shown(value)}")
+    return number
+
+
 def whole(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an int, or refuse what is not a whole number of at least `least`, or is above `most`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and (number := int(value)) >= least:

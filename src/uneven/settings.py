@@ -100,7 +100,7 @@ def _class_weight(name: str, value: Any) -> dict[str, float] | None:
 
 
 def _threshold(name: str, value: Any) -> float | None:
-    return None if value is None else checks.within(name, value, 1e-9, 1.0)
+    return None if value is None else checks.fraction(name, value)
 
 
 CHECKS: Mapping[str, Check] = {

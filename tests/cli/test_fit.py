@@ -313,6 +313,34 @@ def test_rows_are_charged_once_a_fit(folder, private, uneven_in):
     assert list(ledger.spent("crowd").values()) == [1.0] * 1200
 
 
+REFUSED = {
+    "budget": "budget = 2.0",
+    "unknown class": "class_weight = { sick = 2.0 }",
+    "balanced": 'class_weight = "balanced"',
+    "sketch": "sketch = 900",
+    "anchored": 'strategy = "anchored"',
+    "alpha": 'alpha = "cv"',
+}
+
+
+@pytest.mark.parametrize("setting", REFUSED.values(), ids=REFUSED)
+def test_a_refused_fit_leaves_no_ledger(folder, private, uneven_in, setting):
+    """Whatever its budget was, a right fit may then state another."""
+    private(f"row_norm = 3.0\n{setting}")
+    before = sorted(folder.iterdir())
+    refused = uneven_in("fit", "sources.toml", "--ledger", "book.db", *(() if "budget" in setting else ("--budget", 9)))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    assert sorted(folder.iterdir()) == before
+    private()
+    assert uneven_in("fit", "sources.toml", "--ledger", "book.db", "--budget", 5).returncode == 0
+    assert uneven.Ledger(folder / "book.db").stored_budget == 5.0
+    larger = uneven_in("fit", "sources.toml", "--ledger", "book.db", "--budget", 6)
+    assert larger.returncode == 1
+    assert (
+        "but book.db allows 5 a row, stated when it was made; a budget of 6 cannot raise it: use less" in larger.stderr
+    )
+
+
 def test_charged_before_anything_is_learned(private, monkeypatch):
     ledger = uneven.Ledger()
 

@@ -173,7 +173,7 @@ def test_thresholds_that_cannot_be(described, uneven_in):
     described()
     assert uneven_in("fit", "sources.toml").returncode == 0
     done = uneven_in("predict", "model.json", "rows.parquet", "--threshold", 1.5)
-    assert (done.returncode, "--threshold must be a probability between 0 and 1, got 1.5" in done.stderr) == (2, True)
+    assert (done.returncode, "--threshold must be a number in (0, 1), got 1.5" in done.stderr) == (2, True)
 
 
 def test_a_changed_model_is_refused(folder, described, good, uneven_in):

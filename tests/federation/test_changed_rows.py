@@ -114,6 +114,7 @@ def test_a_new_ledger_put_there_while_the_site_runs_charges_nothing(tmp_path, ne
     sites, ledger = network(seed=None), tmp_path / "east" / "ledger.db"
     ledger.unlink()
     made = Ledger(ledger, budget=2.0)
+    made.make()
     assert sites.ask("east", **message) == FAILED
     assert made.sources() == {}
 

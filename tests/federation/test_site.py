@@ -37,6 +37,22 @@ def test_a_replayed_message_releases_nothing(tmp_path, network, restart):
     assert spent(sites) == {EPSILON["east"]}
 
 
+@pytest.mark.parametrize("wrong", [{"features": ["a", "z"]}, {"classes": [1, 2]}, {"id": "y"}])
+def test_a_site_that_is_refused_leaves_no_ledger(tmp_path, network, wrong):
+    network(seed=None).close()
+    for name in ("ledger.db", "releases.db"):
+        (tmp_path / "east" / name).unlink()
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", **wrong))
+    with pytest.raises(ValueError, match=r"got|no column"):
+        Network(tmp_path, ["east"])
+    assert not list((tmp_path / "east").glob("*.db"))
+    (tmp_path / "east" / "site.toml").write_text(policy_text("east", budget=7.0))
+    sites = Network(tmp_path, ["east"])
+    assert sites.ask("east", **request())["rows"] == ROWS["east"]
+    assert uneven.Ledger(tmp_path / "east" / "ledger.db").stored_budget == 7.0
+    sites.close()
+
+
 CHANGED = {
     "nothing": lambda lines: lines,
     "a row more": lambda lines: [*lines, "0.1,0.1,0.1,0.1,1"],

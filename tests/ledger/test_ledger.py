@@ -37,6 +37,13 @@ def book(request, tmp_path):
     return Ledger(None if request.param == "memory" else tmp_path / "book.db")
 
 
+def make(path, budget=None):
+    """A ledger whose file is there already, without a charge."""
+    ledger = Ledger(path, budget=budget)
+    ledger.make()
+    return ledger
+
+
 def start(*arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
@@ -85,7 +92,7 @@ def test_all_or_nothing(book):
         book.charge("clinic", [1, 7, 8, 9], 1.0, budget=2.0)
     assert str(caught.value) == (
         "2 of 4 rows of source 'clinic' would exceed the budget of 2: "
-        "row 7 has spent 1.5 and was asked for 1; nothing was charged"
+        "row 7 has spent 1.5 and needs 1; nothing was charged"
     )
     with pytest.raises(BudgetExceeded, match="1 of 1 rows of source 'new' would exceed the budget of 2: row 0 has sp"):
         book.charge("new", [0], 3.0, budget=2.0)
@@ -97,7 +104,7 @@ def test_all_or_nothing(book):
 def test_every_row_its_own_epsilon(book):
     book.charge("a", [4, 2, 3], [0.4, 0.2, 0.3])
     assert book.spent("a") == {2: 0.2, 3: 0.3, 4: 0.4}
-    with pytest.raises(BudgetExceeded, match=r"1 of 2 rows .* row 2 has spent 0.2 and was asked for 0.9"):
+    with pytest.raises(BudgetExceeded, match=r"1 of 2 rows .* row 2 has spent 0.2 and needs 0.9"):
         book.charge("a", [4, 2], [0.1, 0.9], budget=1.0)
 
 
@@ -193,6 +200,123 @@ def test_threads_share_a_ledger(book):
     assert released == dict.fromkeys(range(20), 5)
 
 
+# A new ledger comes into being with its first change
+
+
+def refused(ledger):
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("a", [0], 4.0)
+
+
+def test_a_refused_charge_leaves_no_file(tmp_path):
+    """Nor a budget: a run that was refused can be run again with another."""
+    path = tmp_path / "book.db"
+    book = Ledger(path, budget=2.0)
+    for look in (book.sources, book.entries, book.summary, book.check, lambda: book.claimed("x")):
+        assert not look()
+    assert (book.max_spent("a"), book.remaining([3]).tolist(), book.budget) == (0.0, [2.0], 2.0)
+    refused(book)
+    assert not list(tmp_path.iterdir())
+    Ledger(path, budget=5.0).charge("a", [0], 4.0)
+    assert Ledger(path).stored_budget == 5.0
+    assert [file.name for file in tmp_path.iterdir()] == ["book.db"]
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("change", [lambda book: book.claim("x"), pickle.dumps, lambda book: book.lower_budget(1.0)])
+def test_other_changes_make_the_file_too(tmp_path, change):
+    """A claim is a reservation; and a copy elsewhere must know rows by the same key."""
+    change(Ledger(tmp_path / "book.db", budget=2.0))
+    assert Ledger(tmp_path / "book.db").budget in (1.0, 2.0)
+
+
+def test_a_ledger_in_which_nothing_is_charged_takes_a_new_budget(tmp_path):
+    """The first charge writes it, so that a refused one changes nothing; and what was lowered meanwhile stays."""
+    path = tmp_path / "book.db"
+    make(path, 2.0)
+    before = path.read_bytes()
+    refused(Ledger(path, budget=3.0))
+    assert path.read_bytes() == before
+    early = Ledger(path, budget=6.0)
+    Ledger(path).lower_budget(1.0)
+    refused(early)
+    Ledger(path, budget=5.0).charge("a", [0], 4.0)
+    assert Ledger(path).stored_budget == 5.0
+    with pytest.raises(ValueError, match=r"budget must be at most 5, which the ledger .* was made with, got 6"):
+        Ledger(path, budget=6.0)
+
+
+def test_a_lowered_budget_is_not_raised_by_the_first_charge(book):
+    book.lower_budget(2.0)
+    refused(book)
+    assert book.stored_budget == 2.0
+
+
+def test_a_refusal_says_which_of_two_budgets_counts(tmp_path):
+    book = Ledger(tmp_path / "z.db", budget=2.0)
+    book.charge("a", book.fingerprint(np.eye(2)), 1.0)
+    rows, reason = book.fingerprint(np.eye(2)), "2 of 2 rows of source 'b' would exceed the budget of "
+    one = ": one row (identified by content) has spent 1 and needs 4"
+    for own, whose in (
+        (None, "2{}, but z.db has a budget of 2"),
+        (
+            5.0,
+            "2{}, but z.db allows 2 a row, stated when it was made; a budget of 5 cannot raise it: use less epsilon, "
+            "or other rows",
+        ),
+        (1.5, "1.5{}"),
+    ):
+        with pytest.raises(BudgetExceeded) as caught:
+            book.charge("b", rows, 4.0, own)
+        assert str(caught.value) == f"{reason}{whose.format(one)}; nothing was charged"
+
+
+def test_two_new_ledgers_of_one_file(tmp_path):
+    """Whoever is second goes on with the key and the budget of the first, or is refused if it has used its own key."""
+    path, X = tmp_path / "book.db", np.eye(3)
+    first, second, third = (Ledger(path, budget=budget) for budget in (2.0, 5.0, 9.0))
+    early = third.fingerprint(X)
+    first.charge("a", first.fingerprint(X), 1.0)
+    assert second.spent_by(second.fingerprint(X)).tolist() == [1.0] * 3
+    with pytest.raises(BudgetExceeded, match="would exceed the budget of 2"):
+        second.charge("b", second.fingerprint(X), 1.5)
+    for rows in (early, third.fingerprint(X)):
+        with pytest.raises(ValueError, match=r"ledger '.*book.db' must be opened again: another process has made it"):
+            third.charge("b", rows, 0.5)
+    assert first.sources() == {"a": 3}
+    other = tmp_path / "ids.db"
+    first, second = Ledger(other), Ledger(other)
+    assert first.key != second.key
+    first.charge("a", [1], 1.0)
+    second.charge("b", [1], 1.0)  # a row known by its id is the same under any key
+    assert Ledger(other).spent("a") == {1: 2.0}
+
+
+@posix
+def test_a_place_where_nothing_can_be_written_is_refused_when_a_ledger_is_opened():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder).resolve() / "book.db"
+        path.parent.chmod(0o555)
+        said = output("powerless", path)
+        path.parent.chmod(0o755)
+        assert said.startswith(f"OSError ledger {str(path)!r} must be a file in a folder, both writable; got: ")
+        assert not list(path.parent.iterdir())
+
+
+@posix
+def test_a_first_charge_is_on_the_disk_before_it_returns(tmp_path, monkeypatch):
+    """The file, and then its name: else a cut of the power could take a ledger away whose rows were released."""
+    seen, link, fsync = [], os.link, os.fsync
+    monkeypatch.setattr(os, "link", lambda *paths: (seen.append("link"), link(*paths)))
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (seen.append(os.path.samestat(os.fstat(file), tmp_path.stat())), fsync(file))
+    )
+    Ledger(tmp_path / "book.db").charge("a", [1], 1.0)
+    assert seen == ["link", True]
+    with closing(sqlite3.connect(f"{(tmp_path / 'book.db').as_uri()}?immutable=1", uri=True)) as file:  # without a log
+        assert file.execute("SELECT count(*) FROM spent").fetchone() == (1,)
+
+
 # A ledger is not copied
 
 
@@ -237,7 +361,7 @@ def test_nothing_is_left_open(tmp_path):
 
 def test_a_charge_is_on_the_disk_before_it_returns(tmp_path):
     """Only cutting the power could show it, so this looks at the setting: 2 is FULL."""
-    with database.connect(Ledger(tmp_path / "book.db").path) as file:
+    with database.connect(make(tmp_path / "book.db").path) as file:
         assert file.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -322,7 +446,7 @@ FILES = {
         "got {}, an SQLite file of something else",
     ),
     "newer": (
-        lambda path: (Ledger(path), sqlite_file(path, "PRAGMA user_version = 3")),
+        lambda path: (make(path), sqlite_file(path, "PRAGMA user_version = 3")),
         "path must be a ledger of format 2, got {} of format 3",
     ),
     "cut short": (half_a_ledger, "path must be a ledger or a new file, got {}: database disk image is malformed"),
@@ -364,7 +488,7 @@ def test_a_file_of_0_bytes_is_refused(tmp_path):
 
 
 def test_a_ledger_that_was_removed_is_not_begun_again(tmp_path):
-    book = Ledger(tmp_path / "book.db")
+    book = make(tmp_path / "book.db")
     (tmp_path / "book.db").unlink()
     with pytest.raises(OSError, match=r"ledger '.*book.db' must be a file"):
         book.charge("a", [0], 1.0)
@@ -387,7 +511,7 @@ def test_a_file_that_may_only_be_read():
 
 
 def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
-    book = Ledger(tmp_path / "book.db")
+    book = make(tmp_path / "book.db")
     monkeypatch.setattr(database, "PATIENCE", 0.01)
     with closing(sqlite3.connect(tmp_path / "book.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -402,7 +526,7 @@ def test_waiting_for_another_process_ends(tmp_path, monkeypatch):
 
 def test_nobody_else_can_charge_from_the_first_look_to_the_last_word(tmp_path, monkeypatch):
     """Before each statement of a charge, a rival tries to get in: races rarely hit so small a gap."""
-    book, connect, seen = Ledger(tmp_path / "book.db"), sqlite3.connect, []
+    book, connect, seen = make(tmp_path / "book.db"), sqlite3.connect, []
 
     with closing(connect(tmp_path / "book.db", timeout=0, isolation_level=None)) as rival:
 
@@ -447,7 +571,7 @@ def test_several_sources_are_charged_together_or_not_at_all(where, tmp_path):
     assert book.sources() == {"b": 1}
     book.charge_all([("a", [0, 1], 1.0), ("b", [10, 11], [1.0, 0.5])])
     assert (book.spent("a"), book.spent("b")) == ({0: 1.0, 1: 1.0}, {10: 1.0, 11: 1.0})
-    with pytest.raises(BudgetExceeded, match=r"1 of 1 rows of source 'd' .* row 30 has spent 0 and was asked for 1.5"):
+    with pytest.raises(BudgetExceeded, match=r"1 of 1 rows of source 'd' .* row 30 has spent 0 and needs 1.5"):
         book.charge_all([("d", [30], 0.75), ("e", [30], 0.75)])  # one row under two names is one row
 
 
@@ -460,7 +584,7 @@ def test_several_sources_are_one_transaction(tmp_path, monkeypatch):
         connection.set_trace_callback(statements.append)
         return connection
 
-    book = Ledger(tmp_path / "book.db")
+    book = make(tmp_path / "book.db")
     monkeypatch.setattr(sqlite3, "connect", watched)
     book.charge_all([(source, [0], 1.0) for source in "abc"])
     ends = [one for one in statements if one.split()[0] in ("BEGIN", "COMMIT", "ROLLBACK")]
@@ -585,7 +709,7 @@ def test_a_frame_and_its_values_are_not_two_tables():
 
 
 def test_a_second_name_of_the_file_is_refused(tmp_path):
-    book = Ledger(tmp_path / "book.db", budget=1.0)
+    book = make(tmp_path / "book.db", budget=1.0)
     os.link(tmp_path / "book.db", tmp_path / "other.db")
     for use in (lambda: book.charge("a", [1], 1.0), lambda: Ledger(tmp_path / "other.db")):
         with pytest.raises(ValueError, match=r"path must be a ledger with one name, got .* which hard links name too"):
@@ -597,7 +721,7 @@ def test_a_second_name_of_the_file_is_refused(tmp_path):
 
 
 def test_a_charge_is_in_the_file_itself_while_others_have_it_open(tmp_path):
-    book = Ledger(tmp_path / "book.db", budget=1.0)
+    book = make(tmp_path / "book.db", budget=1.0)
     other = sqlite3.connect(tmp_path / "book.db")
     other.execute("SELECT * FROM source").fetchall()
     book.charge("a", [1, 2], 1.0)

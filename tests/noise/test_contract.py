@@ -4,6 +4,7 @@ A new noise is added to `NOISES`; nothing else here changes.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,8 +21,10 @@ from uneven import (
     UnevenClassifier,
     plan,
 )
+from uneven.engine import Task, checked_chunk, compiled, initial_state, reference
 from uneven.noise import Composed, noise_from_dict
 from uneven.problem import RADII
+from uneven.schedules import Rate
 
 NOISES = [
     Exact(),
@@ -202,7 +205,8 @@ def test_corrected_gradients_are_fully_active_only_where_the_losses_own_are(nois
 
 T3 = ((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.0, 0.2, 0.8))
 T4 = ((0.7, 0.1, 0.1, 0.1), (0.0, 0.8, 0.2, 0.0), (0.1, 0.0, 0.9, 0.0), (0.25, 0.05, 0.1, 0.6))
-SECOND = [None, LabelPrivacy(epsilon=1.5), LocalPrivacy(epsilon=2.0), SitePrivacy(epsilon=2.0), AdditiveNoise(3.0)]
+PRIVATE = [*(LocalPrivacy(2.0, mechanism) for mechanism in ("quiet", "privunit", "l2-laplace")), SitePrivacy(2.0)]
+SECOND = [None, LabelPrivacy(epsilon=1.5), *PRIVATE, AdditiveNoise(3.0)]
 OF_CLASSES = [
     (classes, FlippedLabels(rate) if then is None else then & FlippedLabels(rate))
     for then in SECOND
@@ -239,6 +243,59 @@ def test_of_more_classes_gradients_are_unbiased_exactly_and_inside_their_bound(c
     assert noise.amplification(classes) == pytest.approx(np.abs(np.linalg.inv(seen)).sum(axis=1).max())
     assert max(np.linalg.norm(g) for g in found) <= noise.bound(problem) * (1 + 1e-12)
     assert max(np.linalg.norm(g) for g in found) ** 2 <= noise.row_energy(problem) * (1 + 1e-12)
+
+
+def make_task(noise, classes, batch_size=4):
+    problem = Problem(n_features=3 * classes, alpha=0.02, batch_size=batch_size, clip=0.5, classes=classes)
+    planned = noise.observed_among(classes)
+    return Task(problem, ("a",), (planned,), (planned.moment("upper", problem),), Rate(4.0))
+
+
+def make_state(task):
+    weights = np.random.default_rng(3).normal(size=task.problem.n_features)
+    return replace(initial_state(len(weights)), weights=weights)
+
+
+@of_classes
+def test_of_more_classes_compiled_loops_do_what_the_reference_does(classes, noise):
+    """To the roundings of sums in another order, from the same draws: the reference never sees the coefficients."""
+    task, rng = make_task(noise, classes), np.random.default_rng(0)
+    assert task.noises[0].compiled(task.problem) is not None
+    y = rng.integers(classes, size=30).astype(float)
+    part, start = (
+        checked_chunk(("a",), rng.normal(size=(30, 3)) / 4.0, y, np.arange(30), classes=classes),
+        make_state(task),
+    )
+    both = compiled, reference
+    steps = [how.advance(start, task, part, np.random.default_rng(1)).weights for how in both]
+    np.testing.assert_allclose(*steps, rtol=1e-10, atol=1e-12)
+    sums = [how.measure_gradient(start, task, part, np.random.default_rng(1))[0] for how in both]
+    np.testing.assert_allclose(*sums, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("classes", "noise"), [one for one in OF_CLASSES if getattr(one[1], "then", None) in PRIVATE], ids=str
+)
+def test_of_more_classes_a_release_is_that_of_the_mechanism_for_the_longest_corrected_gradient(classes, noise):
+    """No smaller, which would be less private than is charged, and no larger: 1.3 times either way would be seen.
+
+    The length A and the corrected gradient are worked out here, from the inverse of what may be observed.
+    """
+    assert noise == noise.labels & noise.then == noise.then & noise.labels
+    task, wrong = make_task(noise, classes, batch_size=1), np.linalg.inv(confuse(noise, classes))
+    lengths, x, start = np.abs(wrong).sum(axis=1), np.array([[0.3, -0.2, 0.1]], np.float32), make_state(task)
+    observed = int(lengths.argmax())
+    rows = [Exact().row_gradients(task.problem, start.weights, x, np.array([j])) for j in range(classes)]
+    gradient = sum(share * row for share, row in zip(wrong[observed], rows, strict=True))
+    rng, part = np.random.default_rng(0), checked_chunk(("a",), x, np.array([float(observed)]), [0], classes=classes)
+    found = np.stack([compiled.measure_gradient(start, task, part, rng)[0] for _ in range(DRAWS)])
+    bound = lengths.max() * task.problem.gradient_norm
+    expected = np.stack([task.noises[0].then.release_sum(gradient, bound, rng) for _ in range(DRAWS)])
+    assert (np.abs(found.mean(axis=0) - gradient[0]) < 4.5 * found.std(axis=0) / np.sqrt(DRAWS)).all()
+    energies = [((releases - gradient) ** 2).sum(axis=1) for releases in (found, expected)]
+    error = np.hypot(*(one.std() / np.sqrt(DRAWS) for one in energies))
+    for factor in (1.0 / 1.3, 1.0, 1.3):
+        assert (abs(energies[0].mean() - factor**2 * energies[1].mean()) < 4.5 * error) == (factor == 1.0)
 
 
 @of_classes

@@ -152,11 +152,33 @@ def test_an_anchored_plan_is_interpolated_between_its_known_ends():
         (lambda: LocalPrivacy(2.0, interval=(3.0, 4.0)), r"interval must hold the epsilon 2.0, got \(3.0, 4.0\)"),
         (lambda: LocalPrivacy(2.0, interval=(4.0, 1.0)), r"interval must hold the epsilon 2.0, got"),
         (lambda: LocalPrivacy(2.0, interval=3.0), r"interval of 'local-privacy' must be \(lowest, highest\) epsilon"),
-        (lambda: LocalPrivacy(2.0, interval=(-1.0, 3.0)), "epsilon must be a positive finite number, got -1.0"),
+        *[
+            (
+                lambda kind=kind, end=end: kind(1.0, interval=(end, 3.0)),
+                f"interval must have ends that could be the {kind.level}, got .*{kind.level} must be .*, got",
+            )
+            for kind in (LocalPrivacy, SitePrivacy, LabelPrivacy, AdditiveNoise)
+            for end in (-1.0, np.nan, np.inf, True, None, (0.5, 0.6), 10**400)
+        ],
+        *[
+            (
+                lambda end=end: FlippedLabels(0.2, interval=(end, 0.3)),
+                "interval must have ends that could be the rate, got .*rate must be .*, got",
+            )
+            for end in (-0.1, np.nan, False, None, ((0.1, 0.2), (0.2, 0.3)))
+        ],
         (
-            lambda: FlippedLabels(0.2, interval=(0.1, 0.7)).refuse_classes(2),
-            "rate must be below 1/2 for 2 .*got 0.7",
+            lambda: FlippedLabels((0.1, 0.2), interval=((0.1, 0.1), (0.6, 0.5))),
+            r"^interval must have .*, got \(\(0.1, 0.1\), \(0.6, 0.5\)\): rate must have two numbers with a sum",
         ),
+        *[
+            (
+                lambda noise=noise: uneven.plan([Source("a", 100, noise)], 5),
+                r"interval must end below 1/2 for 2 classes, .*; got \(0.1, 0.6\)$",
+            )
+            for flips in [FlippedLabels(0.2, interval=(0.1, 0.6))]
+            for noise in (flips, LocalPrivacy(1.0) & flips, LabelPrivacy(1.0) & flips)
+        ],
         (lambda: FlippedLabels(0.2, interval=(0.1, (0.3, 0.4))), "interval must hold the rate 0.2, got"),
         (lambda: FlippedLabels("estimate", interval=(0.1, 0.3)), "interval must hold the rate 'estimate', got"),
         (
@@ -176,6 +198,14 @@ def test_bad_values_are_refused_in_one_line(make, message):
     with pytest.raises(ValueError, match=message) as refused:
         make()
     assert "\n" not in str(refused.value)
+
+
+def test_an_interval_may_end_above_a_half_where_classes_are_many():
+    noise = FlippedLabels(0.4, interval=(0.3, 0.6))
+    changes = uneven.plan([Source("a", 5_000, noise), Source("b", 500)], 5, classes=3).sensitivity()
+    assert [change.actual for change in changes] == [0.3, 0.6]
+    with pytest.raises(ValueError, match="interval must end below 2/3 for 3 classes"):
+        uneven.plan([Source("a", 500, FlippedLabels(0.4, interval=(0.3, 0.7)))], 5, classes=3)
 
 
 @pytest.mark.parametrize("noises", [(Exact(), FlippedLabels(0.3)), (LocalPrivacy(9.0), LocalPrivacy(1.0))])

@@ -199,7 +199,7 @@ def test_rows_are_known_in_the_same_way_however_they_are_read(tmp_path):
 
 def test_the_budget_is_kept_in_the_ledger_and_not_raised(tmp_path):
     path = tmp_path / "book.db"
-    uneven.Ledger(path, budget=2.0)
+    uneven.Ledger(path, budget=2.0).charge("a", [0], 1.0)
     with pytest.raises(ValueError, match=r"budget must be at most 2, which the ledger .* was made with, got 3"):
         uneven.Ledger(path, budget=3.0)
     book = uneven.Ledger(path)
@@ -227,7 +227,7 @@ def test_a_person_with_an_id_in_two_sources_pays_for_both():
     ids = np.concatenate([np.arange(60), np.arange(60)])
     source = np.repeat(["a", "b"], 60)
     ledger = uneven.Ledger(budget=1.5)
-    with pytest.raises(uneven.BudgetExceeded, match="was asked for 2"):
+    with pytest.raises(uneven.BudgetExceeded, match="and needs 2"):
         classifier({"a": NOISE, "b": NOISE}, ledger=ledger).fit(X, y, source=source, row_id=ids)
     assert ledger.sources() == {}
 

@@ -54,9 +54,7 @@ def test_rows_that_cannot_be_told_apart_add_up_over_calls():
         account.charge(make_bill(used=("clinic",), ids=None, budget=1.2))
         assert account.spent == {"clinic": spent}
     account.start(None)
-    with pytest.raises(
-        BudgetExceeded, match=r"they may have spent 1 in earlier fits of this model and were asked for 0\.5"
-    ):
+    with pytest.raises(BudgetExceeded, match=r"they may have spent 1 in earlier fits of this model and need 0\.5"):
         account.charge(make_bill(used=("clinic",), ids=None, budget=1.2))
     assert account.spent == {"clinic": 1.0}
 

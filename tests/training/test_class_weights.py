@@ -82,6 +82,37 @@ def test_balanced_counts_of_more_classes_are_corrected_for_flips():
     np.testing.assert_allclose(true[3] / weights, true, atol=5 * error)
 
 
+T3 = ((0.85, 0.15, 0.0), (0.05, 0.75, 0.2), (0.3, 0.0, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("shares", "rates"),
+    [
+        ((0.6, 0.4), [(0.05, 0.3)]),
+        ((0.35, 0.65), [(0.3, 0.05), (0.25, 0.0)]),
+        ((0.5, 0.3, 0.2), [T3]),
+        ((0.2, 0.5, 0.3), [T3, 0.1]),
+    ],
+)
+def test_balanced_weights_are_those_of_the_true_labels_whatever_was_flipped(shares, rates):
+    """1/(K·share) within 4.5 standard errors of the shares n T⁻¹/n: the variance of flips, given the true labels."""
+    rng, n, K = np.random.default_rng(0), 4_000, len(shares)
+    X, y = rng.normal(size=(n * len(rates), 3)), rng.choice(K, size=n * len(rates), p=shares)
+    noises = {f"source {k}": FlippedLabels(rate) for k, rate in enumerate(rates)}
+    source, seen, variance = np.repeat(list(noises), n), y.copy(), np.zeros((K, K))
+    for name, noise in noises.items():
+        T = noise.confusion_of(K)
+        for i in range(K):
+            mine = (source == name) & (y == i)
+            seen[mine] = rng.choice(K, size=mine.sum(), p=T[i])
+            variance += mine.sum() * np.linalg.inv(T).T @ (np.diag(T[i]) - np.outer(T[i], T[i])) @ np.linalg.inv(T)
+    clf = UnevenClassifier(noises, alpha=0.1, class_weight="balanced").fit(X, seen, source=source)
+    found = 1.0 / np.array(clf.plan_.problem.class_weights)
+    errors = np.sqrt(np.diag(variance)) / len(y)
+    assert (np.abs(found / found.sum() - np.bincount(y) / len(y)) < 4.5 * errors).all()
+    assert (errors < 0.012).all()
+
+
 @pytest.mark.parametrize("flips", [None, 0.05])
 def test_uncertainty_of_a_weighted_anchor_of_more_classes(flips):
     """V₀ against the spread of answers from 40 sets of rows, within a factor of 2 where weights are not small."""
@@ -349,7 +380,10 @@ def test_weights_shift_the_intercept_as_the_log_odds():
         ({"class_weight": {0: 0.0}}, "class_weight of 0 must be a positive finite number, got 0.0"),
         ({"class_weight": {0: 1.0, "0": 2.0}}, "class_weight must name each class once"),
         ({"class_weight": {"ill": 2.0}}, "class_weight must name the classes '0', '1'; got 'ill'"),
-        ({"threshold": 1.0}, "threshold must be a number in .1e-09, 1., got 1.0"),
+        ({"threshold": 1.0}, r"threshold must be a number in \(0, 1\), got 1.0"),
+        ({"threshold": 0}, r"threshold must be a number in \(0, 1\), got 0"),
+        ({"threshold": True}, r"threshold must be a number in \(0, 1\), got True"),
+        ({"threshold": "half"}, r"threshold must be None or a number in \(0, 1\), got 'half'"),
         ({"threshold": "half"}, "threshold must be None or a number in .0, 1., got 'half'"),
         (
             {"threshold": 0.3, "loss": "hinge"},

@@ -31,7 +31,8 @@ def command(
         Path | None, typer.Option(help="Rows without privacy to compare the runs of a line search on.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger that private rows are charged to before use; created if missing.")
+        Path | None,
+        typer.Option(help="Ledger that private rows are charged to before use; the first charge creates it."),
     ] = None,
     budget: Annotated[
         float | None, typer.Option(help="Limit on the total epsilon of each row, earlier runs included.")

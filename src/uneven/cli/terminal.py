@@ -260,13 +260,14 @@ def _plain(value: Any) -> Any:
 
 
 def open_ledger(path: Path | None, budget: float | None) -> Ledger | None:
-    """The ledger; a new one is made with the budget. An existing ledger keeps the budget it has."""
+    """The ledger; the first charge of a new one writes the budget into it. One that was charged keeps its own."""
     from uneven.ledger import Ledger
 
     if path is None:
         return None
     with name_ledger("--ledger", "a ledger or a new file", path):
-        return Ledger(path, budget=None if path.exists() else budget)
+        ledger = Ledger(path)
+        return ledger if ledger.sources() else Ledger(path, budget=budget)
 
 
 @contextmanager

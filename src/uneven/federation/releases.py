@@ -169,6 +169,7 @@ def open_releases(policy: Policy, ledger: Ledger, tally: Any) -> Releases:
     path, kept = policy.path(policy.releases), f"{policy.name} keeps {policy.releases}"
     if ledger.claimed(kept) and not path.exists():
         raise ValueError(f"{path} must exist next to {ledger.path}, got none: what was released would be lost")
+    ledger.make()  # first: a record without its ledger is refused
     releases = Releases(path, tally)
     try:
         if not releases.bind(ledger.key):

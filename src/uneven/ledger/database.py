@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import math
 import os
-import secrets
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,7 @@ EARLIER = (
     "whose budget is what is left in this one"
 )
 
+Found = TypeVar("Found")
 Charge = tuple[str, NDArray[np.int64], NDArray[np.float64]]
 
 # One call at a time in a process; and a fork waits for it, because SQLite's record of its own locks must not be copied
@@ -124,42 +125,68 @@ def _unusable(path: Path, reason: object) -> OSError:
     return OSError(f"ledger {str(path)!r} must be a file in a folder, both writable; got: {reason}")
 
 
-def make_file(path: Path, budget: float | None) -> None:
-    """Make a ledger under another name and link it to its own: nobody ever sees half of one, or an empty file."""
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a place where no ledger can be made; none is made yet."""
+    _make_neighbour(path).unlink()
+
+
+def _make_neighbour(path: Path) -> Path:
+    """An empty file beside a ledger, under another name."""
     try:
         number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as reason:
         raise _unusable(path, reason.strerror) from None
     os.close(number)
-    made = Path(name)
+    return Path(name)
+
+
+def make_file(
+    path: Path, key: bytes, budget: float | None, change: Callable[[sqlite3.Connection], Found]
+) -> tuple[bool, Found]:
+    """Make a ledger that holds its first change; False where another process was faster: then nothing has changed.
+
+    It is made under another name and linked to its own: nobody ever sees half of one, or an empty file.
+    """
+    made = _make_neighbour(path)
     try:
-        with _explained(path), _open(made) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it
-            make_tables(connection, budget)
-        _link(made, path)
+        with _explained(path), one_at_a_time, _open(made) as connection:
+            make_tables(connection, key, budget)
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                found = change(connection)
+            connection.execute("PRAGMA journal_mode = WAL")  # the file remembers it; and no log holds what was charged
+        return _link(made, path), found
     finally:
-        for left in (made, *(Path(f"{made}{end}") for end in ("-wal", "-shm"))):
+        for left in (made, *(Path(f"{made}{end}") for end in ("-journal", "-wal", "-shm"))):
             left.unlink(missing_ok=True)
 
 
-def _link(made: Path, path: Path) -> None:
-    """Give a new ledger its name, unless another process was faster."""
+def _link(made: Path, path: Path) -> bool:
+    """Give a new ledger its name, on the disk too when this returns, unless another process was faster."""
     try:
         os.link(made, path)
     except FileExistsError:
-        return
+        return False
     except OSError:  # a disk without links
-        if not path.exists():
-            os.replace(made, path)
+        if path.exists():
+            return False
+        os.replace(made, path)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return True
 
 
-def make_tables(connection: sqlite3.Connection, budget: float | None) -> None:
-    """Make the tables, a key for fingerprints, and the budget, for good."""
+def make_tables(connection: sqlite3.Connection, key: bytes, budget: float | None) -> None:
+    """Make the tables, with the key of the fingerprints and the budget."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
             connection.execute(statement)
-        facts = {"key": secrets.token_bytes(KEY_BYTES), "budget": budget, "known by": None}
+        facts = {"key": key, "budget": budget, "known by": None}
         connection.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
 
 
@@ -183,6 +210,11 @@ def read_facts(connection: sqlite3.Connection) -> tuple[bytes, float | None]:
     return key, budget
 
 
+def is_charged(connection: sqlite3.Connection) -> bool:
+    """Whether any row has spent anything."""
+    return connection.execute("SELECT 1 FROM spent LIMIT 1").fetchone() is not None
+
+
 def find_largest_spent(connection: sqlite3.Connection) -> float:
     """The most that any row has spent, under all names together; 0 in an empty ledger."""
     most = "SELECT max(total) FROM (SELECT sum(epsilon) AS total FROM spent GROUP BY row)"
@@ -194,8 +226,11 @@ def store_budget(connection: sqlite3.Connection, budget: float) -> None:
     connection.execute("UPDATE fact SET value = ? WHERE name = 'budget'", (float(budget),))
 
 
-def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: float) -> None:
-    """Charge rows, inside a transaction. What one row is charged under several names adds up."""
+def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: float, whose: str = "") -> None:
+    """Charge rows, inside a transaction. What one row is charged under several names adds up.
+
+    A refusal says `whose` budget `most` is.
+    """
     expect_kind(connection, charges)
     connection.execute(ASKED)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -208,7 +243,7 @@ def charge(connection: sqlite3.Connection, charges: Sequence[Charge], most: floa
     for name, rows, _ in charges if math.isfinite(most) else ():
         limit = {"source": numbers[name], "limit": most * (1 + TOLERANCE)}
         if refused := connection.execute(REFUSED, limit).fetchone():
-            raise BudgetExceeded(_describe_refusal(name, len(rows), most, *refused))
+            raise BudgetExceeded(_describe_refusal(name, len(rows), most, whose, *refused))
     connection.execute(CHARGE)
     connection.execute("DROP TABLE asked")
 
@@ -241,8 +276,10 @@ def expect_columns(connection: sqlite3.Connection, columns: Collection[str]) -> 
         connection.execute("INSERT INTO fact VALUES ('columns', ?)", tuple(columns))
 
 
-def _describe_refusal(name: str, rows: int, most: float, count: int, row: int, already: float, more: float) -> str:
-    which = f"row {row}" if row >= 0 else "one, known by its content,"
-    detail = owner_only(f": {which} has spent {already:.10g} and was asked for {more:.10g}")
+def _describe_refusal(
+    name: str, rows: int, most: float, whose: str, count: int, row: int, already: float, more: float
+) -> str:
+    which = f"row {row}" if row >= 0 else "one row (identified by content)"
+    detail = owner_only(f": {which} has spent {already:.10g} and needs {more:.10g}")
     counted = owner_only(f"{count:,} of {rows:,} rows", "rows")
-    return f"{counted} of source {name!r} would exceed the budget of {most:.10g}{detail}; nothing was charged"
+    return f"{counted} of source {name!r} would exceed the budget of {most:.10g}{detail}{whose}; nothing was charged"

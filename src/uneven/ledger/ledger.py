@@ -8,9 +8,7 @@ import math
 import os
 import sqlite3
 import warnings
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from uneven import checks
 from uneven.cautions import NoBudgetWarning
 from uneven.ledger import database
-from uneven.ledger.arguments import check_charge, check_path, list_ids, refuse_links
+from uneven.ledger.arguments import check_charge, check_path, list_ids
+from uneven.ledger.book import Book
 from uneven.ledger.fingerprints import Fingerprints, count_copies, hash_digests, hash_rows, list_columns
 from uneven.ledger.summary import SourceSummary
 from uneven.redaction import owner_only
@@ -43,11 +42,11 @@ class Ledger:
     Parameters
     ----------
     path : str or Path, optional
-        File on a local disk, made if there is none. None keeps the ledger in memory.
+        File on a local disk; where there is none, the first charge makes it. None keeps the ledger in memory.
     budget : float, optional
-        The most that any row may spend. It is written into a new ledger for good. Of a ledger that is there already,
-        a smaller one binds the charges of this object, and a larger one is refused. A ledger without a budget counts
-        and refuses nothing, and warns so at every charge (`uneven.cautions.NoBudgetWarning`).
+        The most that any row may spend. The first charge writes it into the ledger for good. Of a ledger that was
+        charged before, a smaller one binds the charges of this object, and a larger one is refused. A ledger without a
+        budget counts and refuses nothing, and warns so at every charge (`uneven.cautions.NoBudgetWarning`).
 
     Examples
     --------
@@ -66,21 +65,14 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, budget: float | None = None) -> None:
         self.path = None if path is None else check_path(path)
         given = None if budget is None else checks.moderate("budget", budget)
-        if self.path is None:
-            self._process = os.getpid()
-            self._memory = _in_memory()
-            weakref.finalize(self, self._memory.close)
-            database.make_tables(self._memory, given)
-        elif not self.path.exists():
-            database.make_file(self.path, given)
-        with self._opened() as connection:
-            self._key, self.budget = database.read_facts(connection)
-        if given is not None and self.budget is not None and given > self.budget:
+        self._book = Book(self.path, given)
+        stored = self._book.budget
+        if given is not None and stored is not None and given > stored and self.sources():
             raise ValueError(
-                f"budget must be at most {self.budget:g}, which the ledger {str(self.path)!r} was made with, got "
+                f"budget must be at most {stored:g}, which the ledger {str(self.path)!r} was made with, got "
                 f"{given:g}: a ledger's budget can only be lowered"
             )
-        self.stored_budget, self.budget = self.budget, self.budget if given is None else given
+        self.stored_budget, self.budget = stored, stored if given is None else given
 
     def charge(
         self, source: str, rows: ArrayLike | Fingerprints, epsilon: ArrayLike, budget: float | None = None
@@ -142,27 +134,43 @@ class Ledger:
         columns = {rows.columns for _, rows, _ in given if isinstance(rows, Fingerprints) and rows.columns}
         if len({source for source, _, _ in asked}) < len(asked):
             raise ValueError(f"charges must name each source once, got {checks.shown([one[0] for one in asked])}")
-        most = self._strictest(budget)
-        with self._opened() as connection:
-            with connection:  # commits, or takes everything back
-                # The lock is taken before the first look: between the check and the charge nobody else may charge.
-                connection.execute("BEGIN IMMEDIATE")
-                if claim is not None and not _claim(connection, claim):
-                    return False
-                key, stored = database.read_facts(connection)
-                if key != self._key:
-                    raise ValueError(
-                        f"ledger {str(self.path)!r} must be the one that was opened, got another in its place"
-                    )
-                if stored is not None:  # somebody may have set or lowered it
-                    self.stored_budget, most = stored, min(most, stored)
-                database.expect_columns(connection, columns)
-                database.charge(connection, asked, most)
-            # From the log into the file, as far as readers let it: then the file alone holds the charge.
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        if self.stored_budget is None:
-            self._warn_no_budget(most)
-        return True
+        by_content = any((rows < 0).any() for _, rows, _ in asked)
+
+        def write_charges(connection: sqlite3.Connection) -> bool:
+            if claim is not None and not _claim(connection, claim):
+                return False
+            stored, most = self._settle_budget(connection, by_content), self._strictest(budget)
+            limit, whose = most, ""
+            if stored is not None:
+                limit, whose = min(most, stored), self._explain_budget(stored, budget)
+            database.expect_columns(connection, columns)
+            database.charge(connection, asked, limit, whose)
+            self.stored_budget = self.stored_budget if stored is None else stored
+            return True
+
+        charged = self._book.change(write_charges)
+        if charged and self.stored_budget is None:
+            self._warn_no_budget(self._strictest(budget))
+        return charged
+
+    def _settle_budget(self, connection: sqlite3.Connection, by_content: bool) -> float | None:
+        """The budget in the file. The first charge writes this object's, unless somebody has set another since."""
+        stored = self._book.read_budget(connection, by_content)
+        if self.budget is None or stored != self.stored_budget or database.is_charged(connection):
+            return stored
+        database.store_budget(connection, self.budget)
+        return self.budget
+
+    def _explain_budget(self, stored: float, given: float | None) -> str:
+        """Where a budget is from that refuses a charge; empty where it came with the charge, or is in memory."""
+        if self.path is None or self._strictest(given) < stored:
+            return ""
+        if given is None or given <= stored:
+            return f", but {self.path.name} has a budget of {stored:.10g}"
+        return (
+            f", but {self.path.name} allows {stored:.10g} a row, stated when it was made; a budget of {given:.10g} "
+            "cannot raise it: use less epsilon, or other rows"
+        )
 
     def lower_budget(self, budget: float) -> None:
         """Give a ledger without a budget one, or lower the one it has; every process obeys it from its next charge on.
@@ -181,8 +189,8 @@ class Ledger:
         ValueError: budget must be at most 2, the ledger's, got 3: a ledger's budget can only be lowered
         """
         checks.moderate("budget", budget)
-        with self._opened() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
+
+        def write_budget(connection: sqlite3.Connection) -> None:
             stored = database.read_facts(connection)[1]
             if stored is not None and budget > stored:
                 raise ValueError(
@@ -194,24 +202,29 @@ class Ledger:
                     f"budget must be at least what rows have spent{owner_only(f', {most:g} at most')}, got {budget:g}"
                 )
             database.store_budget(connection, budget)
+
+        self._book.change(write_budget)
         self.stored_budget = float(budget)
         self.budget = float(budget) if self.budget is None else min(self.budget, float(budget))
 
+    def make(self) -> None:
+        """Make the file now, for who keeps other files beside it; otherwise the first charge or claim makes it."""
+        self._book.make()
+
     def claim(self, claim: str) -> None:
         """Write a claim down, durably, that costs nothing: that something was released, or who uses the ledger."""
-        with self._opened() as connection, connection:
-            _claim(connection, claim)
+        self._book.change(lambda connection: _claim(connection, claim))
 
     def claimed(self, *claims: str) -> bool:
         """Whether all these claims were charged or written down."""
-        with self._opened() as connection:
+        with self._book.read() as connection:
             found = (connection.execute("SELECT 1 FROM claim WHERE name = ?", (claim,)).fetchone() for claim in claims)
             return all(one is not None for one in found)
 
     def refuse_unlike(self, rows: ArrayLike | Fingerprints) -> None:
         """Refuse rows that are known in another way than those of the ledger, before any is charged."""
         charge, columns = check_charge("rows", rows, 1.0), {getattr(rows, "columns", "")} - {""}
-        with self._opened() as connection:
+        with self._book.read() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 database.expect_kind(connection, [charge])
@@ -244,29 +257,29 @@ class Ledger:
         [0.0, 0.0, 0.0]
         """
         cells = getattr(X, "cells", None)
-        hashes = hash_rows(self._key, X, names) if cells is None else hash_digests(self._key, X.digests())  # type: ignore[union-attr]
-        return count_copies(self._key, hashes, list_columns(names, np.shape(X)[1], cells))
+        hashes = hash_rows(self._book.key, X, names) if cells is None else hash_digests(self._book.key, X.digests())  # type: ignore[union-attr]
+        return count_copies(self._book.key, hashes, list_columns(names, np.shape(X)[1], cells))
 
     @property
     def key(self) -> bytes:
         """Key of the fingerprints. Who has it can tell whether a guessed row was charged: it stays with the ledger."""
-        return self._key
+        return self._book.key
 
     def spent(self, source: str) -> dict[int, float]:
         """What each row that was charged as one of this source has spent, under all names."""
         checks.text("source", source)
-        with self._opened() as connection:
+        with self._book.read() as connection:
             return {row: float(total) for row, total in connection.execute(database.TOTALS, (source,))}
 
     def max_spent(self, source: str) -> float:
         """The most that any row of the source has spent; 0 if none has spent anything."""
         checks.text("source", source)
-        with self._opened() as connection:
+        with self._book.read() as connection:
             return float(connection.execute(database.MOST_SPENT, (source,)).fetchone()[0])
 
     def spent_by(self, rows: ArrayLike | Fingerprints) -> NDArray[np.float64]:
         """What each of these rows has spent under all names, in their order."""
-        with self._opened() as connection:
+        with self._book.read() as connection:
             found = connection.execute(database.TOTALS_OF, (json.dumps(list_ids(rows)),))
             return np.array([total for (total,) in found])
 
@@ -276,7 +289,7 @@ class Ledger:
 
     def sources(self) -> dict[str, int]:
         """Name of every source that was charged, and how many rows were charged under it."""
-        with self._opened() as connection:
+        with self._book.read() as connection:
             return dict(connection.execute(database.COUNTS))
 
     def summary(self) -> list[SourceSummary]:
@@ -287,7 +300,7 @@ class Ledger:
         >>> [(one.name, one.rows, one.most, one.left) for one in ledger.summary()]
         [('clinic', 2, 0.5, 1.5)]
         """
-        with self._opened() as connection:
+        with self._book.read() as connection:
             found = connection.execute("SELECT name, charges, last FROM source ORDER BY id").fetchall()
             totals = [[float(total) for _, total in connection.execute(database.TOTALS, (name,))] for name, *_ in found]
         most = self._strictest(None)
@@ -299,7 +312,7 @@ class Ledger:
 
     def entries(self) -> list[tuple[str, str, float]]:
         """Every source, row and the ε that was charged there; a fingerprint as hexadecimal digits, without the key."""
-        with self._opened() as connection:
+        with self._book.read() as connection:
             read = connection.execute(
                 "SELECT name, row, epsilon FROM spent JOIN source ON id = source ORDER BY name, row"
             )
@@ -311,7 +324,7 @@ class Ledger:
         The key and the times of charges are left out.
         """
         whole = hashlib.sha256(repr(self.stored_budget).encode())
-        with self._opened() as connection:
+        with self._book.read() as connection:
             for held in database.HELD:
                 for entry in connection.execute(held):
                     whole.update(repr(entry).encode())
@@ -322,7 +335,7 @@ class Ledger:
 
         SQLite's own check of the file, and that no row has spent more than the budget.
         """
-        with self._opened() as connection:
+        with self._book.read() as connection:
             wrong = [
                 f"damaged file: {said}" for (said,) in connection.execute("PRAGMA integrity_check") if said != "ok"
             ]
@@ -334,19 +347,6 @@ class Ledger:
     def _strictest(self, budget: float | None) -> float:
         given = math.inf if budget is None else checks.moderate("budget", budget)
         return given if self.budget is None else min(given, self.budget)
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        if self.path is not None:
-            refuse_links(self.path)
-            with database.connect(self.path) as connection:
-                database.expect_ledger(connection, self.path)
-                yield connection
-        elif self._process == os.getpid():
-            with database.one_at_a_time:
-                yield self._memory
-        else:
-            raise ValueError("a ledger in memory must stay in its process, got a fork of it; use Ledger(path)")
 
     def __repr__(self) -> str:
         return f"Ledger({None if self.path is None else str(self.path)!r}, budget={self.budget!r})"
@@ -360,6 +360,7 @@ class Ledger:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
             raise TypeError("a ledger in memory cannot be pickled: a copy could spend rows twice; use Ledger(path)")
+        self._book.make()  # whoever has the copy must know rows by the same key
         return _reopened, (str(self.path), self.budget)
 
 
@@ -377,20 +378,15 @@ def open_own_ledger() -> Ledger:
 
 def dump_memory(ledger: Ledger) -> bytes:
     """A ledger in memory as bytes, for a model that is pickled with its own."""
-    with ledger._opened() as connection:
-        return connection.serialize()
+    return ledger._book.dump()
 
 
 def load_memory(data: bytes) -> Ledger:
     """The ledger that `dump_memory` wrote."""
     ledger = open_own_ledger()
-    ledger._memory.deserialize(data)
-    ledger._key, ledger.budget = database.read_facts(ledger._memory)
+    ledger._book.load(data)
+    ledger.budget = ledger._book.budget
     return ledger
-
-
-def _in_memory() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
 
 def _reopened(path: str, budget: float | None) -> Ledger:

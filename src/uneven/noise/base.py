@@ -100,7 +100,8 @@ class Noise(ABC):
     """Base of all noises: exact unless a method says otherwise.
 
     `interval` is for a level that is only roughly known: the lowest and the highest that ε, the rate or the variance
-    may be. Plans and fits use the level that is stated; `Plan.sensitivity` shows what the interval leaves open.
+    may be. Plans and fits use the level that is stated; `Plan.sensitivity` shows what the interval leaves open. Which
+    flip rates are too high depends on the number of classes: plans and fits refuse them, where it is known.
     """
 
     kind: ClassVar[str]
@@ -123,13 +124,22 @@ class Noise(ABC):
             raise ValueError(f"interval of {self.kind!r} must be {what}, got {checks.shown(self.interval)}")
         if any(isinstance(one, str) for end in given for one in (end if isinstance(end, tuple | list) else [end])):
             raise ValueError(f"interval must have numbers for its ends, got {checks.shown(self.interval)}")
-        low, high = (getattr(self.at_level(end), self.level) for end in given)
+        low, high = (self._check_end(end) for end in given)
         stated = getattr(self, self.level)
         ends = [np.atleast_1d(one) for one in (low, stated, high) if not isinstance(one, str)]
         if isinstance(stated, str) or len({len(one) for one in ends}) > 1 or not _in_order(ends):
             held = checks.shown(stated)
             raise ValueError(f"interval must hold the {self.level} {held}, got {checks.shown(self.interval)}")
         object.__setattr__(self, "interval", (low, high))
+
+    def _check_end(self, end: Any) -> Any:
+        """An end of the interval as a level; what could not be stated as one is refused as an interval."""
+        assert self.level is not None
+        try:
+            return getattr(self.at_level(end), self.level)
+        except ValueError as reason:
+            got = checks.shown(self.interval)
+            raise ValueError(f"interval must have ends that could be the {self.level}, got {got}: {reason}") from None
 
     def at_level(self, value: Any) -> Noise:
         """The same kind of noise at another level, taken to be known."""

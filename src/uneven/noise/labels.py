@@ -91,10 +91,12 @@ class FlippedLabels(Noise):
         if rows != classes:
             what = "two rates" if self.confusion is None else f"a matrix for {rows} classes"
             raise ValueError(f"rate must be one number or a matrix for {classes} classes, got {what}")
-        highest = self.rate if self.interval is None else self.interval[1]
+        most = f"below {classes - 1}/{classes} for {classes} classes, or labels carry no information"
+        if isinstance(self.rate, float) and self.rate * classes >= classes - 1:
+            raise ValueError(f"rate must be {most}; got {self.rate:g}")
+        highest = None if self.interval is None else self.interval[1]
         if isinstance(highest, float) and highest * classes >= classes - 1:
-            most = f"{classes - 1}/{classes} for {classes} classes"
-            raise ValueError(f"rate must be below {most}, or labels carry no information; got {highest:g}")
+            raise ValueError(f"interval must end {most}; got {checks.shown(self.interval)}")
 
     def against_rest(self, classes: int) -> FlippedLabels:
         """The same flips for one class against the rest: its labels flip at σ, the others' at σ/(K-1).

@@ -157,7 +157,7 @@ class Account:
             if budget is not None and before + cost > budget * (1 + 1e-9):
                 raise BudgetExceeded(
                     f"rows of source {name!r} would exceed the budget of {budget:g}: they may have spent {before:g} in "
-                    f"earlier fits of this model and were asked for {cost:g}; nothing was charged"
+                    f"earlier fits of this model and need {cost:g}; nothing was charged"
                 )
 
     def _spent(self, bill: Bill, ids: NDArray[Any] | None) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uneven import checks
 from uneven.io import Table, check_delimiter, list_names, open_table, written_atomically
 from uneven.losses import get_loss
 from uneven.softmax import compute_probabilities
@@ -100,9 +101,7 @@ def _checked_threshold(model: Model, threshold: float) -> float:
     """The threshold, for a model with probabilities of two classes."""
     if len(model.classes) != 2 or not get_loss(model.settings.loss).probabilistic:
         raise ValueError("--threshold must be left out for a model without the probabilities of two classes")
-    if not 0.0 < threshold < 1.0:
-        raise ValueError(f"--threshold must be a probability between 0 and 1, got {threshold:g}")
-    return threshold
+    return checks.fraction("--threshold", threshold)
 
 
 def _confidence(model: Model, scores: NDArray[np.float64]) -> Columns:
