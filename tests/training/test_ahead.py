@@ -320,8 +320,8 @@ def test_alpha_is_that_of_the_owned_rows_however_many_are_on_offer(tmp_path):
     assert found[0].problem == found[1].problem
     alpha = found[1].problem.alpha * read_scale(1.0, intercept=True, private=True).factor ** 2
     assert found[1].notes == (
-        f"All figures are for alpha = {alpha:.4g}, which a fit of the owned rows would choose. With bought "
-        "rows 'uneven fit' chooses it again.",
+        f"All figures are for alpha = {alpha:.4g}, chosen by the owned rows without privacy. 'uneven fit' chooses it "
+        "again for the rows that it uses.",
     )
     assert found[1].anchor is not None
     path.write_text('label = "label"\nrow_norm = 1.0\nalpha = 0.01\n' + owned + PRIVATE + "rows = 9\nprice = 0.1\n")
