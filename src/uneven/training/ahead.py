@@ -222,8 +222,8 @@ def _note_alpha(job: Job, sources: list[Source], owned: Collection[str]) -> tupl
     if job.alpha is None or len(owned) == len(sources):
         return ()
     return (
-        f"All figures are for alpha = {job.alpha:.4g}, chosen by the owned rows without privacy. 'uneven fit' chooses it "
-        "again for the rows that it uses.",
+        f"All figures are for alpha = {job.alpha:.4g}, chosen by the owned rows without privacy. 'uneven fit' "
+        "chooses it again for the rows that it uses.",
     )
 
 
