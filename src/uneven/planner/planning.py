@@ -211,8 +211,8 @@ class Plan:
         Returns
         -------
         list of Change
-            Two for each level: order, exchange rates and excess of the right plan there, and the regret. For an
-            anchored plan they are interpolated, since its rows are not looked at again.
+            Two for each level: order, exchange rates and excess of the right plan there, made anew, and the regret. For
+            an anchored plan they are interpolated at its batch sizes, since its rows are not looked at again.
 
         Examples
         --------

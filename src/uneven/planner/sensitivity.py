@@ -113,11 +113,10 @@ def _either_way(noise: Noise, stated: Any, classes: int) -> tuple[Any, Any]:
 def _plan_again(
     plan: Plan, sources: Sequence[Source], make_plan: Callable[..., Plan]
 ) -> tuple[list[str], dict[str, float], float | None]:
-    """Order, exchange rates and excess of the plan with other noises."""
+    """Order, exchange rates and excess of the plan with other noises, for which batch sizes are chosen again."""
     if plan.anchored is not None:
         return _anchored_again(plan, sources)
-    own = {name: size for name, size in plan.batch_sizes.items() if size != plan.problem.batch_size}
-    again = make_plan(sources, plan.problem, plan.strategy, plan.moments, own, plan.kept)
+    again = make_plan(sources, plan.problem, plan.strategy, plan.moments, None, plan.kept)
     excess = again.excess_bound if again.predicted_excess is None else again.predicted_excess
     return again.order, again.exchange, excess
 
