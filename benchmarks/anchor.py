@@ -377,4 +377,5 @@ def main():
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", SimulationWarning)
+    warnings.simplefilter("ignore", FutureWarning)  # of settings of LogisticRegressionCV that will change
     main()
