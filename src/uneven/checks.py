@@ -19,13 +19,13 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Words with commas, and with "and" before the last.
+def join_words(words: Sequence[str], link: str = "and") -> str:
+    """Words with commas, and with "and" before the last, or another link.
 
-    >>> join_words(["a", "b", "c"])
-    'a, b and c'
+    >>> join_words(["a", "b", "c"]), join_words(["a", "b"], "or")
+    ('a, b and c', 'a or b')
     """
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {link} {words[-1]}"
 
 
 def positive(name: str, value: object, low: float = 1e-12, high: float = 1e12) -> float:

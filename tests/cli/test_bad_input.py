@@ -127,7 +127,7 @@ CASES = {
     "no model": (None, ("predict", "nowhere.json", "rows.parquet"), "nowhere.json does not exist"),
     "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a complete JSON model file"),
     "no rows": (None, ("predict", "model.json", "no.csv"), "no.csv does not exist"),
-    "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "a.xls must end in .csv or .parquet"),
+    "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "--output must end in .csv or .parquet"),
     "prediction folder": (
         None,
         ("predict", "model.json", "rows.parquet", "-o", "no/a.csv"),
@@ -232,16 +232,15 @@ def test_a_source_without_data(folder, described, uneven_in):
 
 
 OVERWRITING = {
-    "model, ledger": ((*FIT, "-o", "l.db", "--ledger", "./l.db"), "--output", "l.db", "--ledger"),
-    "model, sources": ((*FIT, "-o", "sources.toml"), "--output", "sources.toml", "the sources file"),
-    "model, data": ((*FIT, "-o", "crowd.csv"), "--output", "crowd.csv", "the data of 'crowd'"),
-    "model, link to data": ((*FIT, "-o", "link.csv"), "--output", "link.csv", "the data of 'crowd'"),
-    "model, report": ((*FIT, "-o", "m", "--report", "m"), "--report", "m", "--output"),
+    "model, ledger": ((*FIT, "-o", "l.json", "--ledger", "./l.json"), "--output", "l.json", "--ledger"),
+    "model, link to sources": ((*FIT, "-o", "sources.json"), "--output", "sources.json", "the sources file"),
+    "model, link to data": ((*FIT, "-o", "crowd.json"), "--output", "crowd.json", "the data of 'crowd'"),
+    "statement, data": ((*FIT, "--statement", "crowd.md"), "--statement", "crowd.md", "the data of 'crowd'"),
     "ledger, data": ((*FIT, "--ledger", "crowd.csv"), "--ledger", "crowd.csv", "the data of 'crowd'"),
     "report, test": (
-        (*FIT, "--test", "rows.parquet", "--report", "rows.parquet"),
+        (*FIT, "--test", "rows.parquet", "--report", "rows.html"),
         "--report",
-        "rows.parquet",
+        "rows.html",
         "the test file",
     ),
     "predictions, rows": (
@@ -251,19 +250,28 @@ OVERWRITING = {
         "the file of rows",
     ),
     "predictions, model": (
-        ("predict", "model.json", "rows.parquet", "-o", "model.json"),
+        ("predict", "model.json", "rows.parquet", "-o", "model.csv"),
         "--output",
-        "model.json",
+        "model.csv",
         "the model",
     ),
-    "plan, data": (("plan", "sources.toml", "--report", "crowd.csv"), "--report", "crowd.csv", "the data of 'crowd'"),
+    "plan, data": (("plan", "sources.toml", "--report", "crowd.html"), "--report", "crowd.html", "the data of 'crowd'"),
     "value, sources": (
-        ("value", "sources.toml", "--plot", "sources.toml"),
+        ("value", "sources.toml", "--plot", "sources.png"),
         "--plot",
-        "sources.toml",
+        "sources.png",
         "the sources file",
     ),
 }
+
+
+LINKS = {
+    "crowd.csv": (".json", ".html", ".md"),
+    "rows.parquet": (".html",),
+    "model.json": (".csv",),
+    "sources.toml": (".json", ".png"),
+}
+"""Other names of files, with the endings that outputs must have."""
 
 
 @pytest.mark.usefixtures("model")
@@ -271,13 +279,44 @@ OVERWRITING = {
 def test_nothing_is_written_over_what_is_read(folder, private, uneven_in, arguments, what, path, other):
     """Nothing is charged either: whatever was in the folder is there as it was."""
     private()
-    (folder / "link.csv").hardlink_to(folder / "crowd.csv")
-    uneven.Ledger(folder / "l.db").charge("clinic", [0], 1.0)
+    for file, endings in LINKS.items():
+        for ending in endings:
+            (folder / file).with_suffix(ending).hardlink_to(folder / file)
+    uneven.Ledger(folder / "l.json").charge("clinic", [0], 1.0)
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
     done = uneven_in(*arguments)
     assert done.returncode == 2
     assert done.stderr == f"uneven: {what} must be a file of its own, got {path!r}, which is {other}\n"
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+CROWD = ("crowd", "crowd.csv", "--features", "rows.parquet")
+ENDINGS = {
+    "model": ((*FIT, "-o", "public.csv", "--ledger", "book.db"), "--output must end in .json, got"),
+    "no ending": ((*FIT, "--output", "public", "--ledger", "book.db"), "--output must end in .json, got 'public'"),
+    "report": ((*FIT, "--report", "public.csv", "--ledger", "book.db"), "--report must end in .html or .htm, got"),
+    "statement": ((*FIT, "--statement", "public.csv"), "--statement must end in .md, got 'public.csv'"),
+    "plan's report": (("plan", "sources.toml", "--report", "public.csv"), "--report must end in .html or .htm, got"),
+    "plan's plot": (("plan", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
+    "value's plot": (("value", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
+    "predictions": (("predict", "model.json", "rows.parquet", "-o", "public.toml"), "--output must end in .csv or"),
+    "sources": (("init", "crowd.csv", "-o", "public.csv", "--force"), "--output must end in .toml, got 'public.csv'"),
+    "crowd's model": ((*CROWD, "-o", "public.csv"), "--output must end in .json, got"),
+    "crowd's report": ((*CROWD, "--report", "public.csv"), "--report must end in .html or .htm, got 'public.csv'"),
+    "federation": (("federate", "sources.toml", "--rehearse", "-o", "public.csv"), "--output must end in .json, got"),
+    "ledger's export": (("ledger", "export", "none.db", "-o", "public.parquet"), "--output must end in .csv, got"),
+    "demo": (("demo", "-o", "."), "--output must be a new folder or that of an earlier demo, got"),
+}
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(("arguments", "message"), ENDINGS.values(), ids=ENDINGS)
+def test_rows_are_not_replaced_by_something_else(folder, private, uneven_in, arguments, message, there):
+    """A file that the run does not name otherwise is kept; and a new one gets no ending that is another format's."""
+    private()
+    for ending in ("", ".csv", ".parquet", ".toml"):
+        (folder / f"public{ending}").write_text("x,outcome\n0.5,ill\n") if there else None
+    assert f"uneven: {message}" in refused(uneven_in, folder, arguments)
 
 
 @pytest.mark.parametrize("options", [(), ("--ledger", "book.db")])

@@ -236,9 +236,9 @@ def test_data_is_never_written_over(folder, uneven_in, link):
     for name in ("a.csv", "b.csv"):  # a source, and a file that has nothing to do with it
         output = name
         if link:
-            (folder / "link").unlink(missing_ok=True)
-            (folder / "link").symlink_to(folder / name)
-            output = "link"
+            (folder / "link.toml").unlink(missing_ok=True)
+            (folder / "link.toml").symlink_to(folder / name)
+            output = "link.toml"
         done = uneven_in("init", "a.csv", "-o", output, "--force")
         assert done.returncode == 2
         assert "--output must be" in done.stderr

@@ -128,10 +128,10 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.parametrize("option", ["-o", "--report"])
-def test_no_room_for_outputs_is_said_before_anything_is_charged(private, folder, small_disk, uneven_in, option):
+@pytest.mark.parametrize(("option", "name"), [("-o", "out.json"), ("--report", "out.html")])
+def test_no_room_for_outputs_is_said_before_anything_is_charged(private, folder, small_disk, uneven_in, option, name):
     private()
-    done = uneven_in(*FIT, option, small_disk / "out", "--ledger", "book.db")
+    done = uneven_in(*FIT, option, small_disk / name, "--ledger", "book.db")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "must have room for" in done.stderr
     assert "No space left on device" in done.stderr

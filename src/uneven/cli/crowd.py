@@ -45,8 +45,8 @@ def command(
     from dataclasses import replace
 
     inputs = {"the answers": answers, "the features": features, "the gold file": gold, "the test file": test}
-    for path in (output, report):
-        terminal.refuse_output(path)
+    terminal.refuse_output("--output", output, terminal.MODEL)
+    terminal.refuse_output("--report", report, terminal.PAGE)
     terminal.refuse_overwriting({"--output": output, "--report": report}, inputs)
     from uneven.crowd import fit_model, from_answers
     from uneven.settings import Settings

@@ -42,7 +42,8 @@ def command(
 
     refuse_folder(output)
     for path in [output / name for name in WRITTEN] if output.exists() else [output]:
-        terminal.refuse_output(path)
+        terminal.refuse_output("--output", path)
+    _refuse_files_of_others(output)
     if not json:
         terminal.say(INTRODUCTION.splitlines())
         sys.stdout.flush()
@@ -61,6 +62,15 @@ def command(
         terminal.print_json({**_collect_facts(demo), "report": output / "report.html", "sources": sources})
     else:
         _print(demo, output)
+
+
+def _refuse_files_of_others(folder: Path) -> None:
+    """Refuse a folder whose files the demo would replace, unless an earlier demo wrote them."""
+    found = [name for name in WRITTEN if (folder / name).exists()]
+    report = folder / "report.html"
+    if found and not (report.exists() and b"the demo of uneven</title>" in report.read_bytes()):
+        kept = terminal.join_quoted(found)
+        raise ValueError(f"--output must be a new folder or that of an earlier demo, got {str(folder)!r}, with {kept}")
 
 
 def _print_plan(plan: Plan) -> None:

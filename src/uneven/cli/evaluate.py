@@ -65,7 +65,7 @@ def command(
         _ask_sites(model, kit, epsilon, job, patience, confidence, json)
         return
     assert rows is not None
-    terminal.refuse_output(ledger)
+    terminal.refuse_output("--ledger", ledger)
     terminal.refuse_overwriting({"--ledger": ledger}, {"the model": model, "the file of rows": rows})
     asked = {"epsilon": epsilon, "budget": budget, "source": source, "auc": auc, "confidence": confidence, "seed": seed}
     found = _evaluate_file(model, rows, label, id_column, ledger, asked)

@@ -50,7 +50,7 @@ def command(
     """
     from uneven.io import read_sources
 
-    terminal.refuse_output(output)
+    terminal.refuse_output("--output", output, terminal.MODEL)
     _refuse_ways({"--kit": kit, "--provision": provision, "--rehearse": rehearse or None})
     if seed is not None and not rehearse:
         raise ValueError("--seed must be left out without --rehearse: sites draw their own noise")

@@ -59,8 +59,10 @@ def command(
     from uneven import checks
     from uneven.io import read_sources
 
-    for path in (output, report, ledger, statement):
-        terminal.refuse_output(path)
+    terminal.refuse_output("--output", output, terminal.MODEL)
+    terminal.refuse_output("--report", report, terminal.PAGE)
+    terminal.refuse_output("--statement", statement, terminal.STATEMENT)
+    terminal.refuse_output("--ledger", ledger)
     file = read_sources(sources)
     terminal.refuse_overwriting(
         {"--ledger": ledger, "--output": output, "--report": report, "--statement": statement},

@@ -46,7 +46,7 @@ def command(
     """
     from uneven.io import propose_sources
 
-    terminal.refuse_output(output)
+    terminal.refuse_output("--output", output, terminal.SETTINGS)
     levels = dict(_level(text) for text in epsilon or ())
     guessed = propose_sources(files, output, force, label=label, delimiter=delimiter, epsilon=levels, id_column=row_id)
     for file in guessed.headless:

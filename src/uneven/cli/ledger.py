@@ -99,7 +99,7 @@ def export(
     """
     from uneven.io import write_text_atomically
 
-    terminal.refuse_output(output)
+    terminal.refuse_output("--output", output, terminal.TABLE)
     terminal.refuse_overwriting({"--output": output}, {"the ledger": path})
     entries = _opened(path).entries()
     if json:

@@ -41,8 +41,8 @@ def command(
     from uneven.training import plan_ahead
     from uneven.words import wrap
 
-    for path in (plot, report):
-        terminal.refuse_output(path)
+    terminal.refuse_output("--plot", plot, terminal.PICTURE)
+    terminal.refuse_output("--report", report, terminal.PAGE)
     if (ranks := read_ranks(sources)) is not None:
         ranked = plan_by_rank(ranks)
         if plot is not None or report is not None:
@@ -51,7 +51,6 @@ def command(
         return
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot, "--report": report}, terminal.list_files(described))
-    terminal.refuse_picture(plot)
     plan, note = plan_ahead(terminal.use_strategy(described, strategy))
     if plot is not None:
         terminal.write_figure(plan.plot(), plot)

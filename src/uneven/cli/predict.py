@@ -44,7 +44,7 @@ def command(
     from uneven.redaction import owner_only, redacted
     from uneven.training import load_model, open_rows, predict_table
 
-    terminal.refuse_output(output)
+    terminal.refuse_output("--output", output, terminal.PREDICTIONS)
     terminal.refuse_overwriting({"--output": output}, {"the model": model, "the file of rows": rows})
     fitted = load_model(model)
     with redacted(fitted.settings.redact):

@@ -53,6 +53,10 @@ Strategy = Annotated[
 
 VERDICT = re.compile(r": (worth\s+it|little|no)\.")
 COLOURS = {"worth": "green", "little": "yellow", "no": "red"}
+MODEL, PAGE, STATEMENT = (".json",), (".html", ".htm"), (".md",)
+TABLE, PREDICTIONS, SETTINGS, PICTURE = (".csv",), (".csv", ".parquet"), (".toml",), (".png", ".pdf", ".svg", "")
+"""Endings of what commands write: another one may be that of somebody's rows."""
+
 FRAME, GAP = 4, 3
 """Columns that a table takes besides its cells: at its ends, and between two."""
 
@@ -68,12 +72,16 @@ def make_console() -> Console:
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def refuse_output(path: Path | None) -> None:
-    """Refuse a path that cannot be written, before any work is done."""
+def refuse_output(option: str, path: Path | None, endings: Sequence[str] = ()) -> None:
+    """Refuse a path that cannot be written, or that ends as if something else were in it, before any work is done."""
     from uneven.io import resolve_target
 
-    if path is not None:
-        resolve_target(path)
+    if path is None:
+        return
+    resolve_target(path)
+    if endings and path.suffix.lower() not in endings:
+        accepted = join_words([one for one in endings if one], "or")
+        raise ValueError(f"{option} must end in {accepted}, got {str(path)!r}")
 
 
 def write_figure(figure: Figure, path: Path) -> None:
@@ -82,12 +90,6 @@ def write_figure(figure: Figure, path: Path) -> None:
 
     with written_atomically(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
-
-
-def refuse_picture(path: Path | None) -> None:
-    """Refuse a path for --plot whose suffix names another format."""
-    if path is not None and path.suffix.lower() not in ("", ".png", ".pdf", ".svg"):
-        raise ValueError(f"--plot must end in .png, .pdf or .svg, got {str(path)!r}")
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:

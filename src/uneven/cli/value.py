@@ -35,10 +35,9 @@ def command(
     if budget is not None:
         checks.not_negative("--budget", budget)
     checks.whole("--more", more)
-    terminal.refuse_output(plot)
+    terminal.refuse_output("--plot", plot, terminal.PICTURE)
     described = read_sources(sources)
     terminal.refuse_overwriting({"--plot": plot}, terminal.list_files(described))
-    terminal.refuse_picture(plot)
     found = value_file(described, budget, more)
     if plot is not None:
         terminal.write_figure(found.plot(), plot)
