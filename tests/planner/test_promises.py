@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import UnevenClassifier, theory
-from uneven.planner import Plan
+from uneven.planner import Plan, make_plan
 from uneven.planner.prediction import CURVATURES, predict_typical
+from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, SETTLED, Precision
+
+SITE = uneven.SitePrivacy(1.0)
 
 
 def rows(n=100):
@@ -104,3 +107,15 @@ def test_a_plan_says_where_private_rows_are_too_noisy_for_a_useful_model(epsilon
 def test_rows_without_privacy_take_that_warning_away():
     described = [uneven.Source("open", 300), uneven.Source("closed", 3_000, uneven.LocalPrivacy(0.1))]
     assert "no better than predicting nothing" not in " ".join(uneven.plan(described, n_features=25).summary().split())
+
+
+@pytest.mark.parametrize("kept", [0, 5, 20])
+def test_the_excess_beside_another_promise_is_the_plan_s_own(kept):
+    """One quantity has one figure: rows that take no step take none where the two promises are compared, either."""
+    sources = [uneven.Source("clinic", 6_000, uneven.LocalPrivacy(1.0)), uneven.Source("b", 8_000, SITE)]
+    problem = Problem(5, 1e-3, 50, own_batches=True)
+    plan = make_plan(sources, problem, kept=kept)
+    for other in plan.other_promises().values():
+        assert other.now == pytest.approx(plan.predicted_excess, rel=1e-12)
+    chosen = {name: sizes[plan.batch_sizes[name]] for name, sizes in plan.other_sizes().items()}
+    assert chosen == {"b": pytest.approx(plan.predicted_excess, rel=1e-12)}

@@ -62,6 +62,20 @@ def test_rows_with_an_epsilon_each_are_decided_on_as_one_source():
     assert own.plan_.anchored.excess == pytest.approx(one.plan_.anchored.excess, rel=0.05)
 
 
+@pytest.mark.parametrize("settings", [{}, {"alpha": 1e-3}, {"use": "all"}])
+def test_the_excess_of_a_verdict_is_that_of_the_plan(settings):
+    """With sources that are left out the verdict of the others is on what is used, at the alpha that is used."""
+    X, y = draw(20_100, np.random.default_rng(0))
+    source = np.array(["public"] * 100 + ["good"] * 19_000 + ["poor"] * 1_000)
+    noise = {"public": uneven.Exact(), "good": uneven.LocalPrivacy(4.0), "poor": uneven.LocalPrivacy(0.01)}
+    plan = uneven.UnevenClassifier(noise, random_state=0, row_norm=1.0, **settings).fit(X, y, source=source).plan_
+    good, poor = plan.verdicts["good"], plan.verdicts["poor"]
+    assert (good.word, poor.word, "poor" in plan.order) == ("worth it", "no", "use" in settings)
+    assert good.excess == pytest.approx(plan.anchored.excess, rel=1e-9)
+    assert poor.excess_without == pytest.approx(plan.anchored.excess, rel=1e-2)
+    assert poor.excess == pytest.approx(poor.excess_without, rel=0.03)
+
+
 @pytest.mark.parametrize("public", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_answer_of_many_sources_is_as_good_as_that_of_one(public):
     """Mean excess over 8 draws, within 4 standard errors of that of one source and half as much again.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,8 @@ class Verdict:
     Attributes
     ----------
     excess, excess_without : float
-        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more than it.
+        Expected f(w) - f(w*) with all sources that are used, or with all where this one is not; and without this one
+        and all that bring no more than it.
     accuracy, accuracy_without : Accuracy
     use : bool
         Whether the source is to be used: not where such sources bring nothing or harm together.
@@ -109,7 +111,10 @@ def weigh_public_row(noise: Noise, problem: Problem) -> float:
 
 
 def judge_sources(
-    anchor: Anchor | ClassAnchor, sources: Mapping[str, Information], possible: tuple[Coordinates, ...] | None = None
+    anchor: Anchor | ClassAnchor,
+    sources: Mapping[str, Information],
+    possible: tuple[Coordinates, ...] | None = None,
+    used: Collection[str] | None = None,
 ) -> dict[str, Verdict]:
     """Verdict on each private source, taken together with all that bring no more than it.
 
@@ -120,18 +125,23 @@ def judge_sources(
         Clock τ that a source brings at a given activity: rows·d/energy(activity).
     possible : tuple of Coordinates or None
         To choose from; None for `list_frames` of the anchor.
+    used : collection of names or None
+        Those that are used; None for those whose verdict says so.
 
     Returns
     -------
     dict of names to Verdict
     """
     ladder = rank_sources(possible or list_frames(anchor), list(sources.values()), anchor.nothing)
-    accuracies, everything = _list_accuracies(anchor, ladder), float(ladder.excesses[0])
+    accuracies, excesses = _list_accuracies(anchor, ladder), ladder.excesses.tolist()
+    places, advised = dict(zip(sources, ladder.places.tolist(), strict=True)), ladder.used.tolist()
+    first = ladder.cut if used is None else min((places[name] for name in used), default=0)
     verdicts = {}
-    for name, place, use in zip(sources, ladder.places.tolist(), ladder.used.tolist(), strict=True):
-        without = float(ladder.excesses[place + 1])
+    for (name, place), use in zip(places.items(), advised, strict=True):
+        start = first if place >= first else 0
         others = int(np.sum(ladder.places <= place)) - 1
-        verdicts[name] = Verdict(everything, without, accuracies[0], accuracies[place + 1], use, others)
+        pairs = ((values[start], values[place + 1]) for values in (excesses, accuracies))
+        verdicts[name] = Verdict(*chain(*pairs), use, others)
     return verdicts
 
 

@@ -35,7 +35,8 @@ class Verdict:
     Attributes
     ----------
     excess, excess_without : float
-        Expected f(w) - f(w*) with all sources; and without this one and all that bring no more.
+        Expected f(w) - f(w*) with all sources that are used, or with all where this one is not; and without this one
+        and all that bring no more.
     accuracy, accuracy_without : (float, float, float)
         Expected share of rows classified correctly, and the ends of its 95% interval.
     word : {"worth it", "little", "no"}

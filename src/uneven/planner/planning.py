@@ -23,7 +23,7 @@ from uneven.planner.guarantees import (
     warn_unprotected,
 )
 from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, void_bound
-from uneven.planner.prediction import KEEPS, count_kept, expect_scale, predict_excess
+from uneven.planner.prediction import KEEPS, expect_scale, leave_out_kept, predict_excess
 from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
     Segment,
@@ -133,9 +133,7 @@ class Plan:
     @property
     def predicted_excess(self) -> float | None:
         """E f(w) - f*, predicted for a typical objective (`prediction`); None if there is no prediction."""
-        if self.anchored is not None:
-            return self.anchored.excess
-        return predict_excess(self.problem, self.segments, self.kept)
+        return self.anchored.excess if self.anchored else predict_excess(self.problem, self.segments, self.kept)
 
     @property
     def expected_scale(self) -> float:
@@ -146,14 +144,14 @@ class Plan:
         """For each source with a batch size of its own: predicted excess, else bound, at this and other sizes."""
         if self.anchored is not None or not self.problem.own_batches:
             return {}
-        return list_other_sizes(self.sources, self.problem, get_strategy(self.strategy), self.moments, self.batch_sizes)
+        return list_other_sizes(*self._list_inputs())
 
     def other_promises(self) -> dict[str, OtherPromise]:
         """For each private source in use: the other promise of privacy at the same ε, and what it would bring."""
-        if self.anchored is not None:
-            return dict(self.anchored.other_promises)
-        strategy = get_strategy(self.strategy)
-        return list_other_promises(self.sources, self.problem, strategy, self.moments, self.batch_sizes)
+        return dict(self.anchored.other_promises) if self.anchored else list_other_promises(*self._list_inputs())
+
+    def _list_inputs(self) -> tuple[Any, ...]:
+        return self.sources, self.problem, get_strategy(self.strategy), self.moments, self.batch_sizes, self.kept
 
     @property
     def rates(self) -> dict[str, float] | None:
@@ -343,7 +341,7 @@ def make_plan(
     described, chosen = check_sources(sources), get_strategy(strategy)
     refuse_private_rms(described, problem)
     which = chosen.resolve_moments(moments, problem)
-    stepped = [replace(one, rows=one.rows - count_kept(one.rows, kept)) for one in described] if kept else described
+    stepped = leave_out_kept(described, kept)
     own = choose_sizes(stepped, problem, chosen, which) if sizes is None else sizes
     draft = chosen.drafter(which)(problem, split_into_batches(stepped, problem, which, own))
     made = finish_plan(described, problem, chosen, which, draft, own)

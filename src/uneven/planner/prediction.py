@@ -249,6 +249,11 @@ def choose_kept_batch(slopes: Moment, most: int, rows: int) -> int:
     return max(1, min(rows, max(once, min(most, rows // STEPS))))
 
 
+def leave_out_kept(sources: Sequence[Source], kept: int) -> Sequence[Source]:
+    """Sources without the rows that take no step, where one in `kept` does not."""
+    return [replace(one, rows=one.rows - count_kept(one.rows, kept)) for one in sources] if kept else sources
+
+
 def count_kept(rows: int, kept: int) -> int:
     """How many rows of a source take no step, where one in `kept` does not; 0 for none.
 

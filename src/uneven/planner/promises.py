@@ -8,6 +8,7 @@ from typing import Any
 
 from uneven import checks
 from uneven.noise import NOISES, swap_promise
+from uneven.planner.prediction import leave_out_kept
 from uneven.planner.segments import Sizes
 from uneven.planner.sizes import choose_sizes, draft_with, measure
 from uneven.planner.source import Source
@@ -48,17 +49,20 @@ class OtherPromise:
 
 
 def list_other_promises(
-    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, sizes: Sizes
+    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, sizes: Sizes, kept: int = 0
 ) -> dict[str, OtherPromise]:
-    """For each private source in use (in `sizes`): the other promise at the same ε, and what it would bring."""
-    found, free = {}, replace(problem, own_batches=True)
-    now = measure(problem, draft_with(sources, problem, strategy, moments, sizes))
+    """For each private source in use (in `sizes`): the other promise at the same ε, and what it would bring.
+
+    One row in `kept` takes no step under either.
+    """
+    found, free, sources = {}, replace(problem, own_batches=True), leave_out_kept(sources, kept)
+    now = measure(problem, draft_with(sources, problem, strategy, moments, sizes), kept)
     for source in sources:
         if source.name in sizes and (noise := swap_promise(source.noise)) is not None:
             swapped = [replace(one, noise=noise) if one is source else one for one in sources]
-            kept = {name: size for name, size in sizes.items() if name != source.name}
-            own = choose_sizes(swapped, free, strategy, moments, kept)
-            then = measure(problem, draft_with(swapped, problem, strategy, moments, own))
+            others = {name: size for name, size in sizes.items() if name != source.name}
+            own = choose_sizes(swapped, free, strategy, moments, others)
+            then = measure(problem, draft_with(swapped, problem, strategy, moments, own), kept)
             found[source.name] = OtherPromise(
                 noise.protection.kind, own.get(source.name, problem.batch_size), now, then
             )

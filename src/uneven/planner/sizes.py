@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uneven.planner.prediction import predict_excess
+from uneven.planner.prediction import leave_out_kept, predict_excess
 from uneven.planner.segments import Sizes, split_into_batches
 from uneven.planner.source import Source
 from uneven.planner.strategies import Draft, Strategy
@@ -30,9 +30,9 @@ SHOWN = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Sizes that are shown beside the one chosen, in units of it."""
 
 
-def measure(problem: Problem, draft: Draft) -> float:
+def measure(problem: Problem, draft: Draft, kept: int = 0) -> float:
     """What batch sizes are chosen to minimise: the predicted excess, or the bound where there is no prediction."""
-    predicted = predict_excess(problem, draft.segments)
+    predicted = predict_excess(problem, draft.segments, kept)
     return draft.bound if predicted is None else predicted
 
 
@@ -89,9 +89,10 @@ def clamp_size(size: float, most: int) -> int:
 
 
 def list_other_sizes(
-    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, sizes: Sizes
+    sources: Sequence[Source], problem: Problem, strategy: Strategy, moments: str, sizes: Sizes, kept: int = 0
 ) -> dict[str, dict[int, float]]:
     """For each source whose batch size was chosen: what it and some other sizes give, all else the same."""
+    sources = leave_out_kept(sources, kept)
     rows = {
         s.name: s.rows // s.passes for s in sources if s.noise.once_a_batch and s.name in sizes and strategy.own_batches
     }
@@ -100,7 +101,7 @@ def list_other_sizes(
 
     def give(name: str, size: int) -> float:
         batches = [replace(one, batch_size=size) if one.sources[0] == name else one for one in whole]
-        return measure(problem, drafter(problem, batches))
+        return measure(problem, drafter(problem, batches), kept)
 
     tried = {name: {clamp_size(part * sizes[name], n) for part in SHOWN} for name, n in rows.items()}
     return {name: {size: give(name, size) for size in sorted(some)} for name, some in tried.items()}

@@ -240,7 +240,9 @@ def describe_expected(plan: Plan, digits: int) -> str:
     start = f"{find_excess_start(plan):.{digits}g} from the rows without privacy alone"
     labels = any(one.use for _, one in plan.judged)
     then = f", {plan.anchored.excess_start:.{digits}g} with those with private labels" if labels else ""
-    return f"Expected f(w) - f*: {start}{then}, {plan.anchored.excess:.{digits}g} with all"
+    every = all(one.use for _, one in plan.anchored.verdicts)
+    together = "all" if every else "all that are used"
+    return f"Expected f(w) - f*: {start}{then}, {plan.anchored.excess:.{digits}g} with {together}"
 
 
 def find_excess_start(plan: Plan) -> float:

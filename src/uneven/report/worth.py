@@ -38,8 +38,9 @@ DECIDED = (
 SMALLER = "it and the smaller ones"
 """What a source is judged together with, where others bring no more than it."""
 
-JOINT = " The smaller ones are all private sources that bring no more than it."
-ALL_PRIVATE = "No verdict: all sources are private, and no row may be looked at before ε is spent. "
+JOINT = " Each source is removed together with all sources that contribute less."
+SOME_UNUSED = " Figures with all are with the sources that are used; for a source that is left out, with every source."
+ALL_PRIVATE = "No verdict: estimating accuracy needs public rows. "
 NOT_LEARNED_FIRST = (
     "No verdict: one is given only where public rows are learned first, and once private labels, if any, have been "
     "released. "
@@ -116,7 +117,8 @@ def _tell_verdicts(plan: Plan) -> Worth:
     ]
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
     starred = any(one.gains_probabilities for one in plan.verdicts.values())
-    why = f"{PROBABILITIES * starred}{DECIDED}{JOINT * joint} {SAME_ALPHA}"
+    unused = joint and not all(one.use for one in plan.verdicts.values())
+    why = f"{PROBABILITIES * starred}{DECIDED}{JOINT * joint}{SOME_UNUSED * unused} {SAME_ALPHA}"
     return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
 
 
@@ -151,7 +153,7 @@ def list_excesses(plan: Plan) -> dict[str, tuple[float, float]]:
 
 def _tell_nothing(plan: Plan) -> str:
     nothing = predict_excess(plan.problem, ())
-    return "" if nothing is None else f" A model that predicts nothing has {format_number(nothing)}."
+    return "" if nothing is None else f" A model with all weights zero has an excess of {format_number(nothing)}."
 
 
 def _change(now: float, without: float) -> str:

@@ -105,7 +105,8 @@ def prepare_anchor(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = 
     private = [name for name, noise in groups.noises.items() if noise.private]
     counts = groups.row_counts
     sizes = {name: choose_batch_size(problem, possible[0], groups.noises[name], counts[name]) for name in private}
-    verdicts = judge_sources(anchor, _list_information(job, sizes, private), possible)
+    everything = private if job.settings.use == "all" else None
+    verdicts = judge_sources(anchor, _list_information(job, sizes, private), possible, everything)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
     rows = _list_information(job, sizes, used, rows=1)
     used.sort(key=lambda name: -rows[name](1.0))
@@ -132,7 +133,15 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     if job.chosen is None:
         return job, prepared
     found = fit_public(job, names, target)
-    return job, replace(prepared, anchor=found, possible=list_frames(found))
+    return job, _judge_again(job, replace(prepared, anchor=found, possible=list_frames(found)))
+
+
+def _judge_again(job: Job, prepared: Anchoring) -> Anchoring:
+    """The same with the verdicts' figures for another alpha; what is used stays as it was decided."""
+    information = _list_information(job, prepared.sizes, prepared.verdicts)
+    again = judge_sources(prepared.anchor, information, prepared.possible, prepared.order)
+    verdicts = {name: replace(again[name], use=one.use, others=one.others) for name, one in prepared.verdicts.items()}
+    return replace(prepared, verdicts=verdicts)
 
 
 def _list_information(
