@@ -539,3 +539,30 @@ def test_next_precision_is_of_all_the_rows():
     total = sum(one.precision * one.rows for one in found.worths)
     for one in found.worths:
         assert one.next_precision == pytest.approx(500 * one.precision / total)
+
+
+SOLD = {
+    "clinic declined": [
+        Source("archive", 2_000, FlippedLabels(0.3)),
+        Source("clinic", 6_000, LocalPrivacy(10), price=0.5),
+        Source("survey", 10**9, LocalPrivacy(3), price=0.1),
+    ],
+    "sold out": [Source("a", 300, price=0.5), Source("b", 10**6, FlippedLabels(0.2), price=0.3)],
+    "dear": [Source("a", 300, price=40.0), Source("b", 200, FlippedLabels(0.45), price=39.0)],
+}
+
+
+@pytest.mark.parametrize("strategy", ["precision", "two-rates"])
+@pytest.mark.parametrize("sources", SOLD.values(), ids=SOLD)
+def test_the_curve_says_where_the_money_goes(sources, strategy):
+    """At each spend to a source that is bought from, and of the others no more is bought than with a little less."""
+    found = uneven.value(sources, **OPTIONS, budget=1_000, strategy=strategy)
+    few = 1 if strategy == "precision" else 20  # rates are searched for at each spend
+    for spend, name in list(zip(found.spends, found.going_to, strict=True))[::few]:
+        both = (
+            uneven.value(sources, **OPTIONS, budget=money, strategy=strategy) for money in (spend, max(spend - 0.5, 0))
+        )
+        bought, less = ({one.source: one.rows for one in one_of.purchases} for one_of in both)
+        assert (name in bought) if bought else name == ""
+        if less and set(less) == set(bought):
+            assert {one for one, rows in bought.items() if rows > less[one]} <= {name}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,10 +137,11 @@ def judge_sources(
     first = ladder.cut if used is None else min((places[name] for name in used), default=0)
     verdicts = {}
     for (name, place), use in zip(places.items(), advised, strict=True):
-        start = first if place >= first else 0
+        with_it, without = first if place >= first else 0, place + 1
         others = int(np.sum(ladder.places <= place)) - 1
-        pairs = ((values[start], values[place + 1]) for values in (excesses, accuracies))
-        verdicts[name] = Verdict(*chain(*pairs), use, others)
+        verdicts[name] = Verdict(
+            excesses[with_it], excesses[without], accuracies[with_it], accuracies[without], use, others
+        )
     return verdicts
 
 

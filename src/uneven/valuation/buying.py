@@ -44,6 +44,14 @@ class Basket:
         return tuple(dict.fromkeys(offer.origin for offer, _ in self.rows))
 
     @property
+    def last_origin(self) -> str:
+        """Source that the last of the money goes to; empty where nothing is bought."""
+        bought = [offer for offer, _ in self.rows]
+        partly = self.margin is not None and self.margin.offer in bought
+        last = self.margin.offer if self.margin and partly else bought[-1] if bought else None
+        return last.origin if last else ""
+
+    @property
     def spent(self) -> float:
         """What all of them cost."""
         return sum(count * offer.price for offer, count in self.rows)

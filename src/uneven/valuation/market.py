@@ -151,11 +151,9 @@ def trace_curve(market: Market, budget: float | None) -> tuple[Curve, str]:
     spends = sorted({*np.linspace(0.0, end, POINTS).tolist(), *corners, *([] if budget is None else [budget])})
     baskets = [market.choose(spend) for spend in spends]
     bounds = [market.bound_with(basket.rows)[0] for basket in baskets]
-    # At the very spend that sells a step out, the money still goes to that step: hence a little less than the spend.
-    places = np.minimum(np.searchsorted(sold_out, np.array(spends) * (1 - 1e-9)), len(market.steps) - 1)
-    going_to = [market.steps[i].offer.origin for i in places] if market.steps else [""] * len(spends)
+    going_to = tuple(basket.last_origin for basket in baskets)
     declined = [(spend, basket.declined) for spend, basket in zip(spends, baskets, strict=True) if basket.declined]
-    return (tuple(spends), tuple(bounds), tuple(going_to)), _note_rise(market, declined, np.array(bounds))
+    return (tuple(spends), tuple(bounds), going_to), _note_rise(market, declined, np.array(bounds))
 
 
 def _note_rise(market: Market, declined: Sequence[tuple[float, tuple[str, ...]]], bounds: NDArray[np.float64]) -> str:

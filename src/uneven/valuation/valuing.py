@@ -64,7 +64,7 @@ class Valuation:
     spends, bounds : tuple of float
         The curve of bound against spend.
     going_to : tuple of str
-        Source that the last of the money goes to, at each spend; empty where nothing is for sale.
+        Source that the last of the money goes to, at each spend; empty where nothing is bought.
     caveats : tuple of str
         What a reader of the bound should know.
     """
