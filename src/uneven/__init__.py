@@ -1,7 +1,7 @@
 """Learn classifiers from data of uneven quality.
 
-In what order do I use this data, how far do I step on each part, is the bad data worth using at all, and what is it
-worth paying for?
+In what order do I use this data, how far do I step on each part, is each source worth using, and what is it worth
+paying for?
 """
 
 from importlib import import_module

@@ -199,9 +199,7 @@ def test_nothing_is_told_about_private_rows(folder, private, good, uneven_in):
     assert "On rows learned from" not in said
     assert said.startswith("Protected: each row of 'clinic' at ε = 4 and 'crowd' at ε = 1. All rows are protected.\n")
     assert "rows with a norm above 3 are shrunk to it." in said
-    assert re.search(
-        r"Average gradient size, .* \(costs no ε\): 'clinic' 0\.\d+ \(0\.\d+ to [01]\.\d+; 0\.5 was planned\)", said
-    )
+    assert re.search(r"Mean gradient norm ÷ clip: 'clinic' 0\.\d+ \(0\.\d+ to [01]\.\d+; planned: 0\.5\)", said)
     assert "ε = 4 for each row of 'clinic' and ε = 1 for each row of 'crowd'" in said
     seeded = uneven_in("fit", "sources.toml", "--seed", 0, "--report", "report.html")
     assert "protects nobody" in seeded.stdout

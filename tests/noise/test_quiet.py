@@ -271,7 +271,7 @@ def test_few_rows_tell_little_of_the_activity(released, rho):
     assert sum(p for p, one in zip(chances, found, strict=True) if one.low - 1e-12 <= rho <= one.high + 1e-12) >= 0.95
     if released == 1:
         assert all(one.high - one.low > 0.9 for one in found)
-        assert str(found[1]) == f"0.00 (0.00 to {found[1].high:.2f}; 0.5 was planned)"
+        assert str(found[1]) == f"0.00 (0.00 to {found[1].high:.2f}; planned: 0.5)"
 
 
 def test_levels_of_one_source_tell_its_activity_together():

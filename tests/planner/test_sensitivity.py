@@ -109,7 +109,7 @@ def test_an_order_that_would_change_is_told():
     assert orders["a", 2.0] == orders["b", 6.0] == ["b", "a"]
     said = " ".join(plan.summary().split())
     assert "If the variance of 'a' were 2 or 8 instead of 4: the order would be b, a" in said
-    assert "Planning with the wrong variance would cost at most 9% more variance." in said
+    assert "Planning with a wrong variance increases the variance by at most 9%." in said
     assert len(tabulate_changes(plan)) == 5
     assert not any(cell.startswith("-") for row in tabulate_changes(plan) for cell in row)
     assert "If the noise is only roughly known" in plan_report(plan, "uneven plan sources.toml")
@@ -123,7 +123,7 @@ def test_many_sources_have_one_sentence_on_all():
     assert words.count("If ") == 1
     assert "If one level of noise were half or twice as stated: the order may change (9 sources). Planning" in words
     assert words.count("With site privacy for") == 0
-    assert words.count("site privacy would change the result, most for") == 1
+    assert words.count("Site privacy would help most at") == 1
     assert "Use 10 sources in the order of the table" in words
     assert "Of all strategies 'precision' has the smallest bound, computed step by step" in words
     assert len(said.splitlines()) <= 40

@@ -351,7 +351,7 @@ def test_more_rows_go_on_where_the_kept_ones_left_the_weights_as_they_are():
     X, y = draw(signal=30.0)
     clf = uneven.UnevenClassifier(uneven.LocalPrivacy(6.0), row_norm=1.0, random_state=0).fit(X, y)
     assert clf.plan_.kept
-    assert "it stays as it is" in clf.notes_[-2]
+    assert "no rescaling was needed" in clf.notes_[-2]
     before = clf.coef_
     clf.partial_fit(X[:100], y[:100], row_id=np.arange(100))
     assert 0 < np.linalg.norm(clf.coef_ - before) < 0.2 * np.linalg.norm(before)
@@ -371,7 +371,7 @@ def test_both_doors_and_streams_give_the_same_model(tmp_path, held):
     assert trained.plan == clf.plan_ == plan_ahead(file)[0]
     assert trained.plan.kept == TOLD
     np.testing.assert_array_equal(trained.model.coef, clf.coef_)
-    assert any("private rows that took no step" in note for note in trained.trained.notes)
+    assert any("private rows were held back to calibrate" in note for note in trained.trained.notes)
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_a_source_of_few_rows_keeps_none_and_the_others_do(tmp_path):
     assert clf.plan_.kept == TOLD
     stepped = {segment.sources[0]: segment.rows for segment in clf.plan_.segments}
     assert stepped == {"tiny": 3, "large": len(y) - 3 - (len(y) - 3) // TOLD}
-    assert f"{(len(y) - 3) // TOLD:,} private rows that took no step" in clf.notes_[-2]
+    assert f"{(len(y) - 3) // TOLD:,} private rows were held back to calibrate" in clf.notes_[-2]
 
 
 def test_one_row_with_an_epsilon_of_its_own_does_not_keep_others_from_learning_the_length():

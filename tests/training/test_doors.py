@@ -224,7 +224,7 @@ def test_activity_of_rows_with_their_own_epsilon_is_one_entry_a_source(tmp_path,
     assert set(trained.trained.activity) == set(source)
     (line,) = trained.describe_activity()
     assert "#" not in line
-    assert line.count("was planned") == len(set(source))
+    assert line.count("planned: ") == len(set(source))
 
 
 def test_a_line_search_with_validation_rows(tmp_path):

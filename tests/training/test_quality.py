@@ -1,5 +1,7 @@
 """Measures are scikit-learn's, intervals hold what they promise, and a model that is no better is called so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
@@ -126,7 +128,7 @@ def test_words_where_it_is_no_better():
     X, y = rows(2000, 3)
     (word,) = compare(fixed([0.0, 0.0, 0.0], -1.0), {}, [(X, (y & (X[:, 1] > 0)).astype(int))]).words
     assert word.startswith("Its accuracy does not clearly beat that of the majority class, 0: 0.")
-    assert word.endswith("its log-loss is not clearly better either.")
+    assert word.endswith("its log-loss is clearly worse.")
     (word,) = compare(fixed([-1.0, 1.0, 0.0]), {}, [(X, y)]).words
     assert word.startswith("Its accuracy is below that of the majority class")
     same = fixed([1.0, -1.0, 0.5])
@@ -153,7 +155,7 @@ def test_words_that_probabilities_are_better():
     assert word.endswith("its log-loss is better.")
 
 
-def test_words_that_probabilities_are_not_clearly_better():
+def test_words_that_probabilities_are_not_clearly_different():
     """A rival whose log-loss is larger, by less than 1.96 standard errors of the difference."""
     X, y = rows(2000, 3)
     model, rival = fixed([1.1, -1.0, 0.45]), fixed([1.0, -1.0, 0.5])
@@ -161,7 +163,17 @@ def test_words_that_probabilities_are_not_clearly_better():
     gain = losses[0] - losses[1]
     assert -1.96 * gain.std() / np.sqrt(2000) < gain.mean() < 0
     (word,) = compare(model, {"a near one": rival}, [(X, y)]).words
-    assert word.endswith("its log-loss is not clearly better either.")
+    assert word.endswith("its log-loss is not clearly different.")
+
+
+def test_weighted_classes_are_told_of():
+    """Of weights that cost accuracy on purpose; baselines have none."""
+    X, y = rows(2000, 3)
+    model = fixed([0.1, 0.0, 0.0], 2.0)
+    weighted = replace(model, settings=replace(model.settings, class_weight="balanced"))
+    said = compare(weighted, {"another": fixed([1.0, -1.0, 0.5])}, [(X, y)]).words
+    assert said[-1].startswith("Accuracy is expected to fall: classes count by class_weight = 'balanced'")
+    assert said[:-1] == compare(model, {"another": fixed([1.0, -1.0, 0.5])}, [(X, y)]).words
 
 
 def trained(noise, n=600):

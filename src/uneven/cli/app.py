@@ -45,7 +45,7 @@ INTERRUPTED = 130
 
 HELP = """Learn classifiers from data of uneven quality.
 
-In what order to use it, how far to step on each part, is the bad data worth using at all, and what is it worth?
+In what order to use it, how far to step on each part, is each source worth using, and what is it worth?
 """
 
 app = typer.Typer(

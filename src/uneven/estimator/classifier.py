@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstimator):
-    """Linear classifier learned by SGD from sources of uneven quality, each row once.
+    """Linear classifier for data sources of uneven quality: private rows are used once, public rows to convergence.
 
     Parameters
     ----------

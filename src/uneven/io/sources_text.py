@@ -28,7 +28,7 @@ MEANING = {
     "batch_size": "rows per step",
     "loss": '"logistic", "hinge" or "linear"',
     "strategy": 'how to learn: "auto", "anchored", "precision", or another strategy',
-    "moments": 'what stands for the noise of a step: "auto", "upper", "lower", "variance" or "estimated"',
+    "moments": 'which estimate of gradient noise the plan uses: "auto", "upper", "lower", "variance" or "estimated"',
     "radius": 'the ball that the weights stay in: "tight" or "paper"',
     "clip": 'norm that rows\' gradients are shrunk to; "none" for none',
     "row_norm": "public bound on the norm of rows; longer ones are shrunk to it",

@@ -32,7 +32,7 @@ class Activity(NamedTuple):
     """Mean of ‖g‖/C over rows: as planned, as the share of silent rows tells it, and a 95% interval for it.
 
     >>> print(Activity(0.5, 0.123, 0.05, 0.21))
-    0.123 (0.050 to 0.210; 0.5 was planned)
+    0.123 (0.050 to 0.210; planned: 0.5)
     """
 
     planned: float
@@ -43,7 +43,7 @@ class Activity(NamedTuple):
     def __str__(self) -> str:
         digits = min(max(1 - math.floor(math.log10(max(self.high - self.low, 1e-6) / 4.0)), 2), 6)
         found, low, high = (f"{value:.{digits}f}" for value in (self.found, self.low, self.high))
-        return f"{found} ({low} to {high}; {self.planned:g} was planned)"
+        return f"{found} ({low} to {high}; planned: {self.planned:g})"
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class LocalPrivacy(Noise):
         Examples
         --------
         >>> print(LocalPrivacy(10.0).find_activity(25, silent=700, released=1000))
-        0.268 (0.238 to 0.299; 0.5 was planned)
+        0.268 (0.238 to 0.299; planned: 0.5)
         """
         return pool_activity(n_features, [(self, silent, released)])
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from uneven import theory
+from uneven.checks import join_words
 from uneven.noise import FEATURES_WARNING
 from uneven.planner import search
 from uneven.planner.prediction import CURVATURES, has_prediction, predict_typical
@@ -23,7 +24,7 @@ EVALUATED_STEPS = 1_000_000
 """Up to this many steps, a bound by a leading term is the larger of that and the recursion step by step."""
 
 
-ASSUMED = "The bound assumes that at each step"
+ASSUMED = "The bound assumes a mean gradient norm of at most"
 """How a caveat begins that is about a bound alone."""
 
 USELESS = "The bound is of no use"
@@ -105,15 +106,14 @@ def find_conditions(sources: Iterable[Source], problem: Problem, moments: str) -
     planned = [s for s in sources if s.noise.planned_energy(problem) < s.noise.row_energy(problem)]
     if moments == "variance" and planned:
         each = [(s.name, s.noise.observed_among(problem.classes).protection) for s in planned]
-        shares = {name: f"{getattr(noise, 'activity', 1.0):g}" for name, noise in each}
+        shares = {name: f"{getattr(noise, 'activity', 1.0):g} × clip" for name, noise in each}
         same = len(set(shares.values())) == 1 and len(shares) > 1
         named = (
-            f"{shares[each[0][0]]} for all" if same else ", ".join(f"{name!r} {one}" for name, one in shares.items())
+            f"{shares[each[0][0]]} for all private sources"
+            if same
+            else join_words([f"{one} for {name!r}" for name, one in shares.items()])
         )
-        yield (
-            f"{ASSUMED} the average norm of gradients is at most this share of the clip: {named}; activity = 1 removes "
-            "this assumption."
-        )
+        yield f"{ASSUMED} {named}; set activity = 1 to drop the assumption."
 
 
 def warn_unprotected(sources: Iterable[Source]) -> list[str]:

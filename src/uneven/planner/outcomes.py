@@ -13,7 +13,7 @@ from uneven.planner.guarantees import warn_unprotected
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
-CLIPPED_CLASSES = "gradients of more than two classes are clipped, and are then those of no convex loss."
+CLIPPED_CLASSES = "clipped multiclass gradients do not come from a convex loss."
 
 
 def void_bound(planned: Plan, why: str) -> Plan:

@@ -85,8 +85,10 @@ def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromi
     told = {name: one for name, one in others.items() if f"{one.then:.2g}" != f"{one.now:.2g}"}
     if len(told) > SINGLE:
         name, one = min(told.items(), key=lambda pair: pair[1].then)
-        helped = f"most for {name!r}: the {what} would be {one.then:.2g} instead of {one.now:.2g}"
-        return [*lines, f"At the same ε and alpha, {one.kind.replace('-', ' ')} would change the result, {helped}."]
+        kind = one.kind.replace("-", " ").capitalize()
+        helped = f"{what} {one.then:.2g} instead of {one.now:.2g}"
+        most = "help most" if one.then < one.now else "harm least"
+        return [*lines, f"{kind} would {most} at {name!r}: {helped}, at the same ε and alpha."]
     for name, other in told.items():
         named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
         rows = f"{other.batch_size:,} rows per step"

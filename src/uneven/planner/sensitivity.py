@@ -11,7 +11,7 @@ import numpy as np
 from uneven.noise import Composed, FlippedLabels, Noise
 from uneven.planner.segments import split_into_batches
 from uneven.planner.source import Source
-from uneven.words import format_count
+from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
@@ -20,6 +20,10 @@ FACTOR = 2.0
 SINGLE = 2
 """Levels up to which each has a sentence of its own."""
 
+HEADER = (
+    *("source", "level", "stated", "if it were", "order", "worth of its row", "excess"),
+    "extra variance from the wrong level",
+)
 NAMES = {"epsilon": "ε", "rate": "rate", "variance": "variance"}
 FEW_NAMED = 3
 """Sources up to which an order is told in full in a table."""
@@ -184,7 +188,7 @@ def _describe_level(plan: Plan, mine: Sequence[Change]) -> str:
     excess = f", the excess is {_span(known)}" if known else ""
     return (
         f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}. "
-        f"Planning with the wrong {NAMES[level]} would cost {_describe_cost(mine)}."
+        f"Planning with a wrong {NAMES[level]} {_describe_cost(mine)}."
     )
 
 
@@ -194,9 +198,8 @@ def _describe_largest(plan: Plan, changes: Sequence[Change]) -> str:
     turned = {one.source for one in changes if one.order != plan.order}
     order = f"the order may change ({format_count(len(turned), 'source')})" if turned else "the order stays"
     return (
-        f"If one level of noise were half or twice as stated: {order}. Planning with the wrong level would cost "
-        f"{_describe_cost(changes)}, most for {worst.source!r} at {worst.level} {_shown(worst.actual)}. "
-        "The report has a table."
+        f"If one level of noise were half or twice as stated: {order}. Planning with a wrong level "
+        f"{_describe_cost(changes)}, most for {worst.source!r} at {worst.level} {_shown(worst.actual)}."
     )
 
 
@@ -204,12 +207,12 @@ def _describe_cost(changes: Sequence[Change]) -> str:
     """The same in words.
 
     >>> _describe_cost([Change("a", "rate", 0.3, 0.49, ["a"], {"a": 1.0}, None, 95.2)])
-    'up to 95 times the variance'
+    'multiplies the variance by up to 95'
     """
     largest = max(one.regret for one in changes)
     if largest >= 2.0:
-        return f"up to {largest:.2g} times the variance"
-    return "almost nothing" if largest < 1.005 else f"at most {_cost(changes)} more variance"
+        return f"multiplies the variance by up to {format_number(largest, 2)}"
+    return "hardly changes the variance" if largest < 1.005 else f"increases the variance by at most {_cost(changes)}"
 
 
 def _cost(changes: Sequence[Change]) -> str:
@@ -242,9 +245,7 @@ def choose_shown_changes(plan: Plan) -> list[Change]:
 
 def tabulate_changes(plan: Plan) -> list[tuple[str, ...]]:
     """A header and a row for each change."""
-    rows: list[tuple[str, ...]] = [
-        ("source", "level", "stated", "if it were", "order", "worth of its row", "excess", "cost of weighing as stated")
-    ]
+    rows: list[tuple[str, ...]] = [HEADER]
     for one in choose_shown_changes(plan):
         order = _describe_order(plan, one)
         excess = "" if one.excess is None else f"{one.excess:.2g}"

@@ -29,10 +29,7 @@ NO_MODELS = (
     "None of these bounds guarantees a useful model: all-zero weights meet what they say about the objective. "
     "They only rank strategies."
 )
-NO_OTHERS = (
-    "The other strategies have bounds, and none guarantees a useful model here: all-zero weights meet what they say "
-    "about the objective."
-)
+NO_OTHERS = "No other strategy's bound is informative here: all-zero weights satisfy it."
 SAME_ALPHA = "Excess figures are for this alpha: do not compare them with those of a plan with another alpha."
 
 ORDER_WIDTH = 32
@@ -76,7 +73,10 @@ def describe_steps_taken(plan: Plan, taken: int) -> str:
     if kept:
         return f"{describe_steps(plan)}, and {format_count(kept)} that took no step"
     checked = plan.steps - taken if plan.anchored is not None and taken else 0
-    seen = f", {checked:,} of them to see whether rows agree with the public ones" if checked > 0 else ""
+    checks = "tests whether this source has" if checked == 1 else "test whether this source has"
+    several = len(plan.segments) > 1
+    checks = checks.replace("this source has", "these sources have") if several else checks
+    seen = f", {checked:,} of them {checks} the same distribution as the public rows" if checked > 0 else ""
     return f"{describe_steps(plan)}{seen}"
 
 

@@ -84,8 +84,11 @@ def _tell_workers(crowd: Crowd) -> tuple[str, str]:
     weak = [one for one in crowd.workers if one.worth < LEAST_WORTH]
     share = sum(one.labels for one in weak) / sum(one.labels for one in crowd.workers)
     said = f"{len(crowd.workers) - len(weak):,} of {format_count(len(crowd.workers), 'worker')}"
-    why = f"A label of the others, who gave {share:.1%} of the answers, is worth less than {LEAST_WORTH} exact ones."
-    return said, markup.make_paragraph(why if weak else f"A label of each is worth at least {LEAST_WORTH} exact ones.")
+    why = (
+        f"The other {format_count(len(weak), 'worker')} gave {share:.1%} of answers; each of theirs is worth less than "
+        f"{LEAST_WORTH} exact labels."
+    )
+    return said, markup.make_paragraph(why if weak else f"Each answer is worth at least {LEAST_WORTH} exact labels.")
 
 
 def _tell_exchange(crowd: Crowd) -> str:

@@ -16,6 +16,7 @@ from uneven.report.tiles import Cost, make_tiles, wrap_tiles
 from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
 from uneven.report.worth import describe_interval, draw_worth
 from uneven.schedules import LATE_AVERAGE
+from uneven.training import explain_class_weight
 from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def fit_report(
     str
     """
     plan, scale, classes = trained.plan, trained.scale, trained.model.classes.tolist()
-    intercept = ", with one more feature for the intercept" if scale.intercept else ""
-    said = [f"Rows were divided by {scale.factor:.6g}{intercept}: all figures of the plan are for rows so scaled."]
+    intercept = ", which leaves room for an intercept" if scale.intercept else ""
+    said = [f"Rows were rescaled by 1/{scale.factor:.6g}{intercept}; the plan's figures refer to rescaled rows."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
         said.append(explain_learned_rows(trained))
     said += describe_cautions(trained)
@@ -118,7 +119,10 @@ def fit_report(
     parts = Parts(
         cost,
         head=sections.warn_simulated(trained.model.simulated),
-        measured=list(map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures)),
+        measured=[
+            *map(_tell_measure, quality.select_unseen(trained.measures) or trained.measures),
+            *(explain_class_weight(trained.model) if trained.measures else []),
+        ],
         measures=trained.measures,
         shown=quality.show_measures(trained.measures)
         + quality.show_details(trained.measures, classes)
@@ -146,7 +150,7 @@ def _tell_measure(one: Measure) -> str:
     """Accuracy of the model and of what else could have been done, in a sentence."""
     others = "".join(f"; {other.name}: {other.accuracy.value:.1%}" for other in one.compared.others)
     accuracy = describe_interval(one.compared.scores.accuracy)
-    area = "" if one.auc is None else f" Its AUC is {one.auc:.3f}."
+    area = "" if one.auc is None else f" This model's AUC is {one.auc:.3f}."
     return f"Measured accuracy on {one.which} ({format_count(one.rows)}): {accuracy}{others}.{area}"
 
 

@@ -131,7 +131,7 @@ def _others(plan: Plan) -> list[str]:
     axis = choose_axis("bound, log scale (smaller is better)", [*every, start], log=True)
     told = (
         "Filled: the bound as the theorem states it. Hollow: the same inequality evaluated step by step, the figure to "
-        "compare strategies by. Dotted: what is known before the first step."
+        "compare strategies by. Dotted: bound before any training."
     )
     cells = [
         (

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SIMULATED = "A simulation: the noise came from a seed and can be repeated, so this protects nobody."
 
 QUESTION = (
-    "In what order should this data be used, how far should each step go, is the noisy data worth using at all, and "
-    "what is it worth?"
+    "In what order should this data be used, how far should each step go, is each source worth using, and what is "
+    "it worth?"
 )
 EACH_COORDINATE = (
     "each coordinate has its own step size: long where the rows without privacy leave the weights uncertain, short "

@@ -126,17 +126,17 @@ class Direction:
 
 def describe_scale(scale: float, rows: int, unequal: bool = False) -> str:
     """One sentence for the reader of a fit; `unequal` where the classes' shares are what is predicted of nothing."""
-    kept = f"{rows:,} private rows that took no step"
+    kept = f"{rows:,} private rows were held back to calibrate the scale of the weights"
     if scale == 1.0:
-        return f"{kept} checked the length of the weights: it stays as it is."
+        return f"{kept}; no rescaling was needed."
     if scale == FLOOR:
         nothing = "the shares of the classes" if unequal else "nothing"
         return (
-            f"{kept} checked the weights and found no clear sign that they separate the classes: the model predicts "
-            f"{nothing} (its weights are {FLOOR:g} times as long)."
+            f"{kept}; they show no clear sign that the weights separate the classes, so the model predicts {nothing} "
+            f"(its weights were multiplied by {FLOOR:g})."
         )
-    why = "because of noise" if scale < 1.0 else "since the steps were too few to reach their length"
-    return f"{kept} checked the length of the weights: it was multiplied by {scale:.2f}, {why}."
+    why = "because of noise" if scale < 1.0 else "since the steps were too few to reach their full length"
+    return f"{kept}; the weights were multiplied by {scale:.2f}, {why}."
 
 
 def doubt_steps(plan: Plan) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ def warn_copies(scan: Scan, groups: Grouped) -> bool:
         )
         warnings.warn(
             f"{owner_only(exact, 'some private rows are exact copies of others')}. If they are one person's, that "
-            "person spends ε once per copy: drop copies, or give ids. In tables of categories different people's rows "
-            "often agree",
+            "person spends ε once per copy: drop copies, or give ids. Different people often have identical rows in "
+            "categorical data; then ignore this",
             CopiesWarning,
             stacklevel=5,
         )

@@ -177,7 +177,7 @@ class FileFit:
         if not self.trained.activity:
             return []
         each = ", ".join(f"{name!r} {one}" for name, one in self.trained.activity.items())
-        return [f"Average gradient size, as a share of the limit (costs no ε): {each}."]
+        return [f"Mean gradient norm ÷ clip: {each}. Measuring it cost no ε."]
 
 
 def train_files(

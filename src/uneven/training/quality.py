@@ -35,6 +35,11 @@ PROBABILITY_BINS = 10
 SHARPEST = 1e-15
 """Least probability that log-loss counts with, as scikit-learn did."""
 
+WEIGHTED = (
+    "Accuracy is expected to fall: classes count by class_weight = {!r}, not by their rows. The baselines are "
+    "not weighted."
+)
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -219,8 +224,15 @@ def compare(
     rivals = [majority, *(tallies[name].scores(name) for name in others)]
     words = [_words(own, one, g) for one, g in zip(rivals, [gain, *gains.values()], strict=True)]
     words = words[:1] if learned_from else words
+    words += [] if learned_from else explain_class_weight(model)
     confusion = tuple(map(tuple, tallies[""].confusion.tolist()))
     return Comparison(own, tuple(rivals), tuple(filter(None, words)), confusion, tallies[""].reliability())
+
+
+def explain_class_weight(model: Model) -> list[str]:
+    """Why the accuracy of a model with class weights is no match for that of baselines, if it has some."""
+    weights = model.settings.class_weight
+    return [] if weights is None else [WEIGHTED.format(weights)]
 
 
 def _majority(tally: _Tally, model: Model) -> tuple[Scores, Array]:
@@ -255,5 +267,6 @@ def _words(own: Scores, other: Scores, gain: Array) -> str:
     text = f"Its accuracy {how} that of {other.name}: {own.accuracy.value:.4f} against {other.accuracy.value:.4f}"
     if own.log_loss is None or other.log_loss is None:
         return f"{text}."
-    better = _mean(loss, loss_square, int(n)).high < 0.0
-    return f"{text}; its log-loss is {'better' if better else 'not clearly better either'}."
+    change = _mean(loss, loss_square, int(n))
+    case = "better" if change.high < 0.0 else "clearly worse" if change.low > 0.0 else "not clearly different"
+    return f"{text}; its log-loss is {case}."
