@@ -8,14 +8,24 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 
 WIDTH, LEAST_WIDTH = 100, 40
+EPOCH = "SOURCE_DATE_EPOCH"
+"""Variable that fixes the time that is written, in seconds since 1970: so that builds can be repeated."""
+
 GAP, NARROWEST = 2, 10
 """Spaces between columns of a table, and the least width of one of text."""
 
 FEW = 8
 """Things up to which each is named, or has a sentence of its own."""
+
+
+def read_clock() -> datetime:
+    """The time now, or that which `EPOCH` states; whatever is dated asks here."""
+    stated = os.environ.get(EPOCH, "")
+    return datetime.fromtimestamp(int(stated), UTC) if stated.isdigit() else datetime.now(UTC)
 
 
 def wrap(lines: Sequence[str]) -> str:

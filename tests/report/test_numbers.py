@@ -255,7 +255,7 @@ def test_private_sources_alone_have_a_predicted_excess_with_and_without_each():
         assert value(excess) == pytest.approx(plan.predicted_excess, rel=DIGITS)
         assert value(without) == pytest.approx(rest.predicted_excess, rel=DIGITS)
         assert change.startswith("-")
-    assert "No verdict: all sources are private" in text_of(html)
+    assert "No verdict: estimating accuracy needs public rows." in text_of(html)
     assert "share of the information" in text_of(plan_report(planned("averaged"), COMMAND))
 
 

@@ -124,7 +124,8 @@ def _make_report(trained: FileFit, file: SourcesFile, ledger: Ledger | None, bud
 
     text = file.path.read_text(encoding="utf-8-sig")
     typed = terminal.read_command_line(hide_seed=trained.model.simulated)
-    return fit_report(trained, shlex.join(typed), text, find_strictest_budget(budget, ledger))
+    book = "" if ledger is None or ledger.path is None else ledger.path.name
+    return fit_report(trained, shlex.join(typed), text, find_strictest_budget(budget, ledger), book)
 
 
 def _make_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget: float | None) -> str:
@@ -180,12 +181,13 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     from uneven.planner import tell_verdicts
+    from uneven.report import tell_protection, tell_training
     from uneven.words import format_count
 
     model = trained.model
     lines = [
-        _protection(trained),
-        *_describe_training(trained),
+        tell_protection(trained),
+        *tell_training(trained),
         f"It predicts {_join_classes(model.classes.tolist())} from {format_count(model.n_features, 'feature')}"
         f"{' and an intercept' if trained.scale.intercept else ''}, with alpha = {model.alpha:.3g}; "
         f"{_scale(trained)}.",
@@ -205,55 +207,6 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     return [*lines, *saving.tell_files(written["model"], written["report"])]
 
 
-def _protection(trained: FileFit) -> str:
-    """Who is protected, and at what ε, and who is not."""
-    if trained.simulated:
-        return "Protected: nobody, because with a seed the noise can be repeated: this is a simulation."
-    used = [source for source in trained.plan.sources if source.name in trained.plan.order]
-    each = [
-        f"{source.name!r} at ε = {source.noise.epsilon_per_row:g}"
-        + (" (outside its site)" if source.noise.once_a_batch else "")
-        + ("" if source.noise.protects_features else " (labels only, NOT the features)")
-        for source in used
-        if source.noise.private
-    ]
-    others = [source.name for source in used if not source.noise.private]
-    protected = f"Protected: each row of {join_words(each)}." if each else "Protected: nobody."
-    unused = [source.name for source in trained.plan.sources if source not in used and source.noise.private]
-    rest = f" Read, but not used and not charged: {terminal.join_quoted(unused)}." if unused else ""
-    whole = all(source.noise.protects_features for source in used)
-    every = "All rows are protected." if whole else "All labels are protected."
-    open_rows = f"Not protected: {terminal.join_quoted(others)}." if others else every
-    return f"{protected} {open_rows}{rest}"
-
-
-def _describe_training(trained: FileFit) -> list[str]:
-    """From which rows it was learned, and in what way."""
-    from uneven.planner import describe_steps_taken
-    from uneven.words import format_count
-
-    plan, passes = trained.plan, trained.model.settings.pass_count
-    groups = trained.trained.groups
-    rows = groups.row_counts
-    stepped = [name for name in plan.order if name not in plan.converged]
-    lines = []
-    if plan.converged:
-        named = join_words([f"{format_count(rows[name])} of {name!r}" for name in plan.converged])
-        lines.append(f"Learned from {named}, to convergence.")
-    used = [f"{format_count(rows[name])} of {name!r}" for name in stepped]
-    if stepped:
-        told = join_words(used) if plan.shuffled else ", then ".join(used)
-        together = ", all together" if plan.shuffled else ", in this order" if len(stepped) > 1 else ""
-        lines.append(
-            f"{'Then' if plan.converged else 'Learned'} from {told}{together}: "
-            f"{describe_steps_taken(plan, max(state.step for state in trained.trained.states))}, "
-            f"each row used {'once' if passes == 1 else f'{passes} times'} ({plan.strategy})."
-        )
-    if left_out := [name for name in rows if name not in plan.order]:
-        lines.append(f"Left out and not charged: {terminal.join_quoted(left_out)}.")
-    return lines
-
-
 def _join_classes(classes: list[object]) -> str:
     return " or ".join(map(repr, classes)) if len(classes) == 2 else f"one of {terminal.join_quoted(classes)}"
 
@@ -270,6 +223,7 @@ def _scale(trained: FileFit) -> str:
 
 def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     from uneven.planner import describe_privacy
+    from uneven.report import describe_odds
 
     spent = trained.model.privacy_spent
     if not spent:
@@ -278,6 +232,8 @@ def _privacy(trained: FileFit, ledger: Path | None) -> list[str]:
     each = join_words([f"ε = {epsilon} for each row of {name!r}" for name, epsilon in shown.items()])
     recorded = f", charged in {ledger} before the rows were used; earlier charges are included"
     lines = [f"Privacy spent: {each}{recorded if ledger else '; no ledger keeps account of it'}."]
+    once = [s.noise.once_a_batch for s in trained.plan.sources if s.name in spent]
+    lines += [describe_odds(spent.values(), outside=all(once))]
     lines += describe_privacy(trained.plan)
     if trained.simulated:
         lines.append("A simulation: with a seed the noise can be repeated, so this model protects nobody.")

@@ -49,7 +49,7 @@ from uneven.planner.promises import OtherPromise, describe_promises, list_promis
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
-from uneven.planner.sensitivity import FEW_NAMED, Change, tabulate_changes
+from uneven.planner.sensitivity import FEW_NAMED, Change, describe_changes, tabulate_changes
 from uneven.planner.shares import (
     ONE,
     choose_tellers,
@@ -123,6 +123,7 @@ __all__ = [
     "count_free",
     "count_kept",
     "declare_noises",
+    "describe_changes",
     "describe_clip",
     "describe_exchange",
     "describe_expected",

@@ -5,6 +5,7 @@ tiles      five questions and their answers, at the top
 crowds     the tiles of a report on a crowd
 worth      whether each source is worth using: the table and the charts of it
 sections   one function per section
+account    what a fit did: whom it protects, and from which rows it learned
 words      a plan in plain words, with its reasons
 charts     pictures as SVG, for a desk and for a phone
 downloads  the numbers as CSV and JSON inside the page
@@ -13,19 +14,23 @@ statement  the privacy statement of a fit, in Markdown
 style      how it looks: light, dark, on paper
 """
 
+from uneven.report.account import tell_protection, tell_training
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.statement import find_strictest_budget, write_statement
-from uneven.report.words import explain, explain_learned_rows
+from uneven.report.words import describe_odds, explain, explain_learned_rows
 from uneven.report.worth import tell_worth
 
 __all__ = [
     "crowd_report",
     "demo_report",
+    "describe_odds",
     "explain",
     "explain_learned_rows",
     "find_strictest_budget",
     "fit_report",
     "plan_report",
+    "tell_protection",
+    "tell_training",
     "tell_worth",
     "write_statement",
 ]

@@ -68,19 +68,17 @@ def make_table(
     numbers: Collection[int] = (),
     marked: Collection[int] = (),
     stacked: bool = False,
-    wide: Collection[int] = (),
 ) -> str:
     """Table whose first column names its rows; those in `numbers` are set to the right, rows in `marked` stand out.
 
-    On a phone a stacked one has its cells below one another, each with its header; others scroll sideways, and leave
-    out the columns `wide`.
+    On a phone a stacked one has its cells below one another, each with its header; others scroll sideways.
     """
     role = partial(_role, stacked)
     head = "".join(
-        f'<th scope="col"{role("columnheader")}{_kind(i, numbers, wide)}>{escape_text(cell)}</th>'
+        f'<th scope="col"{role("columnheader")}{_kind(i, numbers)}>{escape_text(cell)}</th>'
         for i, cell in enumerate(header)
     )
-    body = "".join(_row(row, header if stacked else (), numbers, k in marked, wide) for k, row in enumerate(rows))
+    body = "".join(_row(row, header if stacked else (), numbers, k in marked) for k, row in enumerate(rows))
     told = escape_text(caption)
     return (
         f'<div class="scroll" role="region" aria-label="{told}" tabindex="0">'
@@ -90,14 +88,12 @@ def make_table(
     )
 
 
-def _row(
-    cells: Sequence[object], labels: Sequence[str], numbers: Collection[int], marked: bool, wide: Collection[int]
-) -> str:
+def _row(cells: Sequence[object], labels: Sequence[str], numbers: Collection[int], marked: bool) -> str:
     """Row of a table; with labels for its cells it can be stacked."""
     role = partial(_role, bool(labels))
     first = f'<th scope="row"{role("rowheader")}>{escape_text(cells[0])}</th>'
     rest = "".join(
-        f"<td{role('cell')}{_label(labels, i)}{_kind(i, numbers, wide)}>{escape_text(cell)}</td>"
+        f"<td{role('cell')}{_label(labels, i)}{_kind(i, numbers)}>{escape_text(cell)}</td>"
         for i, cell in enumerate(cells[1:], start=1)
     )
     return f"<tr{role('row')}{_class('marked' if marked else '')}>{first}{rest}</tr>"
@@ -112,8 +108,8 @@ def _label(labels: Sequence[str], place: int) -> str:
     return f' data-label="{escape_text(labels[place].rstrip("?"))}"' if labels else ""
 
 
-def _kind(place: int, numbers: Collection[int], wide: Collection[int]) -> str:
-    return _class(" ".join(name for name, places in (("number", numbers), ("wide", wide)) if place in places))
+def _kind(place: int, numbers: Collection[int]) -> str:
+    return _class("number" * (place in numbers))
 
 
 def _class(kind: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from uneven.planner import FRESH, Plan
-from uneven.report import downloads, markup, quality, sections
+from uneven.report import downloads, markup, quality, sections, words
 from uneven.report.crowds import answer_for_crowd, draw_shares, record_workers
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
@@ -84,6 +84,7 @@ def fit_report(
     command: str,
     settings: str = "",
     budget: float | None = None,
+    ledger: str = "",
 ) -> str:
     """Report of a fit, as one HTML file.
 
@@ -98,6 +99,8 @@ def fit_report(
         See `plan_report`.
     budget : float or None
         The most that a row is allowed to have spent.
+    ledger : str
+        Name of the ledger that private rows were charged in, if there is one.
 
     Returns
     -------
@@ -115,6 +118,7 @@ def fit_report(
         {one.name: one.before for one in private},
         budget,
         simulated=trained.simulated,
+        charged=words.describe_charge(ledger),
     )
     parts = Parts(
         cost,
@@ -128,11 +132,11 @@ def fit_report(
         + quality.show_details(trained.measures, classes)
         + sections.show_learning(trained),
         path="" if trained.trained.path is None else sections.draw_path(plan, trained.trained.path, trained.followed),
-        privacy=sections.show_privacy(trained.model.privacy_spent, trained.simulated),
+        privacy=sections.show_spending(trained, cost.charged),
         caveats=said,
         tables={**quality.record_measures(trained.measures, classes), "path": _record_path(trained)},
     )
-    charged = "--ledger" in command
+    charged = bool(ledger) or "--ledger" in command
     left = {one.name: cost.left(one.name) for one in private} if charged else None
     again = describe_repeat(_costs(trained, charged), command, left)
     return _write_page("A classifier from data of uneven quality", plan, parts, again, settings)

@@ -25,6 +25,7 @@ from uneven.planner import (
     thin_steps,
 )
 from uneven.report import charts, markup, words
+from uneven.report.account import tell_protection, tell_training
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot, Series
 from uneven.words import format_bound, format_count, format_number, shorten
@@ -70,7 +71,8 @@ def show_learning(trained: FileFit) -> str:
         why = "predicted to do better than the default, from the numbers of private rows and their ε alone"
     strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
     return markup.make_section(
-        "How it was learned", markup.make_bullets([strength, *notes, *trained.describe_activity()])
+        "How it was learned",
+        markup.make_bullets([*tell_training(trained), strength, *notes, *trained.describe_activity()]),
     )
 
 
@@ -322,6 +324,14 @@ def show_privacy(spent: Mapping[str, float], simulated: bool, planned: bool = Fa
     """What each private row has spent, or would spend."""
     lines = words.describe_privacy(spent, simulated, planned)
     return markup.make_section("Privacy" if planned else "Privacy spent", markup.make_bullets(lines))
+
+
+def show_spending(trained: FileFit, charged: str) -> str:
+    """Who is protected, what each private row has spent, and where that was charged."""
+    spent = trained.model.privacy_spent
+    lines = words.describe_privacy(spent, trained.simulated)
+    told = [tell_protection(trained), *lines, *([charged] if spent else [])]
+    return markup.make_section("Privacy spent", markup.make_bullets(told))
 
 
 def show_planned_privacy(plan: Plan) -> str:

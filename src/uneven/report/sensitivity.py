@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uneven.planner import Plan, tabulate_changes
+from uneven.planner import Plan, describe_changes, tabulate_changes
 from uneven.report import markup
 
 CAPTION = "Each level at half and at twice what is stated, or at the ends of its interval; all others as stated"
@@ -19,4 +19,5 @@ def show_sensitivity(plan: Plan) -> str:
     if not rows:
         return ""
     table = markup.make_table(CAPTION, header, rows, {2, 3, 5, 6, 7}, stacked=True)
-    return markup.make_section("If the noise is only roughly known", table, markup.make_paragraph(TOLD))
+    said = map(markup.make_paragraph, [*describe_changes(plan), TOLD])
+    return markup.make_section("If the noise is only roughly known", table, *said)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from uneven import __version__
 from uneven.ledger import Ledger
 from uneven.noise import Noise
-from uneven.planner import describe_privacy
+from uneven.planner import describe_promises
 from uneven.training import name_trusted
+from uneven.words import read_clock
 
 if TYPE_CHECKING:
     from uneven.training import FileFit
@@ -94,10 +94,11 @@ def write_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget
         table.append(f"| {' | '.join(cells)} |")
     used = ", ".join(map(_escape, trained.plan.order))
     unused = [_escape(one.name) for one in spending if one.name not in trained.plan.order]
-    promised = [*describe_privacy(trained.plan), *name_trusted(trained.plan)]
+    sources = [source for source in trained.plan.sources if source.name in trained.plan.order]
+    promised = [*describe_promises(sources, {}, True), *name_trusted(trained.plan)]
     lines = [
         "# Privacy statement",
-        f"Written by uneven {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, from the run itself.",
+        f"Written by uneven {__version__} on {read_clock():%Y-%m-%d %H:%M} UTC, from the run itself.",
         *([SIMULATION] if trained.simulated else []),
         "\n".join(table),
         f"Learned from: {used}." + (f" Left out, and not charged: {', '.join(unused)}." if unused else ""),

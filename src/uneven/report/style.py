@@ -68,7 +68,7 @@ th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px so
 thead th { overflow-wrap: normal; border-bottom: 2px solid var(--rule); font-weight: 600; }
 tbody th { font-weight: 600; min-width: 7.4rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.number { white-space: nowrap; }
+td.number { white-space: nowrap; overflow-wrap: normal; }
 tr.marked > * { background: var(--card); }
 figure { margin: 1rem 0; }
 svg { display: block; width: 100%; height: auto; }
@@ -111,9 +111,10 @@ footer { margin-top: 2.5rem; color: var(--muted); font-size: .9rem; }
   .stacked td:empty { display: none; }
   .stacked td::before { content: attr(data-label) ": "; color: var(--muted); }
   .tile thead th { min-width: 0; }
-  .tile td.number { white-space: normal; }
+  .scroll tbody th { position: sticky; left: 0; background: var(--ground); }
+  .stacked td.number { white-space: normal; }
   details { border-width: 1px 0; border-radius: 0; padding: 0; }
-  .wide { display: none; }
+  svg.wide { display: none; }
   svg.narrow, p.narrow { display: block; }
 }
 @media print {

@@ -14,10 +14,11 @@ from uneven.words import format_number, shorten
 NAME = 28
 """Longest name of a source in an answer; tables have names in full."""
 
+DIGITS = 3
 MOST = 4
 """Most sources that an answer names one after another."""
 
-WIDER = "A wider screen shows each figure; sources.csv, at the end, has them too."
+SIDEWAYS = "The table has more columns to the right; sources.csv, at the end, has them too."
 
 FIRST, STEP, WORTH, ROW, COST = QUESTIONS = (
     "Which source first?",
@@ -30,13 +31,17 @@ FIRST, STEP, WORTH, ROW, COST = QUESTIONS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What a row of each private source spends: ε before the run and after it, and the most that is allowed."""
+    """What a row of each private source spends: ε before the run and after it, and the most that is allowed.
+
+    `charged` says where and when.
+    """
 
     after: Mapping[str, float]
     before: Mapping[str, float] = field(default_factory=dict)
     budget: float | None = None
     planned: bool = False
     simulated: bool = False
+    charged: str = ""
 
     def left(self, name: str) -> float | None:
         """What a row may still spend; None without a budget."""
@@ -51,12 +56,13 @@ def make_tiles(plan: Plan, cost: Cost, measured: Sequence[str] = ()) -> str:
 
 def wrap_tiles(answers: Mapping[str, tuple[str, ...]]) -> str:
     """A tile for each question: its answer in a few words, and markup below it."""
-    made = (_tile(question, *answer) for question, answer in answers.items())
+    made = (_tile(k == 2, question, *answer) for k, (question, answer) in enumerate(answers.items()))
     return markup.make_section("The answer in short", f'<div class="tiles">{"".join(made)}</div>')
 
 
-def _tile(question: str, answer: str, *parts: str) -> str:
-    wide = " wide-tile" if question == WORTH else ""
+def _tile(middle: bool, question: str, answer: str, *parts: str) -> str:
+    """One of them; the middle one of five is as wide as two, so that no place is left empty."""
+    wide = " wide-tile" if middle else ""
     told = f'<p class="answer">{markup.escape_text(answer)}</p>' if answer else ""
     return f'<div class="card tile{wide}"><h3>{markup.escape_text(question)}</h3>{told}{"".join(parts)}</div>'
 
@@ -76,20 +82,19 @@ def _first(plan: Plan) -> tuple[str, ...]:
 def _step(plan: Plan) -> tuple[str, ...]:
     if not words.was_stepped(plan):
         return "no steps to choose", markup.make_paragraph("All sources in use are learned to convergence.")
-    spans = words.find_spans(plan)
-    first, last = spans[0][1], spans[-1][2]
-    return f"{format_number(first)} at first, {format_number(last)} at last", markup.make_paragraph(
-        words.give_step_reason(plan)
-    )
+    sizes = [size for _, *ends in words.find_spans(plan) for size in ends]
+    least, most = format_number(min(sizes), DIGITS), format_number(max(sizes), DIGITS)
+    falls = sizes == sorted(sizes, reverse=True)
+    said = f"{most} at first, {least} at last" if falls else f"{least} to {most}"
+    return said, markup.make_paragraph(words.give_step_reason(plan))
 
 
 def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     told = tell_worth(plan)
     lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
     many = len(told.cells) > MOST
-    wide = set(range(1, len(told.header))) - told.brief if many else set()
-    table = markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=not many, wide=wide)
-    return "", table, *([markup.make_paragraph(WIDER, "narrow")] if wide else []), *lines
+    table = markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=not many)
+    return "", table, *([markup.make_paragraph(SIDEWAYS, "narrow")] if many else []), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:
@@ -97,8 +102,10 @@ def _row(plan: Plan) -> tuple[str, ...]:
     others = [name for name in plan.exchange if name != cleanest]
     if not others:
         return "only one source", markup.make_paragraph("There is nothing to compare it with.")
+    if all(math.isclose(plan.exchange[name], plan.exchange[cleanest], rel_tol=1e-3) for name in others):
+        return "the same in every source", markup.make_paragraph("No source has more noise than another.")
     more = "One more row" if plan.anchored is not None else "One row"
-    cells = [(name, format_number(1 / plan.exchange[name])) for name in others]
+    cells = [(name, format_number(1 / plan.exchange[name], DIGITS)) for name in others]
     short = shorten(cleanest, NAME)
     if len(others) == 1:
         other = shorten(others[0], NAME)
@@ -112,7 +119,7 @@ def _row(plan: Plan) -> tuple[str, ...]:
 def _total(plan: Plan, name: str, cleanest: str) -> str:
     """What all rows of a source count for."""
     rows = next(source.rows for source in plan.sources if source.name == name)
-    count = format_number(rows * plan.exchange[name])
+    count = format_number(rows * plan.exchange[name], DIGITS)
     return f"The {rows:,} rows of {shorten(name, NAME)} count for {count} of {cleanest}."
 
 
@@ -122,7 +129,7 @@ def _cost(cost: Cost, plan: Plan) -> tuple[str, ...]:
     cells: list[tuple[str, ...]]
     if cost.planned:
         header = ["private source", "ε of a row", "odds change by at most"]
-        cells = [(name, f"{epsilon:g}", _odds(epsilon)) for name, epsilon in cost.after.items()]
+        cells = [(name, f"{epsilon:g}", words.format_odds(epsilon)) for name, epsilon in cost.after.items()]
         caption = "What each row would spend"
     else:
         header = ["private source", "ε before", "after", "left"]
@@ -131,19 +138,20 @@ def _cost(cost: Cost, plan: Plan) -> tuple[str, ...]:
             for name, after in cost.after.items()
         ]
         caption = "What each row has spent"
-    spent = [epsilon for epsilon in cost.after.values() if epsilon] or [0.0]
-    odds = "In odds: " + "; ".join(
-        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
-        for epsilon in sorted({min(spent), max(spent)})
-    )
-    labels = [one.name for one in plan.sources if one.name in cost.after and not one.noise.protects_features]
+    private = [one for one in plan.sources if one.name in cost.after]
+    once = [one.name for one in private if one.noise.once_a_batch]
+    odds = words.describe_odds(cost.after.values(), outside=bool(once) and len(once) == len(private))
+    labels = [one.name for one in private if not one.noise.protects_features]
     named = ", ".join(shorten(name, NAME) for name in labels)
     warned = [f"Of {named} only the labels are protected, the features are not."] if labels else []
-    note = [markup.make_paragraph(one) for one in (*warned, *([words.SIMULATION] if cost.simulated else []))]
+    if once and len(once) < len(private):
+        warned.append(f"Of {', '.join(shorten(name, NAME) for name in once)} that holds for everyone outside the site.")
+    charged = [cost.charged] if cost.charged else []
+    note = [markup.make_paragraph(one) for one in (*charged, *warned, *([words.SIMULATION] if cost.simulated else []))]
     return (
         "",
         markup.make_table(caption, header, cells, set(range(1, len(header)))),
-        markup.make_paragraph(f"{odds}."),
+        markup.make_paragraph(odds),
         *note,
     )
 
@@ -152,19 +160,5 @@ def _epsilon(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else "∞"
 
 
-def _odds_of_ten(epsilon: float) -> str:
-    return f"at most {_odds(epsilon)} to 10" if math.isfinite(epsilon) else "anything: nothing is promised"
-
-
 def _left(value: float | None) -> str:
     return "no budget" if value is None else f"{value:g}"
-
-
-def _odds(epsilon: float) -> str:
-    """Factor e^ε.
-
-    >>> _odds(1.0), _odds(10.0), _odds(0.0)
-    ('2.7', '22,026', '1')
-    """
-    factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:.2g}" if factor < 100 else format_number(factor)

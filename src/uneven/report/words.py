@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from uneven.checks import join_words
 from uneven.planner import FEW_NAMED, Plan, list_step_spans, shorten_order, tell_verdicts
 from uneven.schedules import Averaged, Rate
-from uneven.words import format_number
+from uneven.words import format_number, read_clock
 
 if TYPE_CHECKING:
     from uneven.training import FileFit
@@ -122,8 +122,8 @@ def give_step_reason(plan: Plan) -> str:
     if isinstance(schedule, Averaged):
         return "Steps are longer where gradients have less noise, and the answer is the average of all weights."
     return (
-        "Steps are longer where gradients have less noise (in proportion to one over their variance), and become "
-        "shorter as more has been learned."
+        "Steps are longer where gradients have less noise (in proportion to one over their variance), and "
+        f"{'within a source ' * (len(plan.segments) > 1)}become shorter as more has been learned."
     )
 
 
@@ -225,6 +225,42 @@ def describe_privacy(spent: Mapping[str, float], simulated: bool, planned: bool 
     if spent and simulated:
         lines.append(SIMULATION)
     return lines or ["No source is private: no ε was spent, and no row is protected."]
+
+
+def describe_charge(ledger: str) -> str:
+    """Where private rows were charged, and when."""
+    day = f"{read_clock():%Y-%m-%d}"
+    if ledger:
+        return f"Charged in {ledger} before the rows were used; earlier charges are included. Written on {day}."
+    return f"No ledger keeps account of it. Written on {day}."
+
+
+def describe_odds(epsilons: Iterable[float], outside: bool) -> str:
+    """What ε means at its smallest and largest, in odds; `outside` where it holds for those outside a site only.
+
+    >>> describe_odds([1.0, 1.0], outside=True)
+    'In odds, for everyone outside its site: at ε = 1, odds of 1 to 10 on any guess about a row become at most 2.7 ...
+    """
+    given = [one for one in epsilons if one] or [0.0]
+    each = "; ".join(
+        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
+        for epsilon in sorted({min(given), max(given)})
+    )
+    return f"In odds{', for everyone outside its site' * outside}: {each}."
+
+
+def _odds_of_ten(epsilon: float) -> str:
+    return f"at most {format_odds(epsilon)} to 10" if math.isfinite(epsilon) else "anything: nothing is promised"
+
+
+def format_odds(epsilon: float) -> str:
+    """Factor e^ε.
+
+    >>> format_odds(1.0), format_odds(10.0), format_odds(0.0)
+    ('2.7', '22,026', '1')
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    return f"{factor:.2g}" if factor < 100 else format_number(factor)
 
 
 def describe_sources(plan: Plan) -> list[tuple[str, str, str, str]]:

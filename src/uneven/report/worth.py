@@ -66,8 +66,6 @@ class Worth(NamedTuple):
     caption: str
     why: str
     numbers: set[int]
-    brief: set[int]
-    """Columns that are enough on a phone, where there are many sources."""
 
 
 def tell_worth(plan: Plan) -> Worth:
@@ -90,7 +88,7 @@ def tell_worth(plan: Plan) -> Worth:
     reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
     compared = f"{PREDICTED}{_tell_nothing(plan)} {SAME_ALPHA}"
     why = reasons[0] + compared if pairs else reasons[1] + UNPREDICTED if private else FREE
-    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))), {1, 2})
+    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
 
 
 def _tell_verdicts(plan: Plan) -> Worth:
@@ -119,7 +117,7 @@ def _tell_verdicts(plan: Plan) -> Worth:
     starred = any(one.gains_probabilities for one in plan.verdicts.values())
     unused = joint and not all(one.use for one in plan.verdicts.values())
     why = f"{PROBABILITIES * starred}{DECIDED}{JOINT * joint}{SOME_UNUSED * unused} {SAME_ALPHA}"
-    return Worth(header, cells, caption, why, {2, 3, 4, 5, 6}, {1, 4})
+    return Worth(header, cells, caption, why, {2, 3, 4, 5, 6})
 
 
 def _are_joint(plan: Plan) -> bool:
