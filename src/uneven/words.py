@@ -65,10 +65,11 @@ def format_count(count: int, word: str = "row") -> str:
 def format_number(value: float, digits: int = 4) -> str:
     """Four digits for a reader, or so many.
 
-    >>> [format_number(x) for x in (21520.3, 0.01234567, 1.5e12)], format_number(2.9632, 3)
-    (['21,520', '0.01235', '1.5e+12'], '2.96')
+    >>> [format_number(x) for x in (21520.3, 0.01234567, 1.5e12)], [format_number(x, 2) for x in (2.9632, 163.0)]
+    (['21,520', '0.01235', '1.5e+12'], ['3', '160'])
     """
-    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.{digits}g}"
+    text = f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and value < 1e9 else text
 
 
 def format_bound(value: float) -> str:

@@ -17,12 +17,17 @@ import tempfile
 from pathlib import Path
 
 
+def list_usual():
+    """Variables of this process, without the width that a runner of tests may have set."""
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+
+
 def start(*arguments, cwd=None, environment=None, timeout=300):
     """The command's exit code, standard output and standard error, from a new Python."""
     return subprocess.run(
         [sys.executable, "-m", "uneven", *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, **(environment or {})},
+        env={**list_usual(), **(environment or {})},
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -38,7 +43,7 @@ def uneven(*arguments, cwd=None, environment=None, timeout=300):
         request = {
             "arguments": words,
             "cwd": str(cwd or Path.cwd()),
-            "environment": {**os.environ, **(environment or {})},
+            "environment": {**list_usual(), **(environment or {})},
             "out": out.name,
             "err": err.name,
         }

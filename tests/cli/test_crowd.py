@@ -62,7 +62,7 @@ def test_in_words(good):
             "tasks.parquet must have a column 'worker'; there are 'size', 'noise', 'task'; --worker names another",
         ),
         ((*CROWD, "--task", "job"), "--task must be a column of answers.csv, got 'job'; there are"),
-        ((*CROWD, "-o", "answers.csv"), "must be a file of its own"),
+        ((*CROWD, "-o", "answers.csv"), "--output must end in .json, got 'answers.csv'"),
         ((*CROWD, "-o", "."), "must be a file to write, got a folder"),
     ],
 )

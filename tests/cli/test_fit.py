@@ -413,9 +413,7 @@ def test_steps_and_rows_without_a_step_are_all_rows(described, private, good):
     short = int(steps) * int(size) + int(without) - (400 + 1200)
     assert 0 <= short < 2 * int(size)  # the last batch of each source may be short
     described(crowd='{ kind = "local-privacy", epsilon = 8.0 }', head='row_norm = 3.0\nclasses = ["ill", "well"]')
-    assert re.search(
-        r": 24 steps of 50 rows, \d+ of them to see whether", " ".join(good("fit", "sources.toml").split())
-    )
+    assert re.search(r": 24 steps of 50 rows, \d+ of them test whether", " ".join(good("fit", "sources.toml").split()))
 
 
 @pytest.mark.parametrize(("budget", "refused"), [(6.0, True), (8.0, False)])

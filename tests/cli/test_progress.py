@@ -66,3 +66,12 @@ def test_a_bar_on_a_terminal_only(folder, described, uneven_in):
     assert "Reading the rows" in seen
     assert "Learning" in seen
     assert uneven_in("fit", "sources.toml").stderr == ""
+
+
+def test_piped_lines_are_broken_to_columns_where_that_is_set(private, uneven_in):
+    """One rule for every command: to COLUMNS, else to the terminal, else not at all."""
+    private()
+    said = {width: uneven_in("fit", "sources.toml", "--ledger", f"{width}.db", COLUMNS=width) for width in ("", "80")}
+    assert max(map(len, said[""].stdout.splitlines())) > 150
+    for text in (said["80"].stdout, uneven_in("ledger", "show", "80.db", COLUMNS="80").stdout):
+        assert max(map(len, text.splitlines())) <= 80

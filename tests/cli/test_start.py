@@ -80,8 +80,11 @@ def test_a_fork_says_what_a_new_process_says(folder, described):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_to_copy(good, command):
-    text = " ".join(good(command, "--help").split())
-    assert f"Example: uneven {command}" in text
+    text = good(command, "--help", COLUMNS="60")
+    assert f"Example:\n  uneven {command}" in text
+    example = text.partition("Example:\n")[2].partition("\n\n")[0]
+    assert all(line.endswith(" \\") for line in example.splitlines()[:-1])  # so that it can be pasted
+    assert " ".join(example.replace("\\\n", "").split()).startswith(f"uneven {command}")
     assert good(command, "-h") == good(command, "--help")
 
 

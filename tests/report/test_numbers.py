@@ -164,7 +164,7 @@ def test_a_fit_shows_what_was_spent_and_measured(tmp_path):
     for one in trained.measures:
         rows, accuracy, area, objective = shown[one.which]
         assert value(rows) == one.rows
-        assert float(accuracy) == pytest.approx(one.accuracy, abs=5.1e-5)
+        assert float(accuracy.rstrip("%")) == pytest.approx(100 * one.accuracy, abs=0.051)
         assert float(area) == pytest.approx(one.auc, abs=5.1e-5)
         assert (
             objective == "" if one.objective is None else float(objective) == pytest.approx(one.objective, abs=5.1e-5)
@@ -297,7 +297,7 @@ def test_measured_accuracy_is_drawn_beside_the_majority_class(anchored):
     beside = trained.measures[0].compared.others
     caption = next(one for one in re.findall(r"<figcaption>(.*?)</figcaption>", html) if "Dotted line" in one)
     assert "the majority class" in caption
-    assert all(f"{one.accuracy.value:.3g}" in caption for one in beside)
+    assert all(f"{one.accuracy.value:.1%}" in caption for one in beside)
 
 
 def test_what_is_left_out_spends_nothing(anchored):

@@ -16,10 +16,12 @@ import pytest
 
 import uneven
 from uneven.crowd import Worker
+from uneven.intervals import find_share_interval
 from uneven.report import charts, crowd_report, markup, plan_report, style, tiles
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot
 from uneven.report.crowds import draw_shares
+from uneven.training.quality import Comparison, Scores
 
 VOID = {"meta", "link", "img", "br"}
 KINDS = ["plan-precision", "plan-two-rates", "plan-arbitrary", "plan-one", "fit-private", "fit-simulated", "demo"]
@@ -105,6 +107,15 @@ def test_a_demo_would_spend(reports):
     assert "The first two differ in their strategy too" in text  # not in their sources alone
 
 
+def compared():
+    shares = [find_share_interval(count, 100) for count in (90, 60)]
+    own, majority = (
+        Scores(name, share, None, None)
+        for name, share in zip(("this model", "the majority class, 1"), shares, strict=True)
+    )
+    return Comparison(own, (majority,), ())
+
+
 def test_a_crowd_has_five_tiles():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 60)
@@ -114,13 +125,14 @@ def test_a_crowd_has_five_tiles():
         "worker": np.repeat([f"w{k}" for k in range(9)], 60),
         "label": np.where(right, truth, 1 - truth).ravel(),
     }
-    html = crowd_report(uneven.from_answers(answers), "uneven crowd answers.csv", accuracy=0.9)
+    html = crowd_report(uneven.from_answers(answers), "uneven crowd answers.csv", compared())
     headings = [text for _, text in Page(html).headings]
     assert len(re.findall('class="card tile', html)) == 5
     assert "What does it cost in privacy?" in headings
     assert "w8" in re.search('<p class="answer">(.*?)</p>', html)[1]
     assert re.search(r"1 exact label = [\d.]+ answers", html)
-    assert "classifies 90.0% of the test tasks correctly" in html
+    assert "Accuracy of the classifier on the test tasks: 90.0% (82.4 to 95.1); the majority class, 1: 60.0% (" in html
+    assert len(re.findall("card tile wide-tile", html)) == 1  # so that no place is left empty
     assert len(json.loads(downloaded(html))["workers"]) == 9
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from uneven.crowd import Crowd
     from uneven.intervals import Interval
-    from uneven.training import Model, Scores
+    from uneven.training import Comparison, Model
 
 SHOWN, MOST_COLUMNS = 20, 4
 """Workers in the table on the terminal, and classes that get a column of their own there."""
@@ -106,17 +106,17 @@ def _features(path: Path, task: str, label: str) -> tuple[Any, tuple[str, ...], 
     return X, encoder.names, np.asarray(tasks), columns
 
 
-def _measure(model: Model, path: Path, label: str) -> Scores:
+def _measure(model: Model, path: Path, label: str) -> Comparison:
     from uneven.io import open_table
     from uneven.training import compare
 
     names = model.feature_names if model.columns is None else [column.name for column in model.columns]
-    return compare(model, {}, [open_table(path).arrays(label, names, model.encoder)]).scores
+    return compare(model, {}, [open_table(path).arrays(label, names, model.encoder)])
 
 
-def _figures(measured: Scores | None) -> dict[str, Interval | None]:
+def _figures(measured: Comparison | None) -> dict[str, Interval | None]:
     """Accuracy and AUC on the test file; None where they are not known."""
-    return {"accuracy": getattr(measured, "accuracy", None), "auc": getattr(measured, "auc", None)}
+    return {key: getattr(measured and measured.scores, key, None) for key in ("accuracy", "auc")}
 
 
 def _facts(crowd: Crowd) -> dict[str, Any]:
@@ -130,22 +130,21 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
     }
 
 
-def _print(crowd: Crowd, measured: Scores | None, output: Path, report: Path | None) -> None:
+def _print(crowd: Crowd, measured: Comparison | None, output: Path, report: Path | None) -> None:
     from uneven.crowd import describe_crowd, tabulate_workers
+    from uneven.report import tell_accuracy
 
     terminal.say(describe_crowd(crowd))
     head, rows = tabulate_workers(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
     title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
     terminal.make_console().print(terminal.make_table(title, head, rows[:SHOWN]))
     if measured is not None:
-        area = "" if measured.auc is None else f", AUC {measured.auc.value:.4f}"
-        terminal.say(f"Accuracy on the test file: {measured.accuracy.value:.4f}{area}.")
+        terminal.say(tell_accuracy(measured))
     terminal.say("A label's worth is in exact labels: 1 is never wrong, 0 carries no information.")
     terminal.say(saving.tell_files(output, report))
 
 
-def _make_report(crowd: Crowd, measured: Scores | None) -> str:
+def _make_report(crowd: Crowd, measured: Comparison | None) -> str:
     from uneven.report import crowd_report
 
-    found = {key: one and one.value for key, one in _figures(measured).items()}
-    return crowd_report(crowd, shlex.join(terminal.read_command_line()), **found)
+    return crowd_report(crowd, shlex.join(terminal.read_command_line()), measured)

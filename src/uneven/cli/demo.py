@@ -47,13 +47,13 @@ def command(
     if not json:
         terminal.say(INTRODUCTION.splitlines())
         sys.stdout.flush()
-    terminal.announce("Planning")
+    terminal.announce("Planning", piped=not json)
     from uneven.experiments import run_demo, write_files  # now only: they wait for the compiler
     from uneven.report import demo_report
 
     planned, compared = (None, None) if json else (_print_plan, _print_strategies)
     demo = run_demo(runs, seed, terminal.show_bar, planned, compared)
-    terminal.announce("Writing the report and the rows")
+    terminal.announce("Writing the report and the rows", piped=not json)
     output.mkdir(exist_ok=True)
     sources = write_files(output, seed)
     again = shlex.join(["uneven", "demo", "-o", str(output), "--runs", str(runs), "--seed", str(seed)])
@@ -81,6 +81,7 @@ def _print_plan(plan: Plan) -> None:
     terminal.say(f"  {line}" for line in explain(plan))
     typer.echo("")
     sys.stdout.flush()
+    terminal.announce("Running every strategy", piped=True)
 
 
 def _print_strategies(found: Compared) -> None:
@@ -89,6 +90,7 @@ def _print_strategies(found: Compared) -> None:
     terminal.say(_explain(found))
     typer.echo("")
     sys.stdout.flush()
+    terminal.announce("Running it with some public rows", piped=True)
 
 
 def _print(demo: Demo, folder: Path) -> None:

@@ -23,6 +23,7 @@ LARGE = 10_000
 """Defaults from which on thousands are set apart: not in the number of a port."""
 
 TOGETHER = "\N{NO-BREAK SPACE}"
+EXAMPLE = "Example:"
 
 KINDS = {Path: "FILE", float: "NUMBER", int: "NUMBER", str: "TEXT"}
 """What an option's value is called where it has no name of its own."""
@@ -73,9 +74,28 @@ def _list_paragraphs(command: Any, width: int) -> Iterator[str]:
     """What the command does, a paragraph each; one that starts with a bold word keeps it so."""
     text = inspect.cleandoc(command.help or (command.callback and command.callback.__doc__) or "")
     for part in text.split("\n\n"):
-        filled = textwrap.fill(_strip(part), width, break_long_words=False, break_on_hyphens=False)
         bold = re.match(r"\[bold\](.*?)\[/\]", part)
+        filled = textwrap.fill(_strip(part), width, break_long_words=False, break_on_hyphens=False)
+        if bold and bold[1] == EXAMPLE:
+            filled = f"{EXAMPLE}\n{_break_command(_strip(part).removeprefix(EXAMPLE).strip(), width)}"
         yield filled.replace(bold[1], _style(bold[1]), 1) if bold else filled
+
+
+def _break_command(typed: str, width: int) -> str:
+    r"""A command to be pasted: broken before options, each line but the last with a backslash.
+
+    >>> print(_break_command("uneven fit sources.toml -o model.json --report report.html", 40))
+      uneven fit sources.toml \
+        -o model.json --report report.html
+    """
+    parts = re.split(r" (?=-)", typed)
+    lines = [" " * MARGIN + parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + len(" ") + len(" \\") <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines += [" " * 2 * MARGIN + part]
+    return " \\\n".join(lines)
 
 
 def _strip(text: str) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -69,7 +69,12 @@ def make_console() -> Console:
     """Console on standard output; without colour if that is not a terminal or NO_COLOR is set."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, soft_wrap=not is_wrapped(sys.stdout))
+
+
+def is_wrapped(stream: TextIO) -> bool:
+    """Whether lines are broken: to COLUMNS where that is set, else to the terminal, if there is one."""
+    return bool(os.environ.get("COLUMNS")) or stream.isatty()
 
 
 def refuse_output(option: str, path: Path | None, endings: Sequence[str] = ()) -> None:
@@ -126,11 +131,11 @@ def note(message: str) -> None:
     print(wrap([line]) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
-def announce(message: str) -> None:
-    """Say what takes the next seconds, where somebody watches a terminal."""
+def announce(message: str, piped: bool = False) -> None:
+    """Say what takes the next seconds, where somebody watches a terminal, or elsewhere too."""
     from uneven.words import wrap
 
-    if sys.stderr.isatty():
+    if piped or sys.stderr.isatty():
         print(wrap([f"{message} ..."]), file=sys.stderr, flush=True)
 
 
@@ -147,12 +152,12 @@ def use_strategy(file: SourcesFile, strategy: str | None) -> SourcesFile:
 
 
 def say(lines: Iterable[str] | str) -> None:
-    """Print lines; on a terminal they are broken between words, with a hanging indent, and verdicts have a colour."""
+    """Print lines, broken between words with a hanging indent where lines are; on a terminal verdicts have a colour."""
     from uneven.words import wrap
 
     given = [lines] if isinstance(lines, str) else list(lines)
     if given:
-        typer.echo(_colour(wrap(given)) if sys.stdout.isatty() else "\n".join(given))
+        typer.echo(_colour(wrap(given)) if is_wrapped(sys.stdout) else "\n".join(given))
 
 
 def show(summary: str) -> None:

@@ -80,14 +80,14 @@ def estimate_mean(runs: ArrayLike) -> tuple[Array, Array]:
     return np.asarray(values.mean(axis=-1)), np.asarray(spread / np.sqrt(count))
 
 
-def format_mean(runs: ArrayLike) -> str:
-    """Mean over runs ± its standard error.
+def format_mean(runs: ArrayLike, percent: bool = False) -> str:
+    """Mean over runs ± its standard error; of shares perhaps in percent.
 
-    >>> format_mean([1.0, 2.0, 3.0])
-    '2.000 ± 0.577'
+    >>> format_mean([1.0, 2.0, 3.0]), format_mean([0.5, 0.6, 0.7], percent=True)
+    ('2.000 ± 0.577', '60.0% ± 5.8')
     """
     mean, error = estimate_mean(runs)
-    return f"{mean:.3f} ± {error:.3f}"
+    return f"{mean:.1%} ± {100 * error:.1f}" if percent else f"{mean:.3f} ± {error:.3f}"
 
 
 def write_part(path: Path, columns: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

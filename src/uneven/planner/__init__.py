@@ -49,7 +49,7 @@ from uneven.planner.promises import OtherPromise, describe_promises, list_promis
 from uneven.planner.ranks import RankedPlan, plan_by_rank
 from uneven.planner.rates import change_rates, find_rate_intervals, rate_interval
 from uneven.planner.segments import Segment, Sizes
-from uneven.planner.sensitivity import FEW_NAMED, Change, describe_changes, tabulate_changes
+from uneven.planner.sensitivity import FEW_NAMED, Change, choose_shown_changes, describe_changes, tabulate_changes
 from uneven.planner.shares import (
     ONE,
     choose_tellers,
@@ -119,6 +119,7 @@ __all__ = [
     "check_sources",
     "choose_kept",
     "choose_kept_batch",
+    "choose_shown_changes",
     "choose_tellers",
     "count_free",
     "count_kept",

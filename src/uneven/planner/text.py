@@ -87,7 +87,7 @@ def describe_problem(problem: Problem) -> str:
     'logistic loss, alpha = 0.001, 25 weights'
     """
     each = "" if problem.outputs == 1 else f" ({problem.columns:,} for each of {problem.classes} classes, by softmax)"
-    return f"{problem.loss} loss, alpha = {problem.given_alpha:.6g}, {format_count(problem.n_features, 'weight')}{each}"
+    return f"{problem.loss} loss, alpha = {problem.given_alpha:.3g}, {format_count(problem.n_features, 'weight')}{each}"
 
 
 def tabulate_sources(plan: Plan) -> list[tuple[str, ...]]:

@@ -15,6 +15,7 @@ style      how it looks: light, dark, on paper
 """
 
 from uneven.report.account import tell_protection, tell_training
+from uneven.report.crowds import tell_accuracy
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.statement import find_strictest_budget, write_statement
 from uneven.report.words import describe_odds, explain, explain_learned_rows
@@ -29,6 +30,7 @@ __all__ = [
     "find_strictest_budget",
     "fit_report",
     "plan_report",
+    "tell_accuracy",
     "tell_protection",
     "tell_training",
     "tell_worth",

@@ -19,6 +19,7 @@ class Axis:
     low: float
     high: float
     log: bool = False
+    percent: bool = False
 
     def place(self, values: ArrayLike) -> Array:
         """Where values are between the two ends, from 0 to 1."""
@@ -31,9 +32,13 @@ class Axis:
         """Round values in between."""
         return _log_ticks(self.low, self.high) if self.log else _ticks(self.low, self.high)
 
+    def list_ticks(self) -> list[tuple[float, str]]:
+        """The same with their texts."""
+        return [(tick, f"{100 * tick:.4g}%" if self.percent else tick_text(tick)) for tick in self.ticks()]
 
-def choose_axis(label: str, values: ArrayLike, log: bool = False) -> Axis:
-    """Axis that has room for these values.
+
+def choose_axis(label: str, values: ArrayLike, log: bool = False, percent: bool = False) -> Axis:
+    """Axis that has room for these values; `percent` is how shares are written.
 
     >>> choose_axis("step", [1, 10], log=True).place([1, 10]).round(2).tolist()
     [0.05, 0.95]
@@ -47,7 +52,7 @@ def choose_axis(label: str, values: ArrayLike, log: bool = False) -> Axis:
         margin = (high / low) ** (0.05 / 0.9)
         return Axis(label, low / margin, high * margin, True)
     margin = (high - low) * 0.05 / 0.9
-    return Axis(label, low - margin, high + margin)
+    return Axis(label, low - margin, high + margin, percent=percent)
 
 
 def _ticks(low: float, high: float) -> list[float]:

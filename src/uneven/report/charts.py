@@ -121,6 +121,16 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"
 
 
+def describe_interval(shares: tuple[float, float, float]) -> str:
+    """A share with its interval, in percent.
+
+    >>> describe_interval((0.95, 0.931, 0.97))
+    '95.0% (93.1 to 97.0)'
+    """
+    value, low, high = (f"{100 * share:.1f}" for share in shares)
+    return f"{value}% ({low} to {high})"
+
+
 def draw_intervals(
     title: str,
     told: str,
@@ -174,7 +184,7 @@ def draw_dots(
     axis: Axis,
     references: Sequence[tuple[str, float]] = (),
 ) -> str:
-    """Dots with error bars on a common axis, in groups with a heading; references are labelled lines across all."""
+    """Shares as dots with error bars on a common axis, in groups with a heading; references are lines across all."""
 
     def draw(width: int, height: int) -> str:
         left = _leave_for_names(width)
@@ -203,7 +213,7 @@ def draw_dots(
         return heights + LINE_HEIGHT * len(groups) + BOTTOM
 
     references = sorted(references, key=lambda one: one[1])
-    lined = [f"{name}: {value:.3f}" for name, value in references]
+    lined = [f"{name}: {value:.1%}" for name, value in references]
     dotted = "Dotted lines, from the left" if len(lined) > 1 else "Dotted line"
     caption = f"{told} {dotted}: {'; '.join(lined)}." if lined else told
     return _figure(title, caption, draw, "", height=measure)
@@ -239,7 +249,7 @@ def _write_name(name: str, x: int, y: int, room: int, most: int = MOST_LINES, st
 def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, int]) -> str:
     """A dot, its error bar and its name, from the left end to the right."""
     left, width = ends
-    told = f"{dot.value:.4g} ({dot.low:.4g} to {dot.high:.4g})"
+    told = describe_interval((dot.value, dot.low, dot.high))
     drawn = (
         f'<path class="line" {_stroke(dot.colour, solid=True)} d="M{at(dot.low)} {y}H{at(dot.high)}"/>'
         f'<circle cx="{at(dot.value)}" cy="{y}" r="5" {_fill(dot.colour)}/>'
@@ -250,7 +260,7 @@ def _draw_dot(dot: Dot, at: Callable[[float], float], y: int, ends: tuple[int, i
 def _grid(axis: Axis, at: Callable[[float], float], width: int, height: int) -> str:
     base = height - BOTTOM
     parts = [f'<path class="grid" d="M{at(tick)} 0V{base}"/>' for tick in axis.ticks()]
-    parts.append(_label_ticks([(at(tick), tick_text(tick)) for tick in axis.ticks()], width, base))
+    parts.append(_label_ticks([(at(tick), named) for tick, named in axis.list_ticks()], width, base))
     middle = at(math.sqrt(axis.low * axis.high) if axis.log else (axis.low + axis.high) / 2)
     half = len(axis.label) * LETTER / 2
     middle = max(min(middle, width - half), half)
@@ -286,11 +296,11 @@ def _frame(width: int, height: int) -> tuple[Callable[[ArrayLike], Array], Calla
 def _axes(width: int, height: int, x: Axis, y: Axis) -> str:
     across, up = _frame(width, height)
     base, parts = height - BOTTOM, []
-    for tick in y.ticks():
+    for tick, named in y.list_ticks():
         at = float(up(y.place(tick)))
         parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{width - RIGHT}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick_text(tick)}</text>')
-    parts.append(_label_ticks([(float(across(x.place(tick))), tick_text(tick)) for tick in x.ticks()], width, base))
+        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{named}</text>')
+    parts.append(_label_ticks([(float(across(x.place(tick))), named) for tick, named in x.list_ticks()], width, base))
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{base}H{width - RIGHT}"/>')
     middle = (LEFT + width - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{base + 34}" text-anchor="middle">{escape_text(x.label)}</text>')

@@ -9,6 +9,7 @@ from uneven.words import format_count, format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.crowd import Crowd
+    from uneven.training import Comparison
 
 NAME = 28
 MOST_DRAWN = 12
@@ -18,13 +19,13 @@ LEAST_WORTH = 0.1
 """Worth of a label, in exact ones, below which a worker is hardly worth asking."""
 
 
-def answer_for_crowd(crowd: Crowd, accuracy: float | None, auc: float | None) -> dict[str, tuple[str, ...]]:
+def answer_for_crowd(crowd: Crowd, compared: Comparison | None) -> dict[str, tuple[str, ...]]:
     """Questions and answers: those of a plan that a crowd has too, and how good the labels are."""
     from uneven.crowd import describe_crowd
 
     asked, labels = describe_crowd(crowd)
     text = markup.make_paragraph
-    measured = [] if accuracy is None else [text(_tell_accuracy(accuracy, auc))]
+    measured = [text(line) for line in tell_accuracy(compared)] if compared else []
     return {
         "Whom to ask first?": (
             _name_best(crowd),
@@ -68,9 +69,13 @@ def record_workers(crowd: Crowd) -> list[dict[str, object]]:
     ]
 
 
-def _tell_accuracy(accuracy: float, auc: float | None) -> str:
-    area = "" if auc is None else f"; its AUC is {auc:.3f}"
-    return f"The classifier learned from them classifies {accuracy:.1%} of the test tasks correctly{area}."
+def tell_accuracy(compared: Comparison) -> list[str]:
+    """How the classifier does on test tasks, with intervals, beside the majority class."""
+    own, (majority, *_) = compared.scores, compared.others
+    area = "" if own.auc is None else f" Its AUC is {own.auc.value:.3f} ({own.auc.low:.3f} to {own.auc.high:.3f})."
+    share = charts.describe_interval(own.accuracy)
+    other = f"{majority.name}: {charts.describe_interval(majority.accuracy)}"
+    return [f"Accuracy of the classifier on the test tasks: {share}; {other}.{area}", *compared.words]
 
 
 def _name_best(crowd: Crowd) -> str:
@@ -94,4 +99,4 @@ def _tell_workers(crowd: Crowd) -> tuple[str, str]:
 def _tell_exchange(crowd: Crowd) -> str:
     labels = sum(one.labels for one in crowd.workers)
     worth = sum(one.labels * one.worth for one in crowd.workers) / labels
-    return f"1 exact label = {format_number(1 / worth)} answers" if worth > 0 else "nothing"
+    return f"1 exact label = {format_number(1 / worth, 3)} answers" if worth > 0 else "nothing"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import __version__
-from uneven.planner import Change, Plan, tabulate_changes
+from uneven.planner import Plan, choose_shown_changes, tabulate_changes
 from uneven.report import markup, words
 from uneven.report.tiles import Cost
 from uneven.report.worth import list_excesses
@@ -77,13 +77,11 @@ def describe_path(recorded: Recorded, values: Array, what: str) -> list[dict[str
 
 
 def describe_levels(plan: Plan) -> list[dict[str, Any]]:
-    """One record for each level of noise that might be off, where a report shows them."""
-    if len(tabulate_changes(plan)) < 2:
-        return []
-    return [
-        {key: value if isinstance(value, int | float | str) else json.dumps(value) for key, value in one.items()}
-        for one in map(Change.to_dict, plan.sensitivity())
-    ]
+    """One record for each level of noise that might be off, where a report shows them: columns are named as there."""
+    header, *rows = tabulate_changes(plan)
+    changes = choose_shown_changes(plan) if rows else []
+    exact = [(", ".join(one.order), one.exchange[one.source], one.excess, one.regret - 1.0) for one in changes]
+    return [dict(zip(header, (*row[:4], *figures), strict=True)) for row, figures in zip(rows, exact, strict=True)]
 
 
 def make_downloads(plan: Plan | None, tables: Mapping[str, Records], command: str) -> str:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from uneven.planner import FRESH, Plan
 from uneven.report import downloads, markup, quality, sections, words
+from uneven.report.charts import describe_interval
 from uneven.report.crowds import answer_for_crowd, draw_shares, record_workers
 from uneven.report.downloads import Records
 from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, make_tiles, wrap_tiles
 from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
-from uneven.report.worth import describe_interval, draw_worth
+from uneven.report.worth import draw_worth
 from uneven.schedules import LATE_AVERAGE
-from uneven.training import explain_class_weight
 from uneven.words import format_count, format_number
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from uneven.crowd import Crowd
     from uneven.experiments import Demo, Entry
-    from uneven.training import FileFit, Measure
+    from uneven.training import Comparison, FileFit, Measure
 
 FOOT = "Written by uneven. This file refers to nothing outside itself."
 UNIT_BALL = (
@@ -106,6 +106,8 @@ def fit_report(
     -------
     str
     """
+    from uneven.training import explain_class_weight  # a plan's report need not wait for the compiler
+
     plan, scale, classes = trained.plan, trained.scale, trained.model.classes.tolist()
     intercept = ", which leaves room for an intercept" if scale.intercept else ""
     said = [f"Rows were rescaled by 1/{scale.factor:.6g}{intercept}; the plan's figures refer to rescaled rows."]
@@ -240,7 +242,7 @@ def _estimate(what: str, values: NDArray[np.float64]) -> dict[str, float]:
     return {what: float(mean), f"{what}_standard_error": float(error)}
 
 
-def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc: float | None = None) -> str:
+def crowd_report(crowd: Crowd, command: str, measured: Comparison | None = None) -> str:
     """Report on what was learned from a crowd's answers, as one HTML file.
 
     Parameters
@@ -249,8 +251,8 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
         What `uneven.from_answers` returned.
     command : str
         What to type to get it again.
-    accuracy, auc : float or None
-        Of the model learned from it, on tasks with true labels, if that was measured.
+    measured : Comparison or None
+        How the model learned from it does on tasks with true labels, beside the majority class, if that was measured.
 
     Returns
     -------
@@ -260,7 +262,7 @@ def crowd_report(crowd: Crowd, command: str, accuracy: float | None = None, auc:
 
     head, rows = tabulate_workers(crowd)
     parts = [
-        wrap_tiles(answer_for_crowd(crowd, accuracy, auc)),
+        wrap_tiles(answer_for_crowd(crowd, measured)),
         draw_shares(crowd),
         markup.make_section("The workers", markup.make_table("Workers", head, rows, set(range(1, len(head))))),
         sections.list_caveats([INDEPENDENT, WORTH]),

@@ -22,7 +22,7 @@ def show_measures(found: Sequence[Measure]) -> str:
         )
         return markup.make_section("How well it does", markup.make_paragraph(text))
     cells = [
-        (one.which, f"{one.rows:,}", f"{one.accuracy:.4f}", *("" if x is None else f"{x:.4f}" for x in pair))
+        (one.which, f"{one.rows:,}", f"{one.accuracy:.1%}", *("" if x is None else f"{x:.4f}" for x in pair))
         for one in found
         for pair in [(one.auc, one.objective)]
     ]
@@ -125,10 +125,11 @@ def _compare(measure: Measure) -> str:
     cells = [
         (
             one.name,
+            charts.describe_interval(one.accuracy),
             *("" if score is None else f"{score.value:.3f} ({score.low:.3f} to {score.high:.3f})" for score in shown),
         )
         for one in _list_scores(measure)
-        for shown in [(one.accuracy, one.auc, one.log_loss)]
+        for shown in [(one.auc, one.log_loss)]
     ]
     header = ["classifier", "accuracy", "AUC", "log-loss"]
     table = markup.make_table(f"On {measure.which}, with 95% intervals", header, cells, {1, 2, 3}, {0}, stacked=True)

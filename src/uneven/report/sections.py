@@ -51,7 +51,7 @@ def show_sources(plan: Plan) -> str:
         markup.make_table("Sources as described", header, [row[: 3 + priced] for row in rows], {1, 3}),
         markup.make_paragraph(
             f"A linear classifier of {problem.n_features:,} weights with the {problem.loss} loss, L2 strength "
-            f"{problem.given_alpha:.4g}, {describe_steps(plan)}, rows in the unit ball{clip}."
+            f"{problem.given_alpha:.3g}, {describe_steps(plan)}, rows in the unit ball{clip}."
         ),
         markup.make_bullets([*describe_sizes(plan), *describe_privacy(plan)]),
     )
@@ -69,7 +69,7 @@ def show_learning(trained: FileFit) -> str:
         why = "the default, since no rows without privacy could choose it"
     else:
         why = "predicted to do better than the default, from the numbers of private rows and their ε alone"
-    strength = f"L2 strength alpha = {model.alpha:.4g}, for rows as given: {why}."
+    strength = f"L2 strength alpha = {model.alpha:.3g}, for rows as given: {why}."
     return markup.make_section(
         "How it was learned",
         markup.make_bullets([*tell_training(trained), strength, *notes, *trained.describe_activity()]),
@@ -254,7 +254,7 @@ def draw_accuracies(demo: Demo) -> str:
         groups.setdefault(f"mechanism {one.mechanism}", []).append(dot)
     lines = [("majority class", demo.majority[0]), ("no noise", demo.optimum[0])]
     every = [end for dots in groups.values() for dot in dots for end in (dot.low, dot.high)]
-    axis = choose_axis("test accuracy", [*every, *(value for _, value in lines)])
+    axis = choose_axis("test accuracy", [*every, *(value for _, value in lines)], percent=True)
     told = f"Mean of {demo.runs} simulated runs; bars are two standard errors either way."
     chart = charts.draw_dots("Test accuracy of every strategy", told, list(groups.items()), axis, lines)
     return markup.make_section("Every strategy, measured", chart)
@@ -264,9 +264,12 @@ def compare_strategies(demo: Demo) -> str:
     """Every strategy with each mechanism, measured; and what no noise at all would reach."""
     from uneven.experiments import format_mean  # a plan's report need not wait for the engine
 
-    cells = [(one.name, *map(format_mean, (one.accuracy, one.auc, one.objective))) for one in demo.entries]
+    cells = [
+        (one.name, format_mean(one.accuracy, percent=True), *map(format_mean, (one.auc, one.objective)))
+        for one in demo.entries
+    ]
     for name, (accuracy, value, area) in (("no noise at all", demo.optimum), ("the majority class", demo.majority)):
-        cells.append((name, f"{accuracy:.3f}", f"{area:.3f}", f"{value:.3f}"))
+        cells.append((name, f"{accuracy:.1%}", f"{area:.3f}", f"{value:.3f}"))
     header = ["strategy (mechanism)", "test accuracy", "AUC", "objective"]
     caption = (
         f"{demo.runs} simulated runs each on {demo.rows:,} rows, tested on {demo.test_rows:,}: mean ± standard error"
@@ -291,7 +294,9 @@ def show_public_rows(demo: Demo) -> str:
 
     found = demo.public
     runs = len(next(iter(found.accuracy.values())))
-    cells = [(way, format_mean(shares), format_mean(found.auc[way])) for way, shares in found.accuracy.items()]
+    cells = [
+        (way, format_mean(shares, percent=True), format_mean(found.auc[way])) for way, shares in found.accuracy.items()
+    ]
     caption = (
         f"Test accuracy and AUC with {found.rows:,} public rows, {runs} simulated runs each: mean ± standard error"
     )

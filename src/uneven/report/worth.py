@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uneven.planner import SAME_ALPHA, Plan, Verdict, find_excess_start, make_plan, predict_excess
 from uneven.report import charts, markup, words
 from uneven.report.axes import Axis, choose_axis
-from uneven.report.charts import Dot
+from uneven.report.charts import Dot, describe_interval
 from uneven.words import format_number
 
 if TYPE_CHECKING:
@@ -171,16 +171,6 @@ def _are_alike(*shares: tuple[float, float, float]) -> bool:
     return len({f"{100 * one[0]:.1f}" for one in shares}) == 1
 
 
-def describe_interval(shares: tuple[float, float, float]) -> str:
-    """A share with its interval, in percent.
-
-    >>> describe_interval((0.95, 0.931, 0.97))
-    '95.0% (93.1 to 97.0)'
-    """
-    value, low, high = (f"{100 * share:.1f}" for share in shares)
-    return f"{value}% ({low} to {high})"
-
-
 def draw_worth(plan: Plan, measures: Sequence[Measure] = ()) -> str:
     """What each source is expected to add, and what was measured; empty without anything of the kind."""
     pairs = list_excesses(plan)
@@ -221,7 +211,7 @@ def _draw_accuracy(plan: Plan, measures: Sequence[Measure]) -> list[str]:
     if not groups:
         return []
     every = [end for _, dots in groups for dot in dots for end in (dot.low, dot.high)]
-    axis = choose_axis("accuracy", [*every, *(value for _, value in lines)])
+    axis = choose_axis("accuracy", [*every, *(value for _, value in lines)], percent=True)
     together = " and the smaller ones" * (_are_joint(plan) and len(plan.verdicts) <= MOST_DRAWN)
     title = f"Accuracy with and without each private source{together}" if plan.verdicts else "Measured accuracy"
     return [charts.draw_dots(title, "Bars: 95% intervals.", groups, axis, lines)]

@@ -190,7 +190,7 @@ def _column_config() -> dict[str, Any]:
         "place": None,
         "name": config.TextColumn("name", width="small"),
         "rows": config.NumberColumn("rows", step=1, format="localized", width="small"),
-        "kind": config.SelectboxColumn("kind", options=kinds, default="local-privacy", width="small"),
+        "kind": config.SelectboxColumn("kind", options=kinds, default="local-privacy", width="medium"),
         "level": config.TextColumn("level", help="epsilon, rate or variance", width="small"),
         "mechanism": config.SelectboxColumn(
             "mechanism", options=list(MECHANISMS), help="of local-privacy; quiet if empty", width="small"

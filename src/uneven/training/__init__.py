@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         scale_problem,
     )
     from uneven.training.preparation import prepare, prepare_alone
-    from uneven.training.quality import Bin, Scores, compare, explain_class_weight
+    from uneven.training.quality import Bin, Comparison, Scores, compare, explain_class_weight
     from uneven.training.refusals import explain_no_anchor, refuse_anchored
     from uneven.training.rows import ArrayRows, Piece, Rows, SameRows
     from uneven.training.running import decide, decide_anchored
