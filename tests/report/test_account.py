@@ -6,8 +6,11 @@ import pytest
 from reported import fitted_beside_public, fitted_to
 
 import uneven
+from uneven.planner import tabulate_changes
 from uneven.report import fit_report, plan_report, write_statement
+from uneven.report.downloads import describe_levels
 from uneven.training import save_model
+from uneven.words import format_number
 
 
 def read_text(html):
@@ -73,3 +76,22 @@ def test_sources_that_are_alike_have_no_rate():
     told = tile(plan_report(plan, "uneven plan"), "What is a row worth?")
     assert "the same in every source" in told
     assert "1 a = 1 b" not in told
+
+
+def test_levels_to_download_are_named_as_in_the_page_and_hold_no_json():
+    noises = {"a": uneven.LocalPrivacy(1.0), "b": uneven.FlippedLabels((0.1, 0.2))}
+    plan = uneven.plan([uneven.Source(name, 6_000, noise) for name, noise in noises.items()], 5)
+    header, *rows = tabulate_changes(plan)
+    records = describe_levels(plan)
+    assert [list(one) for one in records] == [list(header)] * len(rows)
+    assert not any("[" in str(value) or "{" in str(value) for one in records for value in one.values())
+    assert [one["extra variance from the wrong level"] for one in records] == [
+        change.regret - 1 for change in plan.sensitivity()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(163.0, "160"), (1.996, "2"), (2_140_000.0, "2,140,000"), (0.0123, "0.012")]
+)
+def test_numbers_are_written_as_people_write_them(value, text):
+    assert format_number(value, 2) == text
