@@ -336,12 +336,12 @@ def _checked_ids(groups: Grouped, row_id: Any) -> NDArray[Any] | None:
         parts = [k for k, other in enumerate(groups.charged_to) if other == name]
         private = [ids[groups.rows_of(k)] for k in parts if groups.noises[groups.names[k]].private]
         if private:
-            _refuse_twice(np.concatenate(private))
+            _refuse_twice(name, np.concatenate(private))
     return ids
 
 
-def _refuse_twice(ids: NDArray[Any]) -> None:
+def _refuse_twice(name: str, ids: NDArray[Any]) -> None:
     ordered = np.sort(ids[ids != -1])
     if (twice := ordered[1:] == ordered[:-1]).any():
         which = owner_only(f", got {ordered[1:][twice][0]} more than once")
-        raise ValueError(f"row_id must be distinct among a source's private rows{which}")
+        raise ValueError(f"row_id (id in a sources.toml) must be distinct among the private rows of {name!r}{which}")
