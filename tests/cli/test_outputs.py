@@ -198,7 +198,7 @@ def run_here(monkeypatch, capsys, folder, *words):
 
 def test_a_ledger_that_another_process_holds(private, folder, monkeypatch, capsys):
     private()
-    Ledger(folder / "book.db")
+    Ledger(folder / "book.db").make()
     monkeypatch.setattr(ledger.database, "PATIENCE", 0.01)
     holder = sqlite3.connect(folder / "book.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

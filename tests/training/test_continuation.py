@@ -69,7 +69,7 @@ def test_later_rows_are_new_ones_after_a_fit_too():
     )
     clf.fit(*first).partial_fit(*second)
     assert clf.ledger.sources() == {"data": 800}
-    with pytest.raises(uneven.BudgetExceeded, match="known by its content, has spent 1"):
+    with pytest.raises(uneven.BudgetExceeded, match=r"identified by content\) has spent 1"):
         clf.partial_fit(*(part[:1] for part in first))
 
 
