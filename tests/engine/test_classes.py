@@ -160,7 +160,7 @@ def test_a_bound_is_promised_only_without_clipping():
     clipped = plan(source, D, clip=0.5, classes=K)
     assert np.isinf(clipped.bound)
     said = " ".join(clipped.summary().split())
-    assert "No bound is promised: gradients of more than two classes are clipped" in said
+    assert "No bound is promised: clipped multiclass gradients do not come from a convex loss" in said
     assert "12 weights (3 for each of 4 classes, by softmax)" in said
     assert "inf" not in said
     assert type(clipped).from_dict(clipped.to_dict()) == clipped

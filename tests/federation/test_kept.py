@@ -101,7 +101,7 @@ def test_relay_with_kept_rows_equals_the_local_fit_to_the_bit(tmp_path, make, cu
     assert federated.model.privacy_spent == local.model.privacy_spent == dict.fromkeys(EPSILON, math.inf)  # a seed
     said = [note for note in local.model.notes if "This machine" not in note]
     assert list(federated.notes) == said
-    assert any("checked the" in note for note in said)
+    assert any("held back to calibrate" in note for note in said)
     assert any("clearly unequal" in note for note in said) == (cut == UNEQUAL and "fit_intercept" not in top)
     assert asked(network, "relay") == ["west", "east", "north"]
     assert asked(network, "length") == ["east", "north"]

@@ -129,7 +129,7 @@ def test_a_wrong_length_leaves_the_steps_in_and_what_was_told_as_it_was(tmp_path
     assert honest.left_out == {}
     assert honest.used == ("west", "east", "north")
     assert honest.notes[-1] == "Rows of 'east' did not tell how long the weights should be: 'east' refused: no."
-    assert honest.notes[0].startswith(f"{2100 // honest.plan.kept} private rows that took no step")
+    assert honest.notes[0].startswith(f"{2100 // honest.plan.kept} private rows were held back")
     for number, lie in enumerate([*(in_part("reached", **one) for one in REACHED), put(reached=3), lambda _: {}]):
         found = run(tmp_path, network, job=f"job{number}", call=lying(network, "length", lie))
         assert found.left_out == {}
@@ -148,7 +148,7 @@ def test_a_length_that_no_site_tells_predicts_nothing(tmp_path, make):  # noqa: 
     found = run(tmp_path, network, call=call)
     answer = found.model.scale.coefficients(np.array(found.state.answer))[0]
     np.testing.assert_allclose(found.model.coef[0], FLOOR * answer)
-    assert "0 private rows that took no step" in found.notes[0]
+    assert "0 private rows were held back" in found.notes[0]
     assert len(found.notes) == 3
 
 

@@ -86,8 +86,8 @@ ANSWERS = [
 @pytest.mark.filterwarnings("ignore::uneven.SimulationWarning")
 @pytest.mark.parametrize(("mode", "kind", "lies"), [("relay", "relay", STATES), ("oracle", "step", ANSWERS)])
 def test_a_wrong_reply_leaves_the_site_out_and_the_state_as_it_was(tmp_path, network, mode, kind, lies):
-    """With seeds, the weights are those of a run in which the site refused to begin."""
-    sites = network(seed=7, budget=1000.0)
+    """With seeds, the weights are those of a run in which the site refused to begin; steps alone, no row is kept."""
+    sites = network(seed=7, budget=1000.0, top={"strategy": "precision"})
     honest = run(tmp_path, without(sites, "relay" if mode == "relay" else "open"), mode, "honest")
     assert set(honest.model.privacy_spent) == {"west", "north"}  # a refusal charges nothing
     for number, lie in enumerate(lies):
@@ -173,7 +173,7 @@ def test_a_wrong_anchor_or_addition_leaves_the_site_out(tmp_path, network, kind,
 @pytest.mark.parametrize("said", ["failed", "refused"])
 def test_a_site_lost_after_its_charge_has_spent(tmp_path, network, mode, kind, said):
     """A site that refuses at first has charged nothing; one that fails, or refuses a later step, has."""
-    sites = network(seed=None)
+    sites = network(seed=None, top={"strategy": "precision"})
     found = run(tmp_path, lying(sites, kind, lambda _: {said: "so"}, after=int(mode == "oracle")), mode)
     assert found.left_out == {"east": f"'east' {said}: so"}
     charged = mode == "oracle" or said == "failed"

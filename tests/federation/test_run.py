@@ -61,8 +61,9 @@ def test_oracle_equals_the_local_run_up_to_rounding(tmp_path, network, top):
     kept = local.plan.kept
     assert federated.state.step == local.plan.steps == sum(-(-stepped(rows, kept) // 20) for rows in ROWS.values())
     assert federated.state.silent == local.trained.states[0].silent
-    # Who is there, what is to come, a message per step, and where rows were kept, one for the length of the weights.
-    assert len(sites.messages) == 3 + 3 + local.plan.steps + 3 * (kept > 0)
+    # Who is there, what is to come, a message per step, and where rows were kept, one for the shares of the classes and
+    # one for the length of the weights.
+    assert len(sites.messages) == 3 + 3 + local.plan.steps + 3 * (kept > 0) + 3 * (local.plan.tellers > 0)
 
 
 def test_described_columns_are_encoded_at_the_sites(tmp_path, network):
@@ -133,11 +134,16 @@ def test_progress_is_told_at_the_server_and_at_the_site(tmp_path, network, monke
 
 @pytest.mark.parametrize("top", [{}, {"strategy": "precision"}], ids=str)
 def test_relay_is_one_message_a_site(tmp_path, network, top):
-    """The noisiest first, and where rows are kept, one more for the length of the weights."""
+    """The noisiest first; where rows are kept, one more before it for the classes and one after it for the length."""
     sites = network(top=top)
     both(tmp_path, sites, "relay")
-    once = ["west", "east", "north"]
-    assert [site for site, *_ in sites.messages] == ["east", "north", "west", *once, *(once if not top else [])]
+    declared, once = ["east", "north", "west"], ["west", "east", "north"]
+    assert [site for site, *_ in sites.messages] == [
+        "east",
+        "north",
+        "west",
+        *(once if top else [*declared, *once, *once]),
+    ]
 
 
 @pytest.mark.parametrize("mode", ["relay", "oracle"])
@@ -156,7 +162,7 @@ def test_what_crosses_the_wire_is_weights_and_counts(tmp_path, network, mode):
         "simulated",
     }  # what a site says of itself
     allowed |= {"state", *STATE_KEYS, *ROWS, "total", "silent", "released"}
-    allowed |= {"reached", "number", "precision"}  # one number, from rows that took no step
+    allowed |= {"heard", "reached", "number", "precision"}  # shares and one number, from rows that took no step
     assert {key for reply in replies for key in keys_of(reply)} <= allowed
     longest = max(len(one) for reply in replies for one in lists_of(reply))
     assert longest == len(FEATURES) + 1 == federated.plan.problem.n_features

@@ -61,10 +61,10 @@ def test_one_file_has_one_alpha(shared, alpha):
     shared.write_text(top + shared.read_text().replace("row_norm = 1.0", "row_norm = 3.0"))
     file = read_sources(shared)
     fitted, planned, valued = train_files(file, seed=0), plan_ahead(file)[0], value_file(file)
-    shown = f"alpha = {fitted.model.alpha:.6g},"
+    shown = f"alpha = {fitted.model.alpha:.3g},"
     for text in (planned.summary(), fitted.plan.summary(), valued.summary()):
         assert shown in text
-    assert f"L2 strength {fitted.model.alpha:.4g}, " in sections.show_sources(planned)
+    assert f"L2 strength {fitted.model.alpha:.3g}, " in sections.show_sources(planned)
     assert planned.verdicts["private"].excess == pytest.approx(fitted.plan.verdicts["private"].excess, rel=1e-6)
     assert valued.bound == pytest.approx(planned.anchored.excess, rel=1e-6)
 

@@ -10,10 +10,10 @@ from uneven import Exact, Ledger, LocalPrivacy, SitePrivacy, UnevenClassifier
 from uneven.anchor.clock import compute_capped_excess, expected_excess
 from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
-from uneven.cli.fit import _protection
 from uneven.engine import checked_chunk
 from uneven.io import read_sources
 from uneven.planner import Plan
+from uneven.report.account import tell_protection
 from uneven.report.statement import write_statement
 from uneven.training import adding, save_model
 from uneven.training.files import train_files
@@ -76,7 +76,8 @@ def test_statement_and_report_tell_the_promises_apart(tmp_path):
     text = write_statement(trained, tmp_path / "model.json", None)
     assert "| features and label, outside the site | l2-laplace once per batch, ε = 2 per release |" in text
     assert "Site privacy protects a row from everyone outside its site" in text
-    assert "With local privacy for 'b' instead, at the same ε" in text
+    assert "With local privacy for 'b' instead, at the same ε" in " ".join(trained.plan.summary().split())
+    assert "instead" not in text  # a statement is about what was done
     assert "This machine read the rows of 'a', 'b'" in text
     assert "Local privacy protects" not in text
 
@@ -91,7 +92,7 @@ def test_this_machine_is_named_for_all_private_rows_that_it_read(tmp_path):
     said = write_statement(trained, tmp_path / "model.json", None)
     assert "This machine read the rows of 'a', 'b' and is trusted with them" in said
     assert "from everyone except the machine that reads it" in said
-    headline = _protection(trained)
+    headline = tell_protection(trained)
     assert "'a' at ε = 4 and 'b' at ε = 2 (outside its site)" in headline
 
 

@@ -187,7 +187,7 @@ def value_ahead(file: SourcesFile) -> Valued:
         note = _add_caveat(file, note)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
-    from uneven.training.convergence import can_converge
+    from uneven.training.convergence import can_converge, describe_harmful
     from uneven.training.label_worth import expect_anchor
     from uneven.training.running import decide_anchored
 
@@ -195,10 +195,18 @@ def value_ahead(file: SourcesFile) -> Valued:
     settings, counts = file.settings, {one.name: one.rows if one.name in mine else 1 for one in file.described()}
     job, targets = _public_job(file, counts, [one.name for one in readable])
     read = _list_levels(job.groups, [one.name for one in readable])
-    told, sources = sources, [replace(one, noise=job.groups.noises.get(one.name, one.noise)) for one in sources]
+    told, sources = (
+        sources,
+        [
+            replace(one, noise=job.groups.noises.get(one.name, one.noise))
+            for one in sources
+            if one.name not in job.harmful
+        ],
+    )
     labels = [one.name for one in sources if one.name in owned and not one.noise.private and one.name not in read]
     balanced = settings.class_weight == "balanced" and _has_private_labels(file)
-    notes = (*_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
+    harmful = describe_harmful(list(job.harmful))
+    notes = (*harmful, *_note_alpha(job, sources, owned), *([UNRELEASED] if balanced else []))
     by_steps = settings.steps_asked is not None or not settings.public_first
     if not by_steps and explain_no_start(settings, job.groups.noises, len(targets), job.scan.sparse) is None:
         used = [one.name for one in sources if one.name not in owned]
