@@ -14,7 +14,7 @@ from uneven import Exact, FlippedLabels, UnevenClassifier
 from uneven.anchor import choose_alpha, fit_anchor
 from uneven.anchor.classes import _Rows, fit_class_anchor
 from uneven.anchor.folds import FoldRows
-from uneven.anchor.length import choose_held_out_length, choose_length
+from uneven.anchor.length import are_too_long, choose_held_out_length, choose_length
 from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.objective import Objective
 from uneven.anchor.path import _held_out_classes
@@ -236,6 +236,49 @@ def test_flips_of_nearly_separable_rows_do_better_than_ignoring_them():
         theirs = LogisticRegression().fit(X[:4_000], seen)
         apart.append(ours.score(X[4_000:], y[4_000:]) - theirs.score(X[4_000:], y[4_000:]))
     assert np.mean(apart) > 4 * np.std(apart, ddof=1) / 6**0.5
+
+
+def draw_rules(count, seed):
+    """Rows that three rules make positive, which no linear score can follow; 7% and 3% are exceptions."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 12))
+    either = (X[:, 0] > 1.2) | ((X[:, 1] > 0.8) & (X[:, 2] > 0.8)) | ((X[:, 3] < -1.0) & (X[:, 4] < -0.6))
+    return X, np.where(rng.random(count) < np.where(either, 0.93, 0.03), 1.0, -1.0)
+
+
+def test_rows_that_no_linear_score_explains_are_not_taken_for_flipped_ones():
+    """Log-loss over eight draws is that of true labels; two of the eight most likely answers lose without end."""
+    noise, apart = FlippedLabels(0.2), []
+    for seed in range(8):
+        X, y = draw_rules(8_000, seed)
+        seen = noise.corrupt(y[:4_000], np.random.default_rng(seed))
+        ours, exact = (UnevenClassifier(one, random_state=0) for one in (noise, Exact()))
+        ours.fit(X[:4_000], seen)
+        exact.fit(X[:4_000], y[:4_000])
+        lost = [np.logaddexp(0, -y[4_000:] * one.decision_function(X[4_000:])).mean() for one in (ours, exact)]
+        apart.append(lost[0] - lost[1])
+    assert max(apart) < 0.1
+    assert np.mean(apart) < 0.03
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_that_are_too_long_are_found_by_their_slope(classes):
+    """True weights are doubted one time in 160, in at most 8 of 300 draws; weights three times as long nearly always."""
+    noise, W, found = FlippedLabels(0.2), np.array([[0.0, 0.0], [2.0, -1.0], [-1.0, 2.0]])[:classes], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2_000, 2))
+        y = (X @ W.T + rng.gumbel(size=(len(X), classes))).argmax(axis=1)
+        seen = np.where(rng.random(len(y)) < 0.2, (y + rng.integers(1, classes, len(y))) % classes, y).astype(float)
+        problem = Problem(2 * (classes if classes > 2 else 1), 1e-3, 50, classes=classes)
+        rows = PublicRows.from_arrays(X, 2 * seen - 1 if classes == 2 else seen, noise)
+        w = W[1] if classes == 2 else W.ravel()
+        folds = [np.zeros(len(y), dtype=int)]
+        found.append([are_too_long(problem, [rows], folds, k * w[:, None], 1.0) for k in (1.0, 3.0)])
+        found[-1].append(are_too_long(problem, [rows], folds, w[:, None], 3.0))
+    true, longer, multiplied = np.sum(found, axis=0)
+    assert 0 < true + 1 <= 9
+    assert longer == multiplied > 290
 
 
 def test_held_out_rows_judge_a_length_as_new_rows_do():

@@ -113,7 +113,7 @@ def test_slips_are_named(columns, message):
 def test_values_that_are_not_described_are_refused_by_their_row():
     with pytest.raises(ValueError, match=r"^column 'age' must hold numbers, got 'old' in row 1; if that stands for a"):
         encode((50, 0, "cook", True), ("old", 0, "cook", True))
-    with pytest.raises(ValueError, match=r"^column 'age' has no value in row 1; give it 'missing'"):
+    with pytest.raises(ValueError, match=r"^column 'age' has no value in row 1; add missing = \[\] to its description"):
         encode((50, 0, "cook", True), (None, 0, "cook", True))
 
 
@@ -144,6 +144,21 @@ def test_kinds_are_guessed():
     said = {"n": ["1", "2.5", "?"], "w": ["a", "b", "a"], "names": ["u", "v", "w"], "gap": [1, None, 3]}
     found = {column.name: (column.kind, column.missing) for column in guess_columns(said)}
     assert found == {"n": ("number", ("?",)), "w": ("category", None), "gap": ("number", ())}
+
+
+def test_of_many_values_the_common_ones_are_a_category():
+    """A district is one, and its rare values are one more; ids, dates and free text, which hardly repeat, are not."""
+    rng = np.random.default_rng(0)
+    district = [f"d{k}" for k in np.minimum(rng.geometric(0.1, 2000), 70)]
+    said = {"district": district, "id": [f"p{k}" for k in range(2000)], "day": [f"2020-{k % 400}" for k in range(2000)]}
+    (found,) = guess_columns(said)
+    counts = {value: district.count(value) for value in set(district)}
+    assert len(counts) > 50
+    assert (found.name, found.kind, found.missing) == ("district", "category", None)
+    assert set(found.values) == {value for value, rows in counts.items() if rows >= 10}
+    assert guess_columns({"district": [*district, None]})[0].missing == ()
+    assert not guess_columns({"mostly rare": ["a"] * 900 + said["id"][:1100]})
+    assert guess_columns({"mostly common": ["a"] * 1100 + said["id"][:900]})[0].values == ("a",)
 
 
 # The transformer.

@@ -66,7 +66,8 @@ def test_the_guide(place, capsys):
             site.kill()
             site.wait()
     assert done.returncode == 0, done.stderr
-    assert "Learned from 6,000 rows of 'survey', then 600 rows of 'clinic', each at its site" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "Learned from 6,000 rows of 'survey', then 600 rows of 'clinic', each at its site" in said
     model = json.loads((place / "model.json").read_text())
     assert model["privacy_spent"] == {"survey": 1.0, "clinic": 4.0}
     assert model["coef"][0][0] > abs(model["coef"][0][1])

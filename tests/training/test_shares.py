@@ -12,9 +12,9 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 import uneven
-from uneven.planner import MOST_KEPT, RARELY_KEPT, choose_tellers, list_asked, list_gradients, make_plan
+from uneven.planner import MOST_KEPT, RARELY_KEPT, TRUSTED, choose_tellers, list_asked, list_gradients, make_plan
 from uneven.planner.prediction import FLATTER, expect_scale_of, predict_typical
-from uneven.planner.shares import CHANCE, TELLERS
+from uneven.planner.shares import CHANCE, SOONER, TELLERS
 from uneven.problem import Problem
 from uneven.settings import Settings
 from uneven.training import keep_rows
@@ -117,8 +117,8 @@ def test_offsets_are_the_scores_of_every_row():
 
 
 def test_rows_are_asked_only_where_together_they_know_enough():
-    """With ε = 0.1 it takes thousands of rows to tell one class from another; 20 rows at ε = 10 are too few, too."""
-    asked = [(0.1, 20_000), (0.1, 400_000), (1.0, 1_000), (1.0, 20_000), (10.0, 200), (10.0, 2_000)]
+    """With ε = 0.1 it takes thousands of rows to tell one class from another; 10 rows at ε = 10 are too few, too."""
+    asked = [(0.1, 20_000), (0.1, 400_000), (1.0, 500), (1.0, 20_000), (10.0, 100), (10.0, 2_000)]
     chosen = [choose_tellers(plan_for(uneven.LocalPrivacy(epsilon), rows=rows)) for epsilon, rows in asked]
     assert chosen == [0, TELLERS, 0, TELLERS, 0, TELLERS]
     (one,) = list_asked(plan_for(uneven.LocalPrivacy(1.0), rows=20_000))
@@ -127,19 +127,25 @@ def test_rows_are_asked_only_where_together_they_know_enough():
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.3, 0.5])
 def test_rows_are_asked_wherever_those_kept_for_it_know_enough(epsilon):
-    """More rows are kept where some tell shares: as many as those, not fewer, decide whether they can."""
+    """More rows are kept where some tell shares: as many as those, not fewer, decide whether they can.
+
+    Where steps are not trusted that is up to half of all rows, as many as it takes to find half an inequality.
+    """
     asked = []
     for rows in range(2_000, 60_000, 2_000):
         settings = Settings(row_norm=1.0)
         plan = make_plan([uneven.Source("a", rows, uneven.LocalPrivacy(epsilon))], Problem(21, 1e-3, 50, clip=0.5))
         chosen, alone = keep_rows(plan, settings), keep_rows(plan, replace(settings, fit_intercept=False))
         fewer = max(MOST_KEPT, -(-alone.kept // 2) if alone.kept >= RARELY_KEPT else -(-2 * alone.kept // 3))
-        enough = make_plan(plan.sources, plan.problem, kept=fewer)
+        keeping = {kept: make_plan(plan.sources, plan.problem, kept=kept) for kept in range(2, fewer + 1)}
+        least = 2 if keeping[fewer].expected_scale < TRUSTED else fewer
+        most = max((kept for kept in range(least, fewer + 1) if choose_tellers(keeping[kept], SOONER)), default=least)
+        enough = keeping[most if least == 2 else fewer]
         assert chosen.tellers == choose_tellers(enough)
-        assert chosen.kept == (fewer if chosen.tellers else alone.kept)
+        assert chosen.kept == (enough.kept if chosen.tellers else alone.kept)
         asked.append(bool(chosen.tellers))
     assert True in asked
-    assert False in asked or epsilon == 0.5
+    assert False in asked or epsilon > 0.2
 
 
 def test_rare_positives_end_near_the_shares_of_the_classes():
@@ -153,6 +159,37 @@ def test_rare_positives_end_near_the_shares_of_the_classes():
             clf.fit(X[:14_000], y[:14_000])
         losses.append(log_loss(y[14_000:], clf.predict_proba(X[14_000:])))
     assert np.mean(losses) < 0.15 + 0.05 + 2 * np.std(losses, ddof=1) / 2
+
+
+def test_few_noisy_rows_tell_the_shares_where_they_can_tell_nothing_else():
+    """4,000 rows of 90 columns, 8% positive, ε = 0.3: log-loss of shares is .28, and was .69 when no row was asked."""
+    losses = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(-1, 1, (6_000, 90)) / 90**0.5, (rng.random(6_000) < 0.08).astype(int)
+        clf = uneven.UnevenClassifier(uneven.LocalPrivacy(0.3), row_norm=1.0, random_state=seed)
+        clf.fit(X[:4_000], y[:4_000])
+        assert clf.plan_.kept == 2
+        losses.append(log_loss(y[4_000:], clf.predict_proba(X[4_000:])))
+    assert np.mean(losses) < 0.28 + 0.05 + 2 * np.std(losses, ddof=1) / 6**0.5
+
+
+def test_weights_beside_unequal_shares_are_trusted_less():
+    """The loss curves by 4p(1 - p) of what it does beside equal ones, and the entropy of the shares is all to gain."""
+    plan, p = plan_for(uneven.LocalPrivacy(1.0)), 0.05
+    level, bend = predict_typical(plan.problem, plan.segments, 0.25), 4 * p * (1 - p)
+    steep = predict_typical(plan.problem, plan.segments, 0.25 * bend)
+    assert steep.noise > 1.5 * level.noise
+    for numbers, length in ((4, 20.0), (8, 1e4)):
+        of_noise = steep.noise * numbers / plan.problem.n_features / length
+        found = expect_scale_of(plan.problem, plan.segments, length, numbers, (1 - p, p))
+        assert found >= 1 - of_noise * (1 + (2 / numbers) ** 0.5)
+        assert found <= expect_scale_of(plan.problem, plan.segments, length, numbers, (0.5, 0.5))
+    gain = -(p * np.log(p) + (1 - p) * np.log(1 - p)) / np.log(2)
+    faint = replace(steep, start=gain * steep.start / 3)
+    assert expect_scale_of(plan.problem, plan.segments, 1e-9, 4, (p, 1 - p)) == pytest.approx(faint.best_scale)
+    equal = expect_scale_of(plan.problem, plan.segments, 50.0, 4)
+    assert expect_scale_of(plan.problem, plan.segments, 50.0, 4, (0.5, 0.5)) == pytest.approx(equal)
 
 
 def test_without_noise_the_length_from_an_offset_is_the_best_one():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from uneven.anchor.multinomial import sum_multiples
 from uneven.anchor.objective import Objective
@@ -26,6 +27,9 @@ NEXT_TO_NOTHING = 1e-6
 
 DENSE_COLUMNS = 2000
 """Columns up to which a Hessian is kept and factorised."""
+
+CERTAIN = 2.5
+"""Standard errors from which on weights of most likelihood are known to be too long: one time in 160 by chance."""
 
 CLEAR, DOUBT = 2.0, 2.0
 """Standard errors, and differences of the log-likelihood, that are clear: the second is what two of the first make."""
@@ -67,6 +71,24 @@ def choose_held_out_length(
         confusion = source.noise.confusion_of(problem.classes)
         sums += sum_multiples(scores, labels, confusion, np.log(problem.class_weights), POSSIBLE)
     return _judge(sums / count, count, 0.0)
+
+
+def are_too_long(
+    problem: Problem, sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]], W: Array, length: float
+) -> bool:
+    """Whether held-out rows clearly ask for weights that are shorter than this multiple of W.
+
+    The slope of the loss along the weights is estimated by the surrogate, which is unbiased whatever the rows are like.
+    The likelihood takes the rows that no linear score explains for flipped ones, and is all the surer of the others.
+    """
+    slopes = []
+    for source, fold in zip(sample, numbers, strict=True):
+        X, y = next(iter(source.pieces()))
+        labels, scores = compute_held_out_scores(problem, X, y, fold, W)
+        targets = source.noise.weighted_targets((1.0,) * problem.classes)[labels]
+        slopes.append((scores * (softmax(length * scores, axis=1) - targets)).sum(axis=1))
+    each = np.concatenate(slopes)
+    return bool(each.mean() > CERTAIN * each.std() / len(each) ** 0.5)
 
 
 def compute_held_out_scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,10 @@ MOST_VALUES = 1000
 
 GUESSED_VALUES = 50
 """Values up to which a column of words is taken for a category."""
+
+COMMON_ROWS, COMMON_SHARE = 10, 0.5
+"""Of a column with more values, those that so many rows have are a category, where this share of the rows has one of
+them; the other values are one more."""
 
 
 class Finder:
@@ -83,7 +88,7 @@ def _range(numbers: Any) -> tuple[float, float]:
 
 
 def guess_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Kind of each column, judged by some of its values; columns of words with too many values are left out.
+    """Kind of each column, judged by some of its values; ids and free text are left out.
 
     Parameters
     ----------
@@ -105,7 +110,16 @@ def guess_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
         elif 0 < len(set(texts)) <= min(GUESSED_VALUES, max(2, len(texts) // 2)):
             marks = tuple(gap for gap in gaps if gap == "?")  # words such as "none" may be values like others
             columns.append(Column(name, "category", missing=marks if marks or len(texts) < len(values) else None))
+        elif common := _list_common(rest):
+            columns.append(Column(name, "category", values=common, missing=() if len(rest) < len(values) else None))
     return tuple(columns)
+
+
+def _list_common(texts: Sequence[str]) -> tuple[str, ...]:
+    """The commonest values of a column with many, in order; none of ids or free text, where hardly any comes again."""
+    counts = Counter(texts).most_common(GUESSED_VALUES)
+    common = {value: rows for value, rows in counts if rows >= COMMON_ROWS}
+    return tuple(sorted(common)) if sum(common.values()) >= COMMON_SHARE * len(texts) else ()
 
 
 def _is_infinite(text: str) -> bool:

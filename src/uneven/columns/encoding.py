@@ -18,8 +18,7 @@ MISSING, OTHER = "\0missing", "\0other"
 """Stand for a missing value and for one that is not described: no cell is written like this."""
 
 UNSAID = (
-    "give it 'missing' in its description, a list of what stands for a missing value (empty cells do without being "
-    "listed)"
+    "add missing = [] to its description, or missing = [...] with what stands for a missing value besides empty cells"
 )
 FIXED = "the model was learned from rows that always have one: fill it in, or leave such rows out"
 

@@ -52,6 +52,7 @@ from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, choose_shown_changes, describe_changes, tabulate_changes
 from uneven.planner.shares import (
     ONE,
+    SOONER,
     Asked,
     choose_tellers,
     count_free,
@@ -100,6 +101,7 @@ __all__ = [
     "ONE",
     "RARELY_KEPT",
     "SAME_ALPHA",
+    "SOONER",
     "SPREAD",
     "STRATEGIES",
     "THEOREM_D",

@@ -25,13 +25,17 @@ Array = NDArray[np.float64]
 TELLERS = 2
 """One kept row in so many tells its class, where there is an intercept; the others tell the length of the weights."""
 
-CHANCE = 0.003
+CHANCE = 0.02
 """Shares that are as unequal as those told with this probability where classes count alike are not believed: then
 nothing is predicted as it is without them, which is right in a balanced table and safe in any other."""
 
 REACH = 0.75
 """Rows are asked for their classes where shares that are this part of the way from equal to one class alone would be
 believed. So shares that are believed by chance are not far from equal, and little is lost by them."""
+
+SOONER = 0.5
+"""The same where steps are not expected to tell much more than the shares: more rows are kept then, so that they tell
+those."""
 
 ONE = 1.0 - 1e-6
 """The constant: a hair less than 1, for float32."""
@@ -41,7 +45,7 @@ def find_threshold(numbers: int) -> float:
     """Squared length of a gradient of so many numbers, in units of their variance, from which it is believed.
 
     >>> round(find_threshold(1) ** 0.5, 2)  # two classes
-    2.97
+    2.33
     """
     return float(chi2.isf(CHANCE, max(numbers - 1, 1)))
 
@@ -81,10 +85,10 @@ def make_asked(name: str, noise: Noise, problem: Problem, rows: int) -> Asked:
     return Asked(name, loud, moment, choose_kept_batch(moment, small.batch_size, rows), rows)
 
 
-def choose_tellers(plan: Plan) -> int:
+def choose_tellers(plan: Plan, reach: float = REACH) -> int:
     """One kept row in how many tells its class; 0 where all of those together would know too little."""
     precision = count_free(plan.problem) * sum(one.rows * one.weight for one in list_asked(plan))
-    farthest = REACH * np.linalg.norm(list_gradients(plan.problem), axis=1).max()
+    farthest = reach * np.linalg.norm(list_gradients(plan.problem), axis=1).max()
     return TELLERS if precision * farthest**2 > find_threshold(plan.problem.outputs) else 0
 
 

@@ -82,10 +82,14 @@ class Direction:
         return float(self.weights[-1]) * self.constant
 
     @property
+    def shares(self) -> tuple[float, float]:
+        """Of the classes, as the offset predicts them."""
+        return float(expit(-self.offset)), float(expit(self.offset))
+
+    @property
     def bend(self) -> float:
         """Curvature of the logistic loss at the offset."""
-        share = float(expit(self.offset))
-        return share * (1.0 - share)
+        return math.prod(self.shares)
 
     @property
     def slope_weights(self) -> Array:
@@ -185,9 +189,11 @@ def choose_scale(direction: Direction | ClassDirection, plan: Plan, found: float
     problem, segments, prior = smooth.problem, smooth.segments, expect_deviation(smooth)
     if direction.offset if isinstance(direction, Direction) else direction.offsets:
         slopes = direction.slope_weights
-        expected = expect_scale_of(problem, segments, float(np.sum(slopes**2)), slopes.size)
+        expected = expect_scale_of(problem, segments, float(np.sum(slopes**2)), slopes.size, direction.shares)
         return choose_scale_from_shares(found, known, prior, expected)
     missed = expect_missed(problem, segments, make_plan(smooth.sources, problem).segments)
+    if expect_scale_of(problem, segments, 0.0, 1) >= 1.0 and known < 1.0 / BELIEF**2:
+        found, known = join_expected(found, known, prior, 1.0, 1.0 / BELIEF**2 - known)
     return choose_weight_scale(found, known, prior, doubt_spread(direction, problem), missed)
 
 
@@ -305,6 +311,18 @@ def choose_weight_scale(
     return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), max(low, missed), prior)
 
 
+def join_expected(
+    found: float, known: float, prior: float, expected: float, trust: float = 1.0 / BELIEF**2
+) -> tuple[float, float]:
+    """The s found, which starts at 0, joined with what is `expected` of it instead, and the precision of both.
+
+    >>> [round(one, 3) for one in join_expected(0.5, 1.0, 1.0, 0.2)]  # rows alone say 1, with a standard error of 1
+    [0.31, 7.25]
+    """
+    alone = found * (1.0 + known * prior**2) / max(known * prior**2, 1e-300)
+    return (known * alone + trust * expected) / (known + trust), known + trust
+
+
 def choose_scale_from_shares(found: float, known: float, prior: float, expected: float) -> float:
     """The same multiple where the weights are added to the classes' shares: from 0, which predicts those, to 1.
 
@@ -315,8 +333,8 @@ def choose_scale_from_shares(found: float, known: float, prior: float, expected:
     >>> [round(choose_scale_from_shares(found, 100.0, 1.0, 0.2), 3) for found in (0.9, 0.0)]
     [1.0, 0.012]
     """
-    alone, trust = found * (1.0 + known * prior**2) / max(known * prior**2, 1e-300), 1.0 / BELIEF**2
-    mean, error = (known * alone + trust * expected) / (known + trust), math.sqrt(known) / (known + trust)
+    mean, precision = join_expected(found, known, prior, expected)
+    error = math.sqrt(known) / precision
     low = max(mean - (1.0 - expected) * take_doubt(error, 2.0 * KEEN), 0.0)
     return min(max(low * min(1.0 + low, 1.5), FLOOR), 1.0)
 

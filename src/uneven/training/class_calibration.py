@@ -54,10 +54,14 @@ class ClassDirection:
         return CUT * self.spread + float(np.abs(intercepts - intercepts.mean()).max())
 
     @property
+    def shares(self) -> tuple[float, ...]:
+        """Of the classes, as the offsets predict them."""
+        return tuple(softmax(self.offsets or (0.0,) * self.classes).tolist())
+
+    @property
     def bend(self) -> float:
         """Curvature of the loss at the offsets, in units of the scores' variance."""
-        shares = softmax(self.offsets) if self.offsets else np.full(self.classes, 1.0 / self.classes)
-        return float(1.0 - np.sum(shares**2))
+        return 1.0 - sum(share**2 for share in self.shares)
 
     @property
     def _matrix(self) -> Array:

@@ -16,6 +16,8 @@ from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import (
     MOST_KEPT,
     RARELY_KEPT,
+    SOONER,
+    TRUSTED,
     Plan,
     Source,
     choose_kept,
@@ -33,6 +35,9 @@ from uneven.training.refusals import find_unknown, lacks_surrogate, refuse_impos
 from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
 from uneven.training.strength import choose_private_alpha
+
+HALF = 2
+"""One row in so many is kept at most."""
 
 BETTER = 0.9
 """Part of the expected cost without a sketch below which that of one is told to who did not ask for it."""
@@ -162,7 +167,8 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
 
     That is so where all sources are private and nothing asks for the steps themselves: `strategy="precision"` does. A
     source of very few rows keeps none. Of the hinge, which has a kink, it is what pays for the logistic loss. With an
-    intercept half as many again are kept, so that some tell the shares of the classes; twice as many where few are.
+    intercept half as many again are kept, so that some tell the shares of the classes; twice as many where few are; and
+    half of all rows where fewer would know too little of the shares, and steps are not expected to say much more.
     """
     noises = [source.noise for source in plan.sources]
     asked = not settings.left_open or settings.steps_asked is not None
@@ -177,6 +183,10 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
     fewer = -(-kept // 2) if kept >= RARELY_KEPT else -(-2 * kept // 3)
     more = keeping(kept=max(MOST_KEPT, fewer)) if settings.fit_intercept else plan
     tellers = choose_tellers(more) if more.kept else 0
+    if more.kept and more.expected_scale < TRUSTED:  # steps can hardly tell more than the shares do
+        while more.kept > HALF and not choose_tellers(more, SOONER):
+            more = keeping(kept=more.kept - 1)
+        tellers = choose_tellers(more)
     return keeping(kept=more.kept, tellers=tellers) if tellers else keeping(kept=kept)
 
 
