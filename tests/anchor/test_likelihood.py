@@ -263,7 +263,7 @@ def test_rows_that_no_linear_score_explains_are_not_taken_for_flipped_ones():
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_weights_that_are_too_long_are_found_by_their_slope(classes):
-    """True weights are doubted one time in 160, in at most 8 of 300 draws; weights three times as long nearly always."""
+    """True weights are doubted one time in 160: in at most 8 of 300 draws; three times as long ones nearly always."""
     noise, W, found = FlippedLabels(0.2), np.array([[0.0, 0.0], [2.0, -1.0], [-1.0, 2.0]])[:classes], []
     for seed in range(300):
         rng = np.random.default_rng(seed)
