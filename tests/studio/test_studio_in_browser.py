@@ -171,12 +171,11 @@ def test_a_file_takes_the_place_of_what_was_typed(opened):
         typed = [uneven.Source("clinic", rows, clinic.noise), region]
         type_until(page, "rows", 0, rows, promise(typed))
         settled(page)
-        content = sources_to_text(table.HOSPITALS, **{**SETTINGS, "alpha": "auto"}).encode()
+        content = sources_to_text(table.HOSPITALS, **{**SETTINGS, "alpha": "auto", "strategy": "auto"}).encode()
         page.locator('input[type="file"]').set_input_files(
             {"name": f"{rows}.toml", "mimeType": "application/toml", "buffer": content}
         )
-        stated = promise(table.HOSPITALS, strategy=SETTINGS["strategy"])  # the file asks for steps alone
-        playwright.expect(page.get_by_text(stated)).to_be_visible()
+        playwright.expect(page.get_by_text(promise(table.HOSPITALS))).to_be_visible()
         settled(page)
 
 
