@@ -171,7 +171,7 @@ def test_a_file_takes_the_place_of_what_was_typed(opened):
         typed = [uneven.Source("clinic", rows, clinic.noise), region]
         type_until(page, "rows", 0, rows, promise(typed))
         settled(page)
-        content = sources_to_text(table.HOSPITALS, **{**SETTINGS, "alpha": "auto", "strategy": "auto"}).encode()
+        content = sources_to_text(table.HOSPITALS, n_features=SETTINGS["n_features"]).encode()
         page.locator('input[type="file"]').set_input_files(
             {"name": f"{rows}.toml", "mimeType": "application/toml", "buffer": content}
         )
