@@ -14,7 +14,7 @@ from uneven import Exact, FlippedLabels, UnevenClassifier
 from uneven.anchor import choose_alpha, fit_anchor
 from uneven.anchor.classes import _Rows, fit_class_anchor
 from uneven.anchor.folds import FoldRows
-from uneven.anchor.length import are_too_long, choose_held_out_length, choose_length
+from uneven.anchor.length import choose_held_out_length, choose_length, doubt_length
 from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.objective import Objective
 from uneven.anchor.path import _held_out_classes
@@ -262,7 +262,7 @@ def test_rows_that_no_linear_score_explains_are_not_taken_for_flipped_ones():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_weights_that_are_too_long_are_found_by_their_slope(classes):
+def test_weights_that_doubt_length_are_found_by_their_slope(classes):
     """True weights are doubted one time in 160: in at most 8 of 300 draws; three times as long ones nearly always."""
     noise, W, found = FlippedLabels(0.2), np.array([[0.0, 0.0], [2.0, -1.0], [-1.0, 2.0]])[:classes], []
     for seed in range(300):
@@ -274,8 +274,8 @@ def test_weights_that_are_too_long_are_found_by_their_slope(classes):
         rows = PublicRows.from_arrays(X, 2 * seen - 1 if classes == 2 else seen, noise)
         w = W[1] if classes == 2 else W.ravel()
         folds = [np.zeros(len(y), dtype=int)]
-        found.append([are_too_long(problem, [rows], folds, k * w[:, None], 1.0) for k in (1.0, 3.0)])
-        found[-1].append(are_too_long(problem, [rows], folds, w[:, None], 3.0))
+        found.append([doubt_length(problem, [rows], folds, k * w[:, None], 1.0) for k in (1.0, 3.0)])
+        found[-1].append(doubt_length(problem, [rows], folds, w[:, None], 3.0))
     true, longer, multiplied = np.sum(found, axis=0)
     assert 0 < true + 1 <= 9
     assert longer == multiplied > 290

@@ -102,7 +102,8 @@ def test_relay_with_kept_rows_equals_the_local_fit_to_the_bit(tmp_path, make, cu
     said = [note for note in local.model.notes if "This machine" not in note]
     assert list(federated.notes) == said
     assert any("held back to calibrate" in note for note in said)
-    assert any("clearly unequal" in note for note in said) == (cut == UNEQUAL and "fit_intercept" not in top)
+    if "fit_intercept" in top or cut == UNEQUAL:  # of equal shares, one draw in 50 seems unequal
+        assert any("clearly unequal" in note for note in said) == ("fit_intercept" not in top)
     assert asked(network, "relay") == ["west", "east", "north"]
     assert asked(network, "length") == ["east", "north"]
     assert asked(network, "shares") == (["east", "north"] if federated.plan.tellers else [])

@@ -149,7 +149,7 @@ def test_a_length_that_no_site_tells_predicts_nothing(tmp_path, make):  # noqa: 
     answer = found.model.scale.coefficients(np.array(found.state.answer))[0]
     np.testing.assert_allclose(found.model.coef[0], FLOOR * answer)
     assert "0 private rows were held back" in found.notes[0]
-    assert len(found.notes) == 3
+    assert sum("did not tell how long" in note for note in found.notes) == 2
 
 
 @pytest.mark.parametrize("kind", ["relay", "shares"])

@@ -27,7 +27,7 @@ diagonals   matrices that may be diagonal
 from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
-from uneven.anchor.diagonals import change_basis, take_diagonal, turn_rows
+from uneven.anchor.diagonals import change_basis, sum_products, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
@@ -115,6 +115,7 @@ __all__ = [
     "run_newton",
     "search_strength",
     "solve",
+    "sum_products",
     "summarize",
     "take_diagonal",
     "turn_rows",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uneven.anchor.diagonals import add_diagonal
+from uneven.anchor.diagonals import add_diagonal, sum_products
 from uneven.draws import make_public_generator
 from uneven.losses import LOGISTIC, Loss
 
@@ -175,7 +175,7 @@ class Anchor(CurvatureBelief):
         rows, bends, (n, d) = self.X[kept], self.bends[kept], self.X.shape
         if self.diagonal:
             return np.asarray((rows**2).T @ bends / n)
-        own, known = np.asarray((rows.T * bends) @ rows / n), min(1.0, n / (ROWS_PER_FEATURE * d))
+        own, known = np.asarray(sum_products(rows, bends) / n), min(1.0, n / (ROWS_PER_FEATURE * d))
         return known * own + (1.0 - known) * np.trace(own) / d * np.eye(d) if known < 1.0 else own
 
     def moved(self, weights: Array, covariance: Array) -> Anchor:

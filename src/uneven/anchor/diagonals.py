@@ -30,6 +30,16 @@ def change_basis(transform: Array, matrix: Array) -> Array:
     return np.asarray(transform**2 * matrix if transform.ndim == 1 else transform @ matrix @ transform.T)
 
 
+def sum_products(X: Array, weights: Array) -> Array:
+    """Xᵀ·diag(b)·X of weights b ≥ 0: a matrix times itself, which takes half the time of any other product.
+
+    >>> sum_products(np.array([[1.0, 2.0]]), np.array([3.0])).round(9).tolist()
+    [[3.0, 6.0], [6.0, 12.0]]
+    """
+    scaled = X * np.sqrt(weights)[:, None]
+    return np.asarray(scaled.T @ scaled)
+
+
 def invert(matrix: Array) -> Array:
     """M⁻¹."""
     return np.asarray(1.0 / matrix if matrix.ndim == 1 else np.linalg.inv(matrix))

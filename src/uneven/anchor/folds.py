@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from uneven.anchor.diagonals import sum_products
 from uneven.anchor.likelihood import describe_margins, describe_scores
 from uneven.anchor.multinomial import sum_hessian
 from uneven.anchor.objective import TOLERANCE, weigh_source
@@ -141,7 +142,7 @@ class FoldRows:
 
         def curvature() -> Array:
             bends = bent if self.flips else self.unit * self.loss.curvature_at(margins)
-            return np.asarray((self.X.T * (bends * self.share).mean(axis=1)) @ self.X)
+            return sum_products(self.X, (bends * self.share).mean(axis=1))
 
         return gradient, losses, curvature
 

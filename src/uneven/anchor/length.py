@@ -73,7 +73,7 @@ def choose_held_out_length(
     return _judge(sums / count, count, 0.0)
 
 
-def are_too_long(
+def doubt_length(
     problem: Problem, sample: Sequence[PublicRows], numbers: Sequence[NDArray[np.int64]], W: Array, length: float
 ) -> bool:
     """Whether held-out rows clearly ask for weights that are shorter than this multiple of W.

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from uneven.anchor.belief import Anchor, count_effective
 from uneven.anchor.clock import Coordinates, expected_excess
-from uneven.anchor.diagonals import add_diagonal, change_basis, invert, multiply, turn_rows
+from uneven.anchor.diagonals import add_diagonal, change_basis, invert, multiply, sum_products, turn_rows
 from uneven.problem import PRIVATE_CLIP
 
 Array = NDArray[np.float64]
@@ -174,7 +174,7 @@ def _make_shape(anchor: Anchor) -> Shape:
     fold = np.random.default_rng(0).permutation(n) % (1 if n >= MANY_ROWS * d else FOLDS)
     bends = anchor.bends
     members = [np.flatnonzero(fold == k) for k in range(fold.max() + 1)]
-    parts = [np.stack([X.T @ X, (X.T * bends[rows]) @ X]) for rows in members for X in (anchor.X[rows],)]
+    parts = [np.stack([X.T @ X, sum_products(X, bends[rows])]) for rows in members for X in (anchor.X[rows],)]
     total, lengths = sum(parts, np.zeros((2, d, d))), np.empty(n)
 
     def matrix_of(sums: Array, rows: int) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from uneven.anchor.length import are_too_long, choose_held_out_length
+from uneven.anchor.length import choose_held_out_length, doubt_length
 from uneven.anchor.objective import measure_worth
 from uneven.anchor.path import LENGTH, Tried, count_folds, measure_held_out, search_alphas
 from uneven.anchor.rows import PublicRows
@@ -124,7 +124,7 @@ def choose_alpha(
         best = tried[-1] if len(tried) > 1 and _is_clearly_less(tried[1].least, tried[0].least) else tried[0]
         judged = best.likelihood or (sift and any(source.flip_rate > 0.0 for source in few))
         length = choose_held_out_length(narrow, few, best.folds, best.weights[best.place]) if judged else 1.0
-        if best.likelihood and are_too_long(narrow, few, best.folds, best.weights[best.place], length):
+        if best.likelihood and doubt_length(narrow, few, best.folds, best.weights[best.place], length):
             best = tried[0]
             length = choose_held_out_length(narrow, few, best.folds, best.weights[best.place]) if sift else 1.0
         alone = _try_alone(narrow, few, factors, seed, best, length) if sift else None

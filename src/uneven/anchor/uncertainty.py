@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
+from uneven.anchor.diagonals import sum_products
 from uneven.anchor.length import limit_length
 from uneven.anchor.likelihood import describe_margins
 from uneven.anchor.rows import WRONG_ROWS, PublicRows, correct, find_copies
@@ -324,11 +325,11 @@ def leave_one_out_margins(
     flips = Flips.none(y) if flips is None else flips
     bends = flips.bends(margins)
     if wide:
-        solved = solve_rows(X, bends, strength * np.ones(X.shape[1]))
+        solved = solve_rows(X, bends, strength * np.ones(X.shape[1])).T
     else:
-        H = (X.T * bends) @ X / len(y) + strength * np.eye(X.shape[1])
-        solved = np.linalg.inv(H) @ X.T
-    return leave_out(margins, np.einsum("ij,ji->i", X, solved) / len(y), flips)
+        H = sum_products(X, bends) / len(y) + strength * np.eye(X.shape[1])
+        solved = X @ np.linalg.inv(H)
+    return leave_out(margins, np.einsum("ij,ij->i", X, solved) / len(y), flips)
 
 
 def leave_out(margins: Array, reach: Array, flips: Flips) -> Array:
@@ -377,7 +378,7 @@ def find_covariance(
         pseudo = weigh_unseen(moments, n) * moments[0].mean() / (n * (n + PSEUDO_ROWS))
         added = pseudo + (strength - alpha) ** 2 * size * every
         return find_diagonal_covariance(X, bends, energies**0.5, strength * every, added, alpha * every), 1.0
-    S, H = gradients.T @ gradients / n, (X.T * flips.bends(margins)) @ X / n
+    S, H = gradients.T @ gradients / n, sum_products(X, flips.bends(margins)) / n
     return join_sandwich(S, moments[1], H, n, weights, strength, alpha, size)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor import Flips, Objective, PublicRows, leave_out
+from uneven.anchor import Flips, Objective, PublicRows, leave_out, sum_products
 from uneven.federation.messages import matrix_from_text, matrix_to_text, read_vector
 from uneven.losses import LOGISTIC, Loss
 from uneven.noise import noise_from_dict
@@ -65,7 +65,7 @@ def sum_left_out(rows: PublicRows, weights: Array, reach: Array, share: float, l
         gradients = X * (flips.weights * flips.slopes(margins))[:, None]
         S += gradients.T @ gradients
         fourths += np.square(gradients**2).sum(axis=0)
-        H += (X.T * flips.bends(margins)) @ X
+        H += sum_products(X, flips.bends(margins))
     squares, hessian = (matrix_to_text(one / rows.count) for one in (S, H))
     return {
         "value": total / rows.count,

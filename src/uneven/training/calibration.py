@@ -184,7 +184,12 @@ def prepare_lesson(direction: Direction | ClassDirection, plan: Plan) -> Lesson:
 
 
 def choose_scale(direction: Direction | ClassDirection, plan: Plan, found: float, known: float) -> float:
-    """How many times as long the weights should be, by the best s as found, and 1/variance of what rows say of it."""
+    """How many times as long the weights should be, by the best s as found, and 1/variance of what rows say of it.
+
+    Where no row says anything, as when no site answers, nobody vouches for the weights: `FLOOR`.
+    """
+    if not known:
+        return FLOOR
     smooth = take_smooth(plan)
     problem, segments, prior = smooth.problem, smooth.segments, expect_deviation(smooth)
     if direction.offset if isinstance(direction, Direction) else direction.offsets:

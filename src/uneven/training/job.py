@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class Job:
     sketched: str = ""
     """What is said of a projection onto principal components, where one was looked at."""
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
         settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
