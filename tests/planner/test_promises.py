@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import uneven
-from uneven import UnevenClassifier, theory
-from uneven.planner import Plan, make_plan
+from uneven import LocalPrivacy, UnevenClassifier, theory
+from uneven.planner import Plan, make_plan, predict_excess
 from uneven.planner.prediction import CURVATURES, predict_typical
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, SETTLED, Precision
+from uneven.words import format_number
 
 SITE = uneven.SitePrivacy(1.0)
 
@@ -119,3 +120,41 @@ def test_the_excess_beside_another_promise_is_the_plan_s_own(kept):
         assert other.now == pytest.approx(plan.predicted_excess, rel=1e-12)
     chosen = {name: sizes[plan.batch_sizes[name]] for name, sizes in plan.other_sizes().items()}
     assert chosen == {"b": pytest.approx(plan.predicted_excess, rel=1e-12)}
+
+
+def test_without_a_source_nothing_is_worse_than_predicting_nothing():
+    """A few noisy rows alone would be predicted to do worse than zero weights, which anybody can take instead."""
+    sources = [
+        uneven.Source("many", 50_000, uneven.LocalPrivacy(4.0)),
+        uneven.Source("few", 50, uneven.LocalPrivacy(0.5)),
+    ]
+    plan = uneven.plan(sources, n_features=5)
+    nothing = predict_excess(plan.problem, ())
+    alone = make_plan(plan.sources[1:], plan.problem, plan.strategy, plan.moments).predicted_excess
+    assert plan.predicted_excess < nothing < alone
+    assert plan.predict_without()["many"] == (plan.predicted_excess, nothing)
+
+
+def test_a_plan_of_private_rows_says_what_each_source_brings():
+    """Without a source the plan is that of the others; one that lowers the excess by less than 3% is named as such."""
+    clean, noisy = (
+        uneven.Source(*one) for one in (("clean", 30_000, LocalPrivacy(10)), ("noisy", 3_000, LocalPrivacy(1)))
+    )
+    plan = uneven.plan([clean, noisy], n_features=25)
+    without = {one.name: uneven.plan([one], n_features=25).predicted_excess for one in plan.sources}
+    now = plan.predicted_excess
+    nothing = predict_excess(plan.problem, ())
+    assert without["clean"] < nothing < without["noisy"]
+    assert plan.predict_without() == {"clean": (now, nothing), "noisy": (now, without["clean"])}
+    assert now > 0.97 * without["clean"]
+    told = " ".join(plan.summary().split())
+    assert f"Without 'noisy' the predicted excess would be {format_number(without['clean'], 3)} instead of" in told
+    assert "'noisy' lowers it by less than 3%, which is hardly worth any ε." in told
+
+
+def test_sources_that_each_bring_little_and_together_much_are_not_called_useless():
+    plan = uneven.plan([uneven.Source(f"s{k}", 3_000, LocalPrivacy(4)) for k in range(11)], n_features=5)
+    pairs = plan.predict_without()
+    assert all(now > 0.9 * without for now, without in pairs.values())
+    assert "hardly worth" not in plan.summary()
+    assert uneven.plan([uneven.Source("open", 900)], n_features=5).predict_without() == {}

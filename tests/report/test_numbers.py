@@ -14,9 +14,7 @@ from reported import COMMAND, fitted, fitted_beside_public, planned
 
 import uneven
 from uneven.io import SourceEntry, open_table, read_sources, write_sources
-from uneven.planner import make_plan, predict_excess
 from uneven.report import fit_report, plan_report, tiles
-from uneven.report.worth import predict_without
 from uneven.training.files import train_files
 
 VERDICTS = "Expected excess objective and accuracy (95% interval), before any ε was spent"
@@ -358,16 +356,3 @@ def test_tile_counts_rows_in_rows_of_the_cleanest():
     sources = [uneven.Source("a", rows=1000), uneven.Source("b", rows=500, noise=uneven.FlippedLabels(0.25))]
     plan = uneven.plan(sources, n_features=3)
     assert tiles._total(plan, "b", "a") == "The 500 rows of b count for 125 of a."
-
-
-def test_without_a_source_nothing_is_worse_than_predicting_nothing():
-    """A few noisy rows alone would be predicted to do worse than zero weights, which anybody can take instead."""
-    sources = [
-        uneven.Source("many", 50_000, uneven.LocalPrivacy(4.0)),
-        uneven.Source("few", 50, uneven.LocalPrivacy(0.5)),
-    ]
-    plan = uneven.plan(sources, n_features=5)
-    nothing = predict_excess(plan.problem, ())
-    alone = make_plan(plan.sources[1:], plan.problem, plan.strategy, plan.moments).predicted_excess
-    assert plan.predicted_excess < nothing < alone
-    assert predict_without(plan)["many"] == (plan.predicted_excess, nothing)

@@ -1,17 +1,21 @@
-"""What a run did to its plan: learned to convergence, randomised labels first, or left what the theorems are about."""
+"""What becomes of a plan: without one of its sources, and where a run did more or other than its theorem is about."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from uneven.noise import Noise
 from uneven.planner.guarantees import warn_unprotected
+from uneven.planner.prediction import predict_excess
 
 if TYPE_CHECKING:
     from uneven.planner.planning import Plan
+
+MOST_PREDICTED = 12
+"""Sources up to which a plan without each is made: rows with levels of their own can make hundreds."""
 
 CLIPPED_CLASSES = "clipped multiclass gradients do not come from a convex loss."
 
@@ -37,3 +41,22 @@ def declare_noises(planned: Plan, noises: Mapping[str, Noise]) -> Plan:
     if sources == planned.sources:
         return planned
     return replace(planned, sources=sources, caveats=(*warn_unprotected(sources), *planned.caveats))
+
+
+def predict_without(plan: Plan, make_plan: Callable[..., Plan]) -> dict[str, tuple[float, float]]:
+    """Predicted excess with all sources, and without each: no more than that of predicting nothing.
+
+    Empty where nothing is private or predicted, where rows gave verdicts, and of many sources.
+    """
+    now, used = plan.predicted_excess, [source for source in plan.sources if source.name in plan.order]
+    private = any(source.noise.private for source in used)
+    if now is None or plan.converged or plan.anchored is not None or not private or len(used) > MOST_PREDICTED:
+        return {}
+    pairs, nothing = {}, predict_excess(plan.problem, ()) or 0.0
+    for one in used:
+        rest = [source for source in used if source is not one]
+        again = make_plan(rest, plan.problem, plan.strategy, plan.moments, kept=plan.kept) if rest else None
+        then = again.predicted_excess if again else nothing
+        if then is not None:
+            pairs[one.name] = (now, min(then, nothing))
+    return pairs

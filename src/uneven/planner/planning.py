@@ -22,7 +22,7 @@ from uneven.planner.guarantees import (
     warn_no_better,
     warn_unprotected,
 )
-from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, void_bound
+from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, predict_without, void_bound
 from uneven.planner.prediction import KEEPS, expect_scale, leave_out_kept, predict_excess
 from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
@@ -139,6 +139,18 @@ class Plan:
     def expected_scale(self) -> float:
         """Expected best scaling factor for the final weights; 1 leaves them unchanged."""
         return 1.0 if self.anchored is not None else expect_scale(self.problem, self.segments)
+
+    def predict_without(self) -> dict[str, tuple[float, float]]:
+        """Predicted excess with all sources, and without each of them, where no rows gave a verdict.
+
+        It follows from numbers of rows and noise alone, for a typical objective: compare the figures with one another.
+
+        Returns
+        -------
+        dict of str to (float, float)
+            For each source in use; empty where nothing is private or predicted, and of more than 12 sources.
+        """
+        return predict_without(self, make_plan)
 
     def other_sizes(self) -> dict[str, dict[int, float]]:
         """For each source with a batch size of its own: predicted excess, else bound, at this and other sizes."""

@@ -32,6 +32,12 @@ NO_MODELS = (
 NO_OTHERS = "No other strategy's bound is informative here: all-zero weights satisfy it."
 SAME_ALPHA = "Excess figures are for this alpha: do not compare them with those of a plan with another alpha."
 
+MOST_TOLD = 4
+"""Sources that are named with what is predicted without each."""
+
+HARDLY = 0.97
+"""Part of the predicted excess without a source above which it hardly helps: as for a verdict of public rows."""
+
 ORDER_WIDTH = 32
 """Letters up to which a strategy's order is told in full."""
 
@@ -138,7 +144,7 @@ def describe_use(plan: Plan) -> list[str]:
         lines.append(f"Step sizes are c/t over all steps t, with c: {described}.")
     if plan.kept:
         lines.append(_describe_kept(plan))
-    lines += tell_verdicts(plan)
+    lines += tell_verdicts(plan) or describe_contributions(plan.predict_without())
     return [*lines, *describe_exchange(plan.exchange), *describe_sizes(plan), *describe_privacy(plan)]
 
 
@@ -147,6 +153,28 @@ def tell_verdicts(plan: Plan) -> list[str]:
     later = {} if plan.anchored is None else dict(plan.anchored.verdicts)
     told = [*describe_verdicts(dict(plan.judged)), *describe_verdicts(later)]
     return [*told, SAME_ALPHA] if told else []
+
+
+def describe_contributions(pairs: Mapping[str, tuple[float, float]]) -> list[str]:
+    """What is predicted without each of several sources, the least useful first; and which bring next to nothing.
+
+    Where each alone brings next to nothing, all together may bring much: then nothing is said.
+
+    >>> describe_contributions({"a": (0.1, 0.2), "b": (0.1, 0.101)})[0]
+    "Without 'b' the predicted excess would be 0.101 instead of 0.1, without 'a' 0.2."
+    """
+    order = sorted(pairs, key=lambda name: pairs[name][1])
+    idle = [name for name in order if pairs[name][0] > HARDLY * pairs[name][1]]
+    if len(idle) == len(pairs):
+        return []
+    now = format_number(pairs[order[0]][0], 3)
+    told = [f"without {name!r} {format_number(pairs[name][1], 3)}" for name in order[:MOST_TOLD]]
+    first = told[0].replace("without", "Without", 1).replace("' ", "' the predicted excess would be ", 1)
+    lines = [f"{', '.join([f'{first} instead of {now}', *told[1:]])}."]
+    if idle:
+        lowered = f"{name_few(idle)} {'each lower' if len(idle) > 1 else 'lowers'} it by less than {1 - HARDLY:.0%}"
+        lines.append(f"{lowered}, which is hardly worth any ε.")
+    return lines
 
 
 def _describe_kept(plan: Plan) -> str:

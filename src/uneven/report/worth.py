@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from uneven.planner import SAME_ALPHA, Plan, Verdict, find_excess_start, make_plan, predict_excess
+from uneven.planner import SAME_ALPHA, Plan, Verdict, find_excess_start, predict_excess
 from uneven.report import charts, markup, words
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot, describe_interval
@@ -13,9 +13,6 @@ from uneven.words import format_number
 
 if TYPE_CHECKING:
     from uneven.training import Measure
-
-MOST_PREDICTED = 12
-"""Sources up to which a plan without each is made: rows with levels of their own can make hundreds."""
 
 MOST_DRAWN = 4
 """Most sources whose accuracy is drawn one by one; of more, that of all together."""
@@ -72,7 +69,7 @@ def tell_worth(plan: Plan) -> Worth:
     """Verdicts where rows without privacy gave some; else the predicted excess, or the share of the information."""
     if plan.verdicts:
         return _tell_verdicts(plan)
-    shares, pairs = words.share_information(plan), predict_without(plan)
+    shares, pairs = words.share_information(plan), plan.predict_without()
     header = ["source", "used?", "share of the information"]
     cells: list[tuple[str, ...]] = [
         (one.name, "yes", charts.format_percent(shares[one.name][1])) if one.name in shares else (one.name, "no", "")
@@ -125,28 +122,9 @@ def _are_joint(plan: Plan) -> bool:
     return any(one.others for one in plan.verdicts.values())
 
 
-def predict_without(plan: Plan) -> dict[str, tuple[float, float]]:
-    """Predicted excess with all sources, and without each; empty where nothing is private or predicted, or of many.
-
-    Without a source it is no more than that of predicting nothing.
-    """
-    now, used = plan.predicted_excess, [source for source in plan.sources if source.name in plan.order]
-    private = any(source.noise.private for source in used)
-    if now is None or plan.converged or plan.anchored is not None or not private or len(used) > MOST_PREDICTED:
-        return {}
-    pairs, nothing = {}, predict_excess(plan.problem, ()) or 0.0
-    for one in used:
-        rest = [source for source in used if source is not one]
-        again = make_plan(rest, plan.problem, plan.strategy, plan.moments, kept=plan.kept) if rest else None
-        then = again.predicted_excess if again else nothing
-        if then is not None:
-            pairs[one.name] = (now, min(then, nothing))
-    return pairs
-
-
 def list_excesses(plan: Plan) -> dict[str, tuple[float, float]]:
     """Excess with and without each source, as expected by its verdict or as predicted."""
-    return {name: (one.excess, one.excess_without) for name, one in plan.verdicts.items()} or predict_without(plan)
+    return {name: (one.excess, one.excess_without) for name, one in plan.verdicts.items()} or plan.predict_without()
 
 
 def _tell_nothing(plan: Plan) -> str:
