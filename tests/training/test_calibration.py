@@ -23,6 +23,7 @@ from uneven.training.ahead import plan_ahead
 from uneven.training.calibration import (
     DOUBTFUL,
     FLOOR,
+    LONGEST,
     SLIGHT,
     WIDER,
     Direction,
@@ -191,8 +192,8 @@ def test_scores_that_spread_more_than_expected_do_no_harm(r):
     assert doubt_spread(direction, replace(problem, alpha=1e3)) == 0.0  # a steep penalty: the spread does not matter
 
 
-def test_steps_that_end_early_leave_weights_that_may_be_lengthened():
-    """At most to half of what the strongest signal would need, and only as far as the rows are sure of."""
+def test_steps_that_end_early_start_kept_rows_from_an_s_that_may_be_large():
+    """Up to half of what the strongest signal would need is a standard deviation; but no s found lengthens weights."""
     early, late = (noisy_plan(25, 60_000, noise=uneven.LocalPrivacy(epsilon)) for epsilon in (0.1, 3.0))
     assert expect_deviation(late) == 1.0
     assert expect_deviation(early) > 1.3
@@ -201,20 +202,21 @@ def test_steps_that_end_early_leave_weights_that_may_be_lengthened():
     assert expect_deviation(early) == pytest.approx(
         learned * strongest / (learned**2 * strongest + run.noise) / 2, rel=1e-9
     )
-    assert [choose_weight_scale(m, 1e12, prior=1.5) for m in (0.7, 1.2, 3.0)] == pytest.approx([1.0, 1.2, 1.5])
-    assert choose_weight_scale(1.2, 4.0, prior=1.5) == 1.0  # a standard error of 0.45
+    assert [choose_weight_scale(m, 1e12, prior=1.5) for m in (0.1, 0.7, 1.2, 3.0)] == pytest.approx([0.12, 1, 1, 1])
 
 
 def test_steps_that_kept_rows_did_not_take_are_made_up_for():
     """Where the clock hardly moves, weights grow with the number of rows that step; elsewhere not at all.
 
-    Weights that would be left as they are get that length, if it is better than nothing and steps end early.
+    Weights that would be left as they are get that length, if it is better than nothing and steps end early; and at
+    most that of one row in five.
     """
     for epsilon, expected in ((0.01, KEPT / (KEPT - 1.0)), (30.0, 1.0)):
         kept, whole = (noisy_plan(25, 60_000, n, uneven.LocalPrivacy(epsilon)) for n in (KEPT, 0))
         assert expect_missed(kept.problem, kept.segments, whole.segments) == pytest.approx(expected, abs=1e-3)
-    lengths = [choose_weight_scale(m, 1e12, prior=1.5, missed=1.25) for m in (0.1, 0.55, 0.7, 1.3, 3.0)]
-    assert lengths == pytest.approx([0.12, 1.1, 1.25, 1.3, 1.5], rel=1e-4)
+    lengths = [choose_weight_scale(m, 1e12, prior=1.5, missed=1.2) for m in (0.1, 0.55, 0.7, 1.3, 3.0)]
+    assert lengths == pytest.approx([0.12, 1.1, 1.2, 1.2, 1.2], rel=1e-4)
+    assert choose_weight_scale(3.0, 1e12, prior=5.0, missed=2.0) == LONGEST == 1.25
     assert choose_weight_scale(0.7, 1e12, prior=1.0, missed=1.25) == 1.0
 
 
@@ -304,6 +306,41 @@ def test_site_privacy_is_not_worse_than_predicting_nothing_without_a_signal(clas
     auto, steps = np.array(found["auto"]), np.array(found["precision"])
     assert auto.mean() < 0.1 * steps.mean() + 2 * auto.std() / np.sqrt(6)
     assert steps.mean() > 0.001
+
+
+def draw_aligned(d, seed):
+    """Rows of a norm near 1 along one direction, 65% on the side of their class."""
+    rng, n = np.random.default_rng(seed), 24_000
+    side = rng.choice([-1.0, 1.0], n)
+    X = rng.normal(size=(n, d)) * 0.1 / np.sqrt(d)
+    X[:, 0] += side * rng.uniform(0.8, 0.9, n)
+    return X, np.where(rng.random(n) < 0.65, side, -side)
+
+
+def draw_positive(d, seed):
+    """Columns of one sign, and classes that their mean tells less than their differences: without an intercept."""
+    rng, n = np.random.default_rng(seed), 24_000
+    X, direction = np.abs(rng.normal(size=(n, d))) / np.sqrt(d), np.random.default_rng(99).normal(size=d)
+    score = 4.0 * (X - X.mean(axis=0)) @ direction + 2.0 * np.log(4.0)
+    X /= np.maximum(1.2, np.linalg.norm(X, axis=1, keepdims=True))
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "d", "epsilon", "intercept"),
+    [(draw_aligned, 200, 0.1, True), (draw_aligned, 200, 0.3, True), (draw_positive, 50, 0.05, False)],
+)
+def test_scores_that_spread_far_more_than_expected_are_not_worse_than_nothing(drawn, d, epsilon, intercept):
+    """Up to 35 times as much: from cut scores an s of 4 was found, and log-loss was above log 2 by 0.1 to 0.3."""
+    above = []
+    for seed in range(6):
+        X, y = drawn(d, seed)
+        clf = uneven.UnevenClassifier(
+            uneven.SitePrivacy(epsilon), fit_intercept=intercept, row_norm=1.0, random_state=seed
+        ).fit(X[:20_000], y[:20_000])
+        above.append(np.logaddexp(0.0, -y[20_000:] * clf.decision_function(X[20_000:])).mean() - np.log(2))
+        assert clf.plan_.kept > 0
+    assert np.mean(above) < 2 * np.std(above, ddof=1) / np.sqrt(6)
 
 
 def test_kept_rows_of_a_site_are_released_together():

@@ -24,6 +24,7 @@ from uneven.noise import LocalPrivacy, Noise
 from uneven.planner import (
     CUT,
     FLATTER,
+    MOST_KEPT,
     SPREAD,
     TRUSTED,
     Plan,
@@ -52,6 +53,9 @@ takes a strong signal to find such a length, which spreads the scores by itself 
 
 BELIEF = 0.4
 """Standard deviation of the best multiple around what is expected of weights of their length, added to shares."""
+
+LONGEST = MOST_KEPT / (MOST_KEPT - 1.0)
+"""Largest multiple of the weights: where each row adds as much to them, and one in `MOST_KEPT` took no step."""
 
 FLOOR = 1e-3
 """Least multiple of the weights: as good as 0 for probabilities, and classes are still predicted."""
@@ -300,11 +304,12 @@ def choose_weight_scale(
 
     With m the s found less what is in doubt (`take_doubt`, and a part `uneasy` up to `SLIGHT`) it is m(1 + 2m). Along a
     quadratic, weights of s times their length are better than predicting nothing for all s below twice the best. So m
-    of a half to 1 leaves the weights as they are, and very long ones get the best s; between them the multiple rises
-    from m to 2m, since log-loss asks for longer weights than the objective with its penalty. Above 1 it is m, and no
-    more than `prior`: weights of steps that end early are lengthened, which lowers the objective up to the best s.
-    Where `prior` is above 1, the steps that kept rows did not take are made up for: weights that would be left as they
-    are get the length that steps on all rows would give them, `missed` times their own.
+    of a half on leaves the weights as they are, and very long ones get the best s; between them the multiple rises
+    from m to 2m, since log-loss asks for longer weights than the objective with its penalty. No s that is found
+    lengthens them: of scores that spread more than expected it is too long without limit, since cut ones tell little
+    but their signs. Where `prior` is above 1, only the steps that kept rows did not take are made up for: weights that
+    would be left as they are get the length that steps on all rows would give them, `missed` times their own, at most
+    `LONGEST`.
 
     >>> [choose_weight_scale(found, known=900.0) for found in (0.01, 0.55)], round(choose_weight_scale(0.25, 900.0), 2)
     ([0.0102, 1.0], 0.38)
@@ -313,7 +318,7 @@ def choose_weight_scale(
     error = math.sqrt(known) * variance / (1.0 + known * variance)
     doubted = uneasy * max(found, 0.0) * min(max((CLEAR - found) / (CLEAR - SLIGHT), 0.0), 1.0)
     low = max(found - math.hypot(take_doubt(error), doubted), 0.0)
-    return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), max(low, missed), prior)
+    return min(max(low * min(1.0 + 2.0 * low, 2.0), FLOOR), missed, LONGEST, prior)
 
 
 def join_expected(
