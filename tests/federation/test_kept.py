@@ -17,6 +17,7 @@ from uneven.federation.calls import Ask
 from uneven.federation.policy import policy_to_text
 from uneven.federation.server import federate
 from uneven.io import read_sources
+from uneven.planner import ALL, RARELY
 from uneven.training.files import train_files
 from uneven.training.scan import scan_rows
 
@@ -50,9 +51,10 @@ def make(tmp_path):
 
 
 def open_noisy(root, cut=EQUAL, top=None, kind="local-privacy", **policy):
-    """Sites with so much noise that a fit keeps rows."""
+    """Sites with so much noise that a fit keeps rows; or, with `louder`, with ε so many times as large."""
+    louder = policy.pop("louder", 1.0)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(sites, "EPSILON", EPSILON)
+        monkeypatch.setattr(sites, "EPSILON", {name: louder * epsilon for name, epsilon in EPSILON.items()})
         make_folders(root, rows=ROWS, top=top)
         for name, count in ROWS.items():
             write_rows(root / name / "rows.csv", *draw(name, count, cut))
@@ -107,6 +109,21 @@ def test_relay_with_kept_rows_equals_the_local_fit_to_the_bit(tmp_path, make, cu
     assert asked(network, "relay") == ["west", "east", "north"]
     assert asked(network, "length") == ["east", "north"]
     assert asked(network, "shares") == (["east", "north"] if federated.plan.tellers else [])
+
+
+@pytest.mark.parametrize("mode", ["relay", "oracle"])
+def test_rows_tell_the_shares_alone_where_noise_is_small(tmp_path, make, mode):
+    """Site privacy with little noise: all kept rows tell their class, nobody is asked for the length."""
+    network = make(UNEQUAL, {"alpha": 0.1}, "site-privacy", louder=40.0, modes=[mode])
+    local, federated = train_locally(tmp_path), run(tmp_path, network, mode)
+    assert federated.plan == local.plan
+    assert (federated.plan.kept, federated.plan.tellers) == (RARELY, ALL)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(federated.model.intercept, local.model.intercept, rtol=1e-5, atol=1e-8)
+    assert list(federated.notes) == [note for note in local.model.notes if "This machine" not in note]
+    assert federated.notes[0].startswith("72 private rows told their classes, which are clearly unequal.")
+    assert asked(network, "shares") == ["east", "north"]
+    assert asked(network, "length") == []
 
 
 @pytest.mark.parametrize(("cut", "top"), CASES[:4], ids=str)

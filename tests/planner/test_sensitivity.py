@@ -165,7 +165,7 @@ def test_many_sources_have_one_sentence_on_all():
     assert words.count("Site privacy would help most at") == 1
     assert "Use 10 sources in the order of the table" in words
     assert "Of all strategies 'precision' has the smallest bound, computed step by step" in words
-    assert len(said.splitlines()) <= 40
+    assert len(said.splitlines()) <= 42
 
 
 def test_an_anchored_plan_is_interpolated_between_its_known_ends():

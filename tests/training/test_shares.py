@@ -12,7 +12,18 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 import uneven
-from uneven.planner import MOST_KEPT, RARELY_KEPT, TRUSTED, choose_tellers, list_asked, list_gradients, make_plan
+from uneven.planner import (
+    ALL,
+    MOST_KEPT,
+    RARELY,
+    RARELY_KEPT,
+    TRUSTED,
+    choose_tellers,
+    learns_length,
+    list_asked,
+    list_gradients,
+    make_plan,
+)
 from uneven.planner.prediction import FLATTER, expect_scale_of, predict_typical
 from uneven.planner.shares import CHANCE, SOONER, TELLERS
 from uneven.problem import Problem
@@ -159,6 +170,43 @@ def test_rare_positives_end_near_the_shares_of_the_classes():
             clf.fit(X[:14_000], y[:14_000])
         losses.append(log_loss(y[14_000:], clf.predict_proba(X[14_000:])))
     assert np.mean(losses) < 0.15 + 0.05 + 2 * np.std(losses, ddof=1) / 2
+
+
+@pytest.mark.parametrize(
+    ("noise", "rows", "kept"),
+    [(uneven.LocalPrivacy(10.0), 100_000, None), (uneven.SitePrivacy(1.0), 100_000, (RARELY, ALL))],
+)
+def test_a_rare_class_is_not_taken_for_a_common_one_where_noise_is_small(noise, rows, kept):
+    """1% positive, no signal: the penalty on the intercept alone would make it 5%, log-loss .027 above the shares."""
+    above, found = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(-0.5, 0.5, (rows + 20_000, 3)), (rng.random(rows + 20_000) < 0.01).astype(int)
+        clf = uneven.UnevenClassifier(noise, row_norm=1.0, random_state=seed).fit(X[:rows], y[:rows])
+        assert kept is None or (clf.plan_.kept, clf.plan_.tellers) == kept
+        told, share = clf.predict_proba(X[rows:]), y[:rows].mean()
+        above.append(log_loss(y[rows:], told) - log_loss(y[rows:], np.full(20_000, share)))
+        found.append(told[:, 1].mean())
+    assert np.mean(above) < 0.004
+    assert 0.005 < np.mean(found) < 0.025
+
+
+def test_with_little_noise_one_row_in_fifty_tells_its_class_and_none_the_length():
+    """No bound is promised then: where steps begin depends on rows. Without an intercept, none is asked."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (100_000, 3)), (rng.random(100_000) < 0.1).astype(int)
+    fits = [
+        uneven.UnevenClassifier(uneven.SitePrivacy(10.0), row_norm=1.0, random_state=0, fit_intercept=one).fit(X, y)
+        for one in (True, False)
+    ]
+    told, silent = (one.plan_ for one in fits)
+    assert (told.kept, told.tellers) == (RARELY, ALL)
+    assert not learns_length(told)
+    assert "steps begin at the shares" in told.void
+    assert fits[0].notes_[0].startswith("2,000 private rows told their classes")
+    assert "One row in 50 of each source tells its class" in told.summary()
+    assert (silent.kept, silent.tellers, silent.void) == (0, 0, "")
+    assert not any("told their classes" in note for note in fits[1].notes_)
 
 
 def test_few_noisy_rows_tell_the_shares_where_they_can_tell_nothing_else():

@@ -5,16 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize_scalar
 
 import uneven
 from uneven.io import read_sources
+from uneven.losses import get_loss
 from uneven.planner import CURVATURES, make_plan
 from uneven.problem import DEFAULT_ALPHA, Problem
 from uneven.settings import Settings
 from uneven.training import train_files
 from uneven.training.ahead import plan_ahead
 from uneven.training.sketch import expect_spectrum
-from uneven.training.strength import HALVINGS, SIGNAL, choose_private_alpha, expect_loss
+from uneven.training.strength import (
+    HALVINGS,
+    RARE,
+    RARER,
+    SIGNAL,
+    choose_private_alpha,
+    choose_private_clip,
+    expect_loss,
+    price_clip,
+    price_intercept,
+)
 
 LOCAL = uneven.LocalPrivacy
 
@@ -42,7 +54,7 @@ def test_the_expected_loss_is_that_of_simulated_steps():
     found, energy = (w * best) @ c / 2, w**2 @ c / 2
     scale = min(1.0, found.mean() / energy.mean())
     left = (signal - 2 * scale * found + scale**2 * energy) / signal
-    expected = expect_loss([source], problem, "precision")
+    expected = expect_loss([source], problem, 0.0, "precision")
     assert 0.1 < expected < 0.9
     assert left.mean() == pytest.approx(expected, abs=4 * left.std() / np.sqrt(600) + 0.02 * expected)
 
@@ -72,7 +84,6 @@ def test_sources_alike_are_one_and_a_source_without_worth_changes_nothing():
         {"alpha": DEFAULT_ALPHA},
         {"strategy": "two-rates"},
         {"loss": "hinge"},
-        {"noise": uneven.SitePrivacy(10.0)},
         {"noise": uneven.LabelPrivacy(10.0)},
         {"noise": uneven.Exact()},
     ],
@@ -81,6 +92,51 @@ def test_alpha_is_the_usual_one_where_nothing_is_predicted(change):
     assert choose() < DEFAULT_ALPHA
     assert choose(**change) == DEFAULT_ALPHA
     assert choose(alpha=0.02) == 0.02
+
+
+def test_site_privacy_of_two_classes_is_predicted_source_by_source():
+    """Of a dozen sources at most; of more classes it stays as it is."""
+    problem, site = Problem(10, DEFAULT_ALPHA, 50, clip=0.5, own_batches=True), uneven.SitePrivacy(3.0)
+    few, many = ([uneven.Source(f"s{k}", 2_000, site) for k in range(count)] for count in (12, 13))
+    assert choose_private_alpha(Settings(), few, problem, DEFAULT_ALPHA) < DEFAULT_ALPHA
+    assert choose_private_alpha(Settings(), many, problem, DEFAULT_ALPHA) == DEFAULT_ALPHA
+    several = Problem(30, DEFAULT_ALPHA, 50, clip=0.5, own_batches=True, classes=3)
+    assert choose_private_alpha(Settings(), few, several, DEFAULT_ALPHA) == DEFAULT_ALPHA
+
+
+def minimise_constant(share, alpha, clip):
+    """Loss above the entropy of two classes, by a constant feature alone, with a penalty and slopes cut at the clip."""
+    feature = 0.25 / np.hypot(1.0, 0.25)
+
+    def lost(b):
+        loss = get_loss("logistic")
+        each = loss.value(np.array([b, -b]), clip) if clip else loss.value(np.array([b, -b]))
+        return share * each[0] + (1 - share) * each[1] + alpha / 2 * (b / feature) ** 2
+
+    b = minimize_scalar(lost, bounds=(-12.0, 0.0), method="bounded", options={"xatol": 1e-9}).x
+    true, told = np.array([share, 1 - share]), 1 / (1 + np.exp([-b, b]))
+    return np.sum(true * np.log(true / told))
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e-4])
+def test_the_price_of_a_penalty_and_of_a_clip_is_what_a_constant_loses(alpha):
+    unit = SIGNAL * np.log(2) / 2
+    assert price_intercept(alpha) * unit == pytest.approx(minimise_constant(RARE, alpha, None), rel=1e-3)
+    assert price_clip(0.5) * unit == pytest.approx(minimise_constant(RARER, 0.0, 0.5), rel=1e-3)
+    assert price_clip(1.0) == 0.0
+
+
+def test_gradients_are_clipped_less_where_noise_is_small():
+    """With an intercept, by a fit's own choice; a clip that is stated stays."""
+
+    def choose_clip(epsilon, rows=100_000, **settings):
+        source, problem = uneven.Source("a", rows, LOCAL(epsilon)), Problem(6, 1e-4, 50, clip=0.5)
+        return choose_private_clip(Settings(**settings), [source], problem)
+
+    assert [choose_clip(epsilon) for epsilon in (0.3, 1.0, 10.0, 30.0)] == [0.5, 0.5, 1.0, 1.0]
+    assert choose_clip(10.0, rows=500) == 0.5
+    assert choose_clip(10.0, fit_intercept=False) == choose_clip(10.0, clip=0.5) == 0.5
+    assert choose_clip(10.0, strategy="two-rates") == choose_clip(10.0, loss="hinge") == 0.5
 
 
 def draw(n=20_000, d=20):

@@ -18,6 +18,7 @@ from uneven.settings import Settings
 from uneven.training import (
     Scale,
     choose_private_alpha,
+    choose_private_clip,
     describe_sources,
     keep_rows,
     plan_steps,
@@ -96,7 +97,9 @@ class Job:
             stated = scale.usual_alpha(self.settings.alpha)
             chosen = choose_private_alpha(self.settings, self.sources, usual, stated)
         self.alpha = float(chosen)
-        self.problem: Problem = replace(usual, alpha=scale.alpha(self.alpha))
+        problem = replace(usual, alpha=scale.alpha(self.alpha))
+        clip = problem.clip if self.anchor else choose_private_clip(self.settings, self.sources, problem)
+        self.problem: Problem = replace(problem, clip=clip)
         self.plan = self._plan(progress.keeps)
         self.tasks: Sequence[Task] = tasks_of(self.plan, self.settings.average, self.settings.estimate)
 

@@ -51,12 +51,15 @@ from uneven.planner.rates import change_rates, find_rate_intervals, rate_interva
 from uneven.planner.segments import Segment, Sizes
 from uneven.planner.sensitivity import FEW_NAMED, Change, choose_shown_changes, describe_changes, tabulate_changes
 from uneven.planner.shares import (
+    ALL,
     ONE,
+    RARELY,
     SOONER,
     Asked,
     choose_tellers,
     count_free,
     find_threshold,
+    learns_length,
     list_asked,
     list_gradients,
     make_asked,
@@ -90,6 +93,7 @@ from uneven.planner.text import (
 )
 
 __all__ = [
+    "ALL",
     "ANCHORED",
     "COMPARE",
     "CURVATURES",
@@ -99,6 +103,7 @@ __all__ = [
     "FRESH",
     "MOST_KEPT",
     "ONE",
+    "RARELY",
     "RARELY_KEPT",
     "SAME_ALPHA",
     "SOONER",
@@ -154,6 +159,7 @@ __all__ = [
     "find_threshold",
     "get_strategy",
     "has_prediction",
+    "learns_length",
     "list_asked",
     "list_gradients",
     "list_promises",

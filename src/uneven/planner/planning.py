@@ -23,7 +23,7 @@ from uneven.planner.guarantees import (
     warn_unprotected,
 )
 from uneven.planner.outcomes import CLIPPED_CLASSES, mark_converged, predict_without, void_bound
-from uneven.planner.prediction import KEEPS, expect_scale, leave_out_kept, predict_excess
+from uneven.planner.prediction import KEEPS, STARTS, expect_scale, leave_out_kept, predict_excess
 from uneven.planner.promises import OtherPromise, list_other_promises
 from uneven.planner.segments import (
     Segment,
@@ -35,6 +35,7 @@ from uneven.planner.segments import (
     split_into_batches,
 )
 from uneven.planner.sensitivity import Change, find_changes
+from uneven.planner.shares import ALL
 from uneven.planner.sizes import choose_sizes, list_other_sizes
 from uneven.planner.source import Source, check_sources, refuse_private_rms
 from uneven.planner.strategies import ANCHORED, STRATEGIES, THEOREM_D, Draft, Strategy, Theorem, get_strategy
@@ -141,15 +142,7 @@ class Plan:
         return 1.0 if self.anchored is not None else expect_scale(self.problem, self.segments)
 
     def predict_without(self) -> dict[str, tuple[float, float]]:
-        """Predicted excess with all sources, and without each of them, where no rows gave a verdict.
-
-        It follows from numbers of rows and noise alone, for a typical objective: compare the figures with one another.
-
-        Returns
-        -------
-        dict of str to (float, float)
-            For each source in use; empty where nothing is private or predicted, and of more than 12 sources.
-        """
+        """Predicted excess with all sources, and without each, by numbers of rows and noise; empty of public rows."""
         return predict_without(self, make_plan)
 
     def other_sizes(self) -> dict[str, dict[int, float]]:
@@ -331,9 +324,7 @@ def make_plan(
 
     Parameters
     ----------
-    sources : list of Source
-    problem : Problem
-    strategy, moments : str
+    sources, problem, strategy, moments
         As in `uneven.plan`.
     sizes : dict of str to int, or None
         Batch sizes of sources that have one of their own; None chooses them, where the problem asks for that.
@@ -358,7 +349,7 @@ def make_plan(
     draft = chosen.drafter(which)(problem, split_into_batches(stepped, problem, which, own))
     made = finish_plan(described, problem, chosen, which, draft, own)
     if kept:
-        return replace(void_bound(made, KEEPS), kept=kept, tellers=tellers)
+        return replace(void_bound(made, STARTS if tellers == ALL else KEEPS), kept=kept, tellers=tellers)
     clipped = problem.outputs > 1 and problem.gradient_norm < problem.loss_function.lipschitz
     return void_bound(made, CLIPPED_CLASSES) if clipped else made
 

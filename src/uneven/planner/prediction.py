@@ -54,6 +54,7 @@ CALM = 4.0
 """Noise that is added once to a sum of kept rows' slopes has at most one in so many parts of their own variance."""
 
 KEEPS = "rows that take no step set the length of the weights, which no theorem here covers."
+STARTS = "steps begin at the shares of the classes as some rows tell them, which no theorem here covers."
 """Why a plan that keeps rows has no bound."""
 
 

@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 TELLERS = 2
 """One kept row in so many tells its class, where there is an intercept; the others tell the length of the weights."""
 
+ALL, RARELY = 1, 50
+"""The same where noise is so small that no row need tell the length: all kept rows tell their class, one in so many."""
+
 CHANCE = 0.02
 """Shares that are as unequal as those told with this probability where classes count alike are not believed: then
 nothing is predicted as it is without them, which is right in a balanced table and safe in any other."""
@@ -90,6 +93,11 @@ def choose_tellers(plan: Plan, reach: float = REACH) -> int:
     precision = count_free(plan.problem) * sum(one.rows * one.weight for one in list_asked(plan))
     farthest = reach * np.linalg.norm(list_gradients(plan.problem), axis=1).max()
     return TELLERS if precision * farthest**2 > find_threshold(plan.problem.outputs) else 0
+
+
+def learns_length(plan: Plan) -> bool:
+    """Whether some kept rows tell the length of the weights: not where all of them tell their class."""
+    return bool(plan.kept) and plan.tellers != ALL
 
 
 def count_free(problem: Problem) -> int:

@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         start_heard,
     )
     from uneven.training.sketch import choose_width, draw_projection, project
-    from uneven.training.strength import choose_private_alpha
+    from uneven.training.strength import choose_private_alpha, choose_private_clip
     from uneven.training.trainer import Bar, Trained, show_nothing, train
 else:
     __getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -19,7 +19,7 @@ from uneven.training.job import Job
 from uneven.training.planning import describe_sources
 from uneven.training.refusals import lacks_surrogate
 from uneven.training.scaling import ADVICE, BEYOND
-from uneven.training.strength import choose_private_alpha
+from uneven.training.strength import choose_private_alpha, choose_private_clip
 from uneven.words import name_few
 
 Array = NDArray[np.float64]
@@ -87,9 +87,11 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
-    if all(noise.private for noise in noises.values()) and isinstance(settings.alpha, str):
+    if all(noise.private for noise in noises.values()):
         sources, usual = describe_sources(noises, job.groups.counts), job.scale.usual_alpha(settings.alpha)
-        return replace(job, alpha=choose_private_alpha(settings, sources, job.problem, usual))
+        if isinstance(settings.alpha, str):
+            job = replace(job, alpha=choose_private_alpha(settings, sources, job.problem, usual))
+        return replace(job, clip=choose_private_clip(settings, sources, job.problem))
     if not (names and settings.public_first) or lacks_surrogate(settings, (noises[name] for name in names)):
         return job
     job = _with_tried_alpha(job, names, target)

@@ -47,6 +47,8 @@ class Job:
     scale: Scale
     alpha: float | None = None
     """L2 strength chosen for rows as given; None means as stated."""
+    clip: float | None = None
+    """Norm that gradients are shrunk to; None means as the settings have it."""
     chosen: float | None = None
     """What cross-validation chose for the rows without privacy alone, in the same units; None where it did not."""
     likelihood: bool = False
@@ -76,7 +78,8 @@ class Job:
     @cached_property
     def problem(self) -> Problem:
         """Problem of the rows as scaled."""
-        settings = self.settings if self.alpha is None else replace(self.settings, alpha=self.alpha)
+        chosen = {key: value for key in ("alpha", "clip") if (value := getattr(self, key)) is not None}
+        settings = replace(self.settings, **chosen)
         noises = self.groups.noises.values()
         private, classes = self.groups.any_private, len(self.scan.classes)
         columns, weights = self.scan.n_features, self.class_weights

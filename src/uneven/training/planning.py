@@ -14,7 +14,9 @@ from uneven.io import SourcesFile
 from uneven.losses import get_loss
 from uneven.noise import Exact, LocalPrivacy, Noise
 from uneven.planner import (
+    ALL,
     MOST_KEPT,
+    RARELY,
     RARELY_KEPT,
     SOONER,
     TRUSTED,
@@ -34,7 +36,7 @@ from uneven.training.labels import expect_classes, read_weights
 from uneven.training.refusals import find_unknown, lacks_surrogate, refuse_impossible
 from uneven.training.scaling import Scale, read_scale
 from uneven.training.sketch import choose_width, expect_width
-from uneven.training.strength import choose_private_alpha
+from uneven.training.strength import choose_private_alpha, choose_private_clip
 
 HALF = 2
 """One row in so many is kept at most."""
@@ -177,6 +179,8 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
         return plan
     smooth = plan if plan.problem.loss_function.smooth else make_smooth(plan)
     kept = choose_kept(smooth.problem, smooth.sources, smooth.segments)
+    if not kept:
+        return _keep_tellers(plan) if settings.fit_intercept else plan
     if not any(count_kept(source.rows, kept) for source in plan.sources):
         return plan
     keeping = partial(make_plan, plan.sources, plan.problem, plan.strategy, settings.planned_moments)
@@ -188,6 +192,15 @@ def keep_rows(plan: Plan, settings: Settings) -> Plan:
             more = keeping(kept=more.kept - 1)
         tellers = choose_tellers(more)
     return keeping(kept=more.kept, tellers=tellers) if tellers else keeping(kept=kept)
+
+
+def _keep_tellers(plan: Plan) -> Plan:
+    """The plan where noise is so small that steps need no length: some rows tell the shares of the classes.
+
+    Steps begin there, and a rare class is not taken for a common one where they are few or the penalty holds them back.
+    """
+    told = make_plan(plan.sources, plan.problem, plan.strategy, plan.moments, kept=RARELY, tellers=ALL)
+    return told if choose_tellers(told) else plan
 
 
 def make_smooth(plan: Plan) -> Plan:
@@ -239,7 +252,7 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
         problem = scale_problem(settings, ball, n_features, private, noises, class_weights=weights)
         most = max(weights)  # these rows are not divided by anything else
         problem = replace(problem, alpha=ball.usual_alpha(settings.alpha) / most, alpha_unit=most)
-        problem = _with_predicted_alpha(problem, settings, sources, ball)
+        problem = _with_predicted(problem, settings, sources, ball)
         return problem, _join_notes(UNKNOWN, *describe_sketch(ball, settings, sources, n_features))
     scale = read_scale(settings.row_norm, settings.fit_intercept, private)
     assert scale is not None
@@ -247,7 +260,7 @@ def expect_problem(file: SourcesFile, sources: Sequence[Source]) -> tuple[Proble
     intercept = " and one more feature for the intercept" if scale.intercept else ""
     note = f"planned as 'uneven fit' runs it, with rows divided by {scale.factor:.6g}{intercept}"
     problem = scale_problem(settings, scale, n_features, private, noises, class_weights=weights)
-    problem = _with_predicted_alpha(problem, settings, sources, scale)
+    problem = _with_predicted(problem, settings, sources, scale)
     return problem, _join_notes(note, *describe_sketch(scale, settings, sources, n_features))
 
 
@@ -264,12 +277,13 @@ def with_known_rates(sources: Iterable[Source]) -> list[Source]:
     return [replace(one, noise=Exact()) if one.name in missing else one for one in listed]
 
 
-def _with_predicted_alpha(problem: Problem, settings: Settings, sources: Iterable[Source], scale: Scale) -> Problem:
-    """The problem with the alpha that is chosen where all rows are private."""
+def _with_predicted(problem: Problem, settings: Settings, sources: Iterable[Source], scale: Scale) -> Problem:
+    """The problem with the alpha and the clip that are chosen where all rows are private."""
     seen = [replace(source, noise=source.noise.observed_among(problem.classes)) for source in sources]
     usual = scale.usual_alpha(settings.alpha)
     share = choose_private_alpha(settings, seen, problem, usual) / usual  # 1, or halved some times: exact
-    return replace(problem, alpha=problem.alpha * share)
+    problem = replace(problem, alpha=problem.alpha * share)
+    return replace(problem, clip=choose_private_clip(settings, seen, problem))
 
 
 def _list_noises(file: SourcesFile, sources: Sequence[Source]) -> dict[str, Noise]:

@@ -13,7 +13,16 @@ from uneven.anchor import Anchor, ClassAnchor, describe_disagreements, measure_s
 from uneven.anchor import Verdict as Judged
 from uneven.engine import Fit, Path, State, fit, tasks_of
 from uneven.noise import Exact
-from uneven.planner import Anchored, Plan, Verdict, count_kept, make_anchored_plan, mark_converged
+from uneven.planner import (
+    Anchored,
+    Plan,
+    Verdict,
+    count_kept,
+    learns_length,
+    list_asked,
+    make_anchored_plan,
+    mark_converged,
+)
 from uneven.schedules import MatrixClock
 from uneven.training import anchoring, calibration, convergence, line_search, shares
 from uneven.training.anchoring import Anchoring
@@ -171,9 +180,12 @@ def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> 
     start, offsets = np.zeros(problem.n_features), np.zeros(problem.outputs)
     if job.tellers:
         rows = job.kept_rows(target, plan.order, shares.describe_constant, CLASS)
-        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), problem)
+        offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), plan.problem)
         start = shares.make_start(offsets, constant, problem.columns)
     fitted = _run(job, plan, target, record, evaluate, start)
+    if not learns_length(plan):
+        told = shares.describe_offsets(offsets, job.scan.classes, sum(one.rows for one in list_asked(plan)))
+        return Result([fitted.weights], (fitted.state,), plan, fitted.path, (*told, *name_trusted(plan)))
     found = fitted.weights - start
     direction = calibration.make_direction(found, constant, problem, offsets)
     rows = job.kept_rows(target, plan.order, direction.describe_rows, LENGTH)

@@ -30,6 +30,7 @@ from uneven.planner import (
 )
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.words import format_count
 
 Array = NDArray[np.float64]
 
@@ -109,13 +110,17 @@ def find_offsets(told: Told, problem: Problem) -> Array:
     return np.asarray(logs[1:] - logs[0] if problem.outputs == 1 else logs - logs.mean())
 
 
-def describe_offsets(offsets: Array, classes: NDArray[Any]) -> tuple[str, ...]:
-    """One sentence for the reader of a fit; none where classes' shares are not clearly unequal."""
+def describe_offsets(offsets: Array, classes: NDArray[Any], rows: int = 0) -> tuple[str, ...]:
+    """One sentence for the reader of a fit; none where classes' shares are not clearly unequal.
+
+    `rows` is how many told their classes, where no others were held back; 0 where others told the length.
+    """
     if not np.any(offsets):
         return ()
     parts = softmax([0.0, *offsets] if len(offsets) == 1 else offsets)
     told = ", ".join(f"{str(name)!r} {part:.2g}" for name, part in zip(classes, parts, strict=True))
-    return (f"Some of them told their classes, which are clearly unequal. Predicted of nothing: {told}.",)
+    who = f"{format_count(rows, 'private row')} told" if rows else "Some of them told"
+    return (f"{who} their classes, which are clearly unequal. Predicted of nothing: {told}.",)
 
 
 def make_start(offsets: Array, constant: float, columns: int) -> Array:
