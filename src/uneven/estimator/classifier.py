@@ -62,7 +62,7 @@ class UnevenClassifier(SavedModel, LinearPrediction, ClassifierMixin, BaseEstima
         others', and the same as the others where steps are asked for.
     clip : "auto", float or None
         Norm that rows' gradients are shrunk to, in units of the rows' norm. ``"auto"`` is 0.5 where a source is
-        private and the strategy is "precision" or "anchored", else None.
+        private and the strategy is "precision" or "anchored", or 1 where all are and noise is small; else None.
     average : {"auto", "last", "late", "growing", "steps"}
         Which iterates the answer is made of: by default the late average for "precision".
     row_norm : "auto" or float
