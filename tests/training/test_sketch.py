@@ -21,7 +21,14 @@ from uneven.training.ahead import plan_ahead
 from uneven.training.files import train_files
 from uneven.training.planning import describe_sketch, with_sketch
 from uneven.training.scaling import Scale
-from uneven.training.sketch import choose_width, draw_projection, expect_excess, find_lost, project
+from uneven.training.sketch import (
+    choose_width,
+    draw_projection,
+    expect_excess,
+    expect_width,
+    find_lost,
+    project,
+)
 
 PRIVATE = uneven.LocalPrivacy(3.0)
 
@@ -192,6 +199,31 @@ def test_auto_is_the_narrowest_that_is_as_good_as_the_best(n, epsilon):
     good = [one <= min(expected) + 0.02 and one <= 1.25 * min(expected) for one in expected]
     chosen = choose_width("auto", source, problem, 784, sparse=False)
     assert (chosen or 784) == widths[good.index(True)]
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_auto_is_the_best_where_noise_is_drawn_once_per_batch(epsilon):
+    """With one such source among others too: a narrower sketch that counts as good would be taken without it."""
+    problem = Problem(20_001, 1e-3, 50, clip=0.5, own_batches=True)
+    site, local = Source("a", 30_000, uneven.SitePrivacy(epsilon)), Source("b", 100, uneven.LocalPrivacy(epsilon))
+    for sources in ([site], [site, local]):
+        expected = {width: expect_width(width, sources, problem, 20_000) for width in (16, 32, 64, 128, 256, 512)}
+        best = min(expected, key=lambda width: expected[width])
+        assert choose_width("auto", sources, problem, 20_000, sparse=True) == best
+        assert expected[best // 2] <= min(expected[best] + 0.02, 1.25 * expected[best])
+
+
+@pytest.mark.slow
+def test_text_is_predicted_better_with_the_best_width_where_noise_is_drawn_once_per_batch():
+    """By log-loss, than with 32 columns, expected to be nearly as good at ε = 1: by more than two standard errors."""
+    gained = []
+    for seed in range(5):
+        X, y, X_test, y_test = make_text(seed)
+        how = {"row_norm": 1.0, "random_state": seed}
+        fits = [uneven.UnevenClassifier(uneven.SitePrivacy(1.0), sketch=k, **how).fit(X, y) for k in (32, "auto")]
+        less, best = (log_loss(y_test, fitted.predict_proba(X_test)) for fitted in fits)
+        gained.append(less - best)
+    assert np.mean(gained) > 2 * np.std(gained, ddof=1) / np.sqrt(5)
 
 
 @pytest.mark.parametrize("noise", [uneven.LocalPrivacy(0.3), uneven.SitePrivacy(1.0), uneven.LocalPrivacy(8.0)])

@@ -43,7 +43,8 @@ WIDEST = 2048
 
 ALIKE, RELATIVELY = 0.02, 1.25
 """Expected excesses that differ by at most so much and by at most this factor count as the same: the narrower sketch is
-taken, which needs less time and memory."""
+taken, which needs less time and memory. Where noise is drawn once per batch none do: it grows with the square of the
+width, so what is chosen is narrow, and half of that lost more than was predicted."""
 
 DENSE = 25_000_000
 """Projections with at most so many entries have a sign in each; larger ones have a few per column, to save memory."""
@@ -141,8 +142,8 @@ def choose_width(
 ) -> int:
     """Columns of the sketch, or 0 for none; the problem is that of rows as given.
 
-    ``"auto"`` takes the narrowest that is expected to do as well as the best, and none of fewer columns than `WIDE`.
-    Sparse rows must be sketched, since noise fills every column.
+    ``"auto"`` takes the narrowest that is expected to do as well as the best, or the best itself where noise is drawn
+    once per batch, and none of fewer columns than `WIDE`. Sparse rows must be sketched, since noise fills every column.
     """
     described = [source for source in sources if source.rows]
     if asked is None or not any(source.noise.protects_features for source in described):
@@ -157,4 +158,6 @@ def choose_width(
         [width for width in list_widths(n_features) if width <= WIDEST] if sparse else [*list_widths(n_features), 0]
     )
     expected = np.array([expect_width(width, described, problem, n_features) for width in widths])
+    if any(source.noise.once_a_batch for source in described):
+        return widths[int(expected.argmin())]
     return widths[int(np.argmax(expected <= min(expected.min() + ALIKE, expected.min() * RELATIVELY)))]
