@@ -129,7 +129,9 @@ def test_a_crowd_has_five_tiles():
     headings = [text for _, text in Page(html).headings]
     assert len(re.findall('class="card tile', html)) == 5
     assert "What does it cost in privacy?" in headings
-    assert "w8" in re.search('<p class="answer">(.*?)</p>', html)[1]
+    named = re.search('<p class="answer">(.*?)</p>', html)[1].split(", ")
+    assert named == [one["worker"] for one in json.loads(downloaded(html))["workers"]][:3]
+    assert "w8" in named
     assert re.search(r"1 exact label = [\d.]+ answers", html)
     assert "Accuracy of the classifier on the test tasks: 90.0% (82.4 to 95.1); the majority class, 1: 60.0% (" in html
     assert len(re.findall("card tile wide-tile", html)) == 1  # so that no place is left empty
