@@ -161,7 +161,8 @@ def test_many_sources_have_one_sentence_on_all():
     words = " ".join(said.split())
     assert words.count("If ") == 1
     assert "If one level of noise were half or twice as stated: the order may change (9 sources). Planning" in words
-    assert words.count("With site privacy for") <= 1  # where it is clearly better
+    assert words.count("With site privacy for") == 0
+    assert words.count("Site privacy would help most at") == 1
     assert "Use 10 sources in the order of the table" in words
     assert "Of all strategies 'precision' has the smallest bound, computed step by step" in words
     assert len(said.splitlines()) <= 40

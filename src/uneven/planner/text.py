@@ -25,6 +25,7 @@ ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
 NO_MODEL = "This bound does not guarantee a useful model: all-zero weights meet it too."
 NO_OBJECTIVE = "This bound does not guarantee a useful model: all-zero weights meet what it says about the objective."
+ONLY_RANK = "Such bounds only rank strategies."
 NO_MODELS = (
     "None of these bounds guarantees a useful model: all-zero weights meet what they say about the objective. "
     "They only rank strategies."
@@ -252,7 +253,7 @@ def describe_guarantee(plan: Plan) -> list[str]:
         lines = [
             f"{word}: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
         ]
-        if plan.average == "late" and plan.answer_bound is not None:
+        if can_promise(plan) and plan.average == "late" and plan.answer_bound is not None:
             lines.append(f"For {LATE_AVERAGE}, which a fit returns, the bound is {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
         if not can_promise(plan):
@@ -327,7 +328,7 @@ def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
         told = (
             f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
         )
-        return wrap([" ".join([told, *([] if useful else [NO_MODELS]), "The report has a table."])])
+        return wrap([" ".join([told, *([] if useful else [ONLY_RANK]), "The report has a table."])])
     which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
     caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan), "" if useful else NO_MODELS]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))
