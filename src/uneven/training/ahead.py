@@ -17,11 +17,13 @@ from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
 from uneven.training.notes import (
+    AS_RUN,
     BALANCED,
     COMPARED,
     CONVERGED,
     ESTIMATED,
     LABELS,
+    OFFERED,
     PUBLIC,
     RAN,
     RELEASED,
@@ -137,8 +139,12 @@ def _find_caveat(file: SourcesFile) -> str:
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return UNJUDGED if _has_labels_alone(file) else LABELS
-    converges = file.settings.public_first and file.settings.steps_asked is None
-    return UNREAD if converges and _list_public(file) and not _is_opened(file) else ""
+    return UNREAD if _converges(file) and _list_public(file) and not _is_opened(file) else ""
+
+
+def _converges(file: SourcesFile) -> bool:
+    """Whether a fit learns rows without privacy to convergence, where it can."""
+    return file.settings.public_first and file.settings.steps_asked is None
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,8 @@ def value_ahead(file: SourcesFile) -> Valued:
         _refuse_spending(file, sources, owners, used, file.settings.pass_count)
         run = _note_run(file, [one for one in sources if one.name in owned], problem)
         note = _add_caveat(file, note)
+        if _list_public(file) and _converges(file):
+            note = note.replace(AS_RUN, OFFERED)
         return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
     from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge, describe_harmful
