@@ -86,6 +86,8 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     ahead = value_ahead(read_sources(path))
     assert (len(ahead.anchor.y), ahead.problem.n_features) == (3000, 4)
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold + private)
+    assert value_ahead(read_sources(path)).anchor is None
+    path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold)
     ahead = value_ahead(read_sources(path))
     assert ahead.anchor is None
     assert ahead.notes[0].startswith("Valued by steps alone (sources with a price count as not owned")
