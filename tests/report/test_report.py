@@ -204,7 +204,7 @@ def downloaded(html):
 def test_the_cost_is_before_after_and_left(reports):
     text = re.sub(r"<[^>]+>", " ", reports["fit-private-again"])
     assert re.search(r"What each row has spent .* b 1 2 6 In odds: at ε = 2, .* at ε = 4,", " ".join(text.split()))
-    assert "become at most 55 to 10" in text
+    assert "become at most 5.5 to 1." in text
     assert "no budget" in re.sub(r"<[^>]+>", " ", reports["fit-private"])
 
 

@@ -78,7 +78,7 @@ def describe_steps_taken(plan: Plan, taken: int) -> str:
     """The plan's steps, and what became of rows that took none: `taken` is how many steps moved the weights."""
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources if source.name in plan.order)
     if kept:
-        return f"{describe_steps(plan)}, and {format_count(kept)} that took no step"
+        return f"{describe_steps(plan)}, and {format_count(kept)} used only to calibrate the weights"
     checked = plan.steps - taken if plan.anchored is not None and taken else 0
     checks = "tests whether this source has" if checked == 1 else "test whether this source has"
     several = len(plan.segments) > 1
@@ -184,9 +184,11 @@ def _describe_kept(plan: Plan) -> str:
     kept = f"Keep one row in {plan.kept} of each source to set {learned}, because noise is large."
     share = plan.expected_scale
     if share > 0.995:
-        return f"{kept} It is expected to stay as it is, or to be shortened where features say little about the label."
+        return (
+            f"{kept} The length is expected to stay as it is, or to shrink where features say little about the label."
+        )
     return (
-        f"{kept} They are expected to be shortened to about {share:.0%} of their length, or less where features say "
+        f"{kept} The weights are expected to shrink to about {share:.0%} of their length, or less where features say "
         "little about the label."
     )
 
