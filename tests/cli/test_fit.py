@@ -437,7 +437,9 @@ def test_steps_and_rows_without_a_step_are_all_rows(described, private, good):
     """Each row is in a step or said to take none; of an anchored fit, steps that only look are said too."""
     private()
     said = " ".join(good("fit", "sources.toml").split())
-    steps, size, without = re.search(r": ([\d,]+) steps of (\d+) rows, and (\d+) rows that took no step", said).groups()
+    steps, size, without = re.search(
+        r": ([\d,]+) steps of (\d+) rows, and (\d+) rows used only to calibrate the weights", said
+    ).groups()
     short = int(steps) * int(size) + int(without) - (400 + 1200)
     assert 0 <= short < 2 * int(size)  # the last batch of each source may be short
     described(crowd='{ kind = "local-privacy", epsilon = 8.0 }', head='row_norm = 3.0\nclasses = ["ill", "well"]')

@@ -1,14 +1,17 @@
 """Answers of a crowd: Dawid-Skene against a literal loop and crowd-kit, and what the labels are good for."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
 import uneven
-from uneven.crowd import dawid_skene, features
+from uneven.crowd import dawid_skene, features, rank_workers
 from uneven.crowd.answers import read_answers
-from uneven.crowd.workers import find_worth
+from uneven.crowd.workers import Worker, find_worth
+from uneven.intervals import find_wilson_interval
 
 
 def crowd_of(n=600, errors=(0.05, 0.15, 0.25, 0.35, 0.45), classes=2, seed=0, share=1.0):
@@ -238,3 +241,20 @@ def test_gold_that_no_answer_has_is_refused(gold):
     with pytest.raises(ValueError, match=f"gold must have labels that answers have, .*; got {gold!r}"):
         uneven.from_answers(said, gold={0: gold})
     assert uneven.from_answers(said, gold={1: "no"}).labels[1] == "no"
+
+
+@pytest.mark.parametrize(("labels", "error"), [(5, 0.0), (60, 0.2), (900, 0.3), (40, 0.5)])
+def test_what_a_worth_is_at_least_comes_from_the_interval_of_the_error(labels, error):
+    """With one error rate in both classes: the worth (1-2e)² at the upper end of the error's own interval."""
+    worst = min(0.5, find_wilson_interval(error * labels, labels).high)
+    one = Worker("w", labels, {}, error, (1 - 2 * error) ** 2)
+    assert one.worth_at_least == pytest.approx((1 - 2 * worst) ** 2, abs=1e-12)
+    assert one.worth_at_least < one.worth or one.worth == 0
+
+
+def test_workers_are_ranked_by_what_their_labels_have_shown():
+    """Five labels of five right come last, and one label below the median decides nothing."""
+    known = {"busy": (200, 0.3), "best": (99, 0.03), "usual": (100, 0.25), "lucky": (5, 0.0)}
+    workers = tuple(Worker(name, labels, {}, error, (1 - 2 * error) ** 2) for name, (labels, error) in known.items())
+    ranked = [one.name for one in rank_workers(SimpleNamespace(workers=workers))]
+    assert ranked == ["best", "usual", "busy", "lucky"]

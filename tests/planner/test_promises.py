@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import LocalPrivacy, UnevenClassifier, theory
-from uneven.planner import Plan, make_plan, predict_excess
+from uneven.planner import OtherPromise, Plan, describe_promises, make_plan, predict_excess
 from uneven.planner.prediction import CURVATURES, predict_typical
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, SETTLED, Precision
@@ -120,6 +120,16 @@ def test_the_excess_beside_another_promise_is_the_plan_s_own(kept):
         assert other.now == pytest.approx(plan.predicted_excess, rel=1e-12)
     chosen = {name: sizes[plan.batch_sizes[name]] for name, sizes in plan.other_sizes().items()}
     assert chosen == {"b": pytest.approx(plan.predicted_excess, rel=1e-12)}
+
+
+@pytest.mark.parametrize(("then", "told"), [(0.017, False), (0.0155, False), (0.0143, True), (0.002, True)])
+@pytest.mark.parametrize("count", [1, 3])
+def test_another_promise_is_told_of_only_where_it_is_clearly_better(then, told, count):
+    others = {f"s{k}": OtherPromise("site-privacy", 50, 0.016, then) for k in range(count)}
+    found = describe_promises([uneven.Source("s0", 90, uneven.LocalPrivacy(1.0))], others, predicted=True)
+    assert found[0].startswith("Local privacy")
+    assert [one for one in found[1:] if f"{then:.2g} instead of 0.016" in one] == found[1:]
+    assert bool(found[1:]) is told
 
 
 def test_without_a_source_nothing_is_worse_than_predicting_nothing():

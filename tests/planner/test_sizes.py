@@ -126,10 +126,15 @@ def test_summary_shows_other_sizes_and_the_other_promise():
     for size, excess in shown.items():
         assert f"{size:,}: {excess:.2g}" in text or size == plan.batch_sizes["noisy"]
     assert text.count("Site privacy protects a row from everyone outside its site") == 1
-    assert "With local privacy for 'noisy' instead, at the same ε and alpha and with 50 rows per step" in text
+    assert "instead, at the same ε" not in text  # local privacy is worse, so nothing is said of it
     back = uneven.plan([uneven.Source("noisy", 54_000, uneven.LocalPrivacy(1.0))], 25, clip=0.5)
     assert "Local privacy protects a row from everyone except the machine" in " ".join(back.summary().split())
-    assert back.other_promises()["noisy"].batch_size > 100
+    other = back.other_promises()["noisy"]
+    assert other.batch_size > 100
+    rows = f"With site privacy for 'noisy' instead, at the same ε and alpha and with {other.batch_size:,} rows per step"
+    assert f"{rows}, the predicted excess would be {other.then:.2g} instead of {other.now:.2g}." in " ".join(
+        back.summary().split()
+    )
     assert "Site privacy protects" not in back.summary()
 
 

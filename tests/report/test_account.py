@@ -30,7 +30,7 @@ def test_a_report_says_where_and_when_rows_were_charged_and_who_is_protected(tmp
         "Charged in book.db before the rows were used; earlier charges are included. Written on 1970-01-02.",
         "In odds, for everyone outside its site: at ε = 2, odds of 1 to 10 on any guess about a row become at most 7.4",
         "the same distribution as the public rows",
-        "Planning with a wrong ε",
+        "A rough ε is good enough for planning.",
     ):
         assert said in told
     assert "No ledger keeps account of it. Written on 1970-01-02." in read_text(fit_report(trained, "uneven fit"))

@@ -6,6 +6,7 @@ import math
 import re
 from base64 import b64decode
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -197,6 +198,50 @@ def test_every_private_source_has_its_own_verdict(anchored):
             figures = [float(figure) for figure in re.findall(r"[\d.]+", cell)]
             assert figures == pytest.approx([100 * share for share in shares], abs=0.051)
     assert len({one.word for one in verdicts.values()}) == 2  # they differ, so that a mistake shows
+
+
+def answer_about_worth(html):
+    tile = html[html.index(f"<h3>{tiles.WORTH}</h3>") :]
+    return unescape(re.match(r'<h3>[^<]*</h3><p class="answer">(.*?)</p>', tile)[1])
+
+
+def test_whether_sources_are_worth_using_is_answered_in_a_few_words(anchored):
+    trained, html = anchored
+    words = {name: one.word for name, one in trained.plan.verdicts.items()}
+    told = dict(part.split(": ") for part in answer_about_worth(html).split("; "))
+    assert {name: word for word, names in told.items() for name in names.split(", ")} == words
+    assert "Worth it: the excess with it is up to 0.8 of that without it. Little: up to 0.97. No: more than" in html
+    alone = replace(trained.plan.verdicts["clinic"], accuracy=(0.8, 0.7, 0.9), accuracy_without=(0.791, 0.7, 0.9))
+    plan = replace(trained.plan, anchored=replace(trained.plan.anchored, verdicts=(("clinic", alone),)))
+    shown = answer_about_worth(plan_report(plan, COMMAND))
+    assert shown == f"clinic: {words['clinic']}: accuracy 80.0% with it, 79.1% without"
+
+
+def test_a_source_that_is_used_against_its_verdict_is_not_called_left_out(anchored):
+    plan = anchored[0].plan
+    used = replace(plan.verdicts["clinic"], word="no")
+    told = plan_report(replace(plan, anchored=replace(plan.anchored, verdicts=(("clinic", used),))), COMMAND)
+    assert "No: more than that; it is used all the same" in told
+    assert "is left out and not charged. " not in told.split("<h3>What is a row worth?")[0]
+
+
+def test_which_of_private_sources_help_is_answered_without_calling_it_a_verdict():
+    pairs = {"many": 50_000, "some": 5_000, "few": 50}
+    plan = uneven.plan([uneven.Source(name, rows, uneven.LocalPrivacy(4.0)) for name, rows in pairs.items()], 5)
+    ratios = {name: now / without for name, (now, without) in plan.predict_without().items()}
+    assert ratios["many"] <= 0.8 < ratios["some"] <= 0.97 < ratios["few"]
+    assert answer_about_worth(plan_report(plan, COMMAND)) == "helps clearly: many; a little: some; hardly: few"
+    many = uneven.plan([uneven.Source(f"s{k}", 900, uneven.LocalPrivacy(4.0)) for k in range(13)], 5)
+    assert answer_about_worth(plan_report(many, COMMAND)) == "no verdict"
+
+
+def test_the_download_says_what_an_excess_is_without(anchored):
+    trained, html = anchored
+    content = re.search(r'download="sources.csv" href="[^,]+,([^"]*)', html)[1]
+    records = {one["source"]: one for one in csv.DictReader(io.StringIO(b64decode(content).decode()))}
+    for name, one in trained.plan.verdicts.items():
+        assert records[name]["without"] == ("it and the smaller ones" if one.others else "it")
+    assert {one.others for one in trained.plan.verdicts.values()} == {0, 1}
 
 
 def test_without_a_source_says_that_the_smaller_ones_are_left_out_too(anchored):

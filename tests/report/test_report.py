@@ -129,7 +129,9 @@ def test_a_crowd_has_five_tiles():
     headings = [text for _, text in Page(html).headings]
     assert len(re.findall('class="card tile', html)) == 5
     assert "What does it cost in privacy?" in headings
-    assert "w8" in re.search('<p class="answer">(.*?)</p>', html)[1]
+    named = re.search('<p class="answer">(.*?)</p>', html)[1].split(", ")
+    assert named == [one["worker"] for one in json.loads(downloaded(html))["workers"]][:3]
+    assert "w8" in named
     assert re.search(r"1 exact label = [\d.]+ answers", html)
     assert "Accuracy of the classifier on the test tasks: 90.0% (82.4 to 95.1); the majority class, 1: 60.0% (" in html
     assert len(re.findall("card tile wide-tile", html)) == 1  # so that no place is left empty
@@ -202,7 +204,7 @@ def downloaded(html):
 def test_the_cost_is_before_after_and_left(reports):
     text = re.sub(r"<[^>]+>", " ", reports["fit-private-again"])
     assert re.search(r"What each row has spent .* b 1 2 6 In odds: at ε = 2, .* at ε = 4,", " ".join(text.split()))
-    assert "become at most 55 to 10" in text
+    assert "become at most 5.5 to 1." in text
     assert "no budget" in re.sub(r"<[^>]+>", " ", reports["fit-private"])
 
 

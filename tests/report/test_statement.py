@@ -53,6 +53,8 @@ def test_it_has_sources_rows_epsilon_before_and_after_mechanism_and_digests(desc
     assert ledger.digest() in first
     assert hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest() in first
     assert "the budget was 9" in first
+    assert "In odds: at ε = 1.5, odds of 1 to 10 on any guess about a row become at most 4.5 to 10; at ε = 4," in first
+    assert "become at most 5.5 to 1." in first  # e⁴/10
     second = state(described, tmp_path, ledger)
     assert cells(second, "clinic")[5:7] == ["4", "8"]
     assert ledger.digest() not in first

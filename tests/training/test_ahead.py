@@ -87,6 +87,11 @@ def test_rows_that_are_not_owned_do_not_anchor(tmp_path, rows):
     assert (len(ahead.anchor.y), ahead.problem.n_features) == (3000, 4)
     path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold + private)
     assert value_ahead(read_sources(path)).anchor is None
+    path.write_text('label = "label"\nrow_norm = 1.0\n' + PUBLIC + sold)
+    ahead = value_ahead(read_sources(path))
+    assert ahead.anchor is None
+    assert ahead.notes[0].startswith("Valued by steps alone (sources with a price count as not owned")
+    assert "as 'uneven fit' runs it" not in ahead.notes[0]
 
 
 def draw_file(folder, seed):

@@ -16,7 +16,7 @@ from scipy.optimize import linprog, minimize_scalar
 
 import uneven
 from uneven import AdditiveNoise, Exact, FlippedLabels, LocalPrivacy, Problem, Source
-from uneven.planner import make_plan
+from uneven.planner import can_promise, make_plan
 from uneven.valuation.buying import buy, rank_steps
 from uneven.valuation.offers import Offer, keep_efficient
 from uneven.valuation.valuing import value_sources
@@ -566,3 +566,12 @@ def test_the_curve_says_where_the_money_goes(sources, strategy):
         assert (name in bought) if bought else name == ""
         if less and set(less) == set(bought):
             assert {one for one, rows in bought.items() if rows > less[one]} <= {name}
+
+
+@pytest.mark.parametrize(("rows", "useful"), [(100, False), (10**9, True)])
+def test_a_bound_is_no_promise_and_says_where_it_guarantees_nothing(rows, useful):
+    found = uneven.value([uneven.Source("mine", rows), uneven.Source("more", 900, price=1.0)], 5, 0.01, budget=10)
+    words = " ".join(found.summary().split())
+    assert "Bound: the mean of ‖w - w*‖² is at most" in words
+    assert "Promise" not in words
+    assert ("It guarantees no useful model" not in words) == useful == can_promise(found.plan())

@@ -28,7 +28,7 @@ from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
 from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
 from uneven.anchor.diagonals import change_basis, sum_products, take_diagonal, turn_rows
-from uneven.anchor.ladder import Information, rank_sources
+from uneven.anchor.ladder import LITTLE, WORTH, Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.sandwich import join_sandwich
@@ -67,11 +67,13 @@ from uneven.anchor.verdicts import (
 )
 
 __all__ = [
+    "LITTLE",
     "LOST_SHARE",
     "MEASURED_SHARE",
     "MOST_CLASS_ROWS",
     "TOLERANCE",
     "UNMEASURED",
+    "WORTH",
     "Anchor",
     "ClassAnchor",
     "Coordinates",

@@ -126,21 +126,21 @@ def _facts(crowd: Crowd) -> dict[str, Any]:
         "answers": crowd.answers,
         "gold": crowd.gold,
         "mean_flip_rate": float(crowd.flip_rates.mean()),
-        "workers": [vars(one) for one in crowd.workers],
+        "workers": [{**vars(one), "worth_at_least": one.worth_at_least} for one in crowd.workers],
     }
 
 
 def _print(crowd: Crowd, measured: Comparison | None, output: Path, report: Path | None) -> None:
-    from uneven.crowd import describe_crowd, tabulate_workers
+    from uneven.crowd import WORTH, describe_crowd, tabulate_workers
     from uneven.report import tell_accuracy
 
     terminal.say(describe_crowd(crowd))
     head, rows = tabulate_workers(crowd, by_class=len(crowd.classes) <= MOST_COLUMNS)
-    title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers with most labels, of {len(rows)}; --json has all"
+    title = "Workers" if len(rows) <= SHOWN else f"The {SHOWN} workers worth most, of {len(rows)}; --json has all"
     terminal.make_console().print(terminal.make_table(title, head, rows[:SHOWN]))
     if measured is not None:
         terminal.say(tell_accuracy(measured))
-    terminal.say("A label's worth is in exact labels: 1 is never wrong, 0 carries no information.")
+    terminal.say(WORTH)
     terminal.say(saving.tell_files(output, report))
 
 

@@ -9,7 +9,16 @@ workers       one worker's errors, and what a label of theirs is worth
 """
 
 from uneven.crowd.learning import Crowd, fit_model, from_answers
-from uneven.crowd.text import describe_crowd, tabulate_workers
+from uneven.crowd.text import WORTH, describe_crowd, rank_workers, tabulate_workers
 from uneven.crowd.workers import Worker
 
-__all__ = ["Crowd", "Worker", "describe_crowd", "fit_model", "from_answers", "tabulate_workers"]
+__all__ = [
+    "WORTH",
+    "Crowd",
+    "Worker",
+    "describe_crowd",
+    "fit_model",
+    "from_answers",
+    "rank_workers",
+    "tabulate_workers",
+]

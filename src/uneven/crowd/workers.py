@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from uneven.intervals import find_wilson_interval
 
 Array = NDArray[np.float64]
 
@@ -34,6 +37,15 @@ class Worker:
     errors: Mapping[Any, float]
     error: float
     worth: float
+
+    @property
+    def worth_at_least(self) -> float:
+        """Lower end of the worth's 95% interval for so many labels, as if every class had the same error.
+
+        With error e, the worth is (1-2e)²: the interval is Wilson's for the share 1-e of labels that are right.
+        """
+        right = find_wilson_interval(self.labels * (1.0 + math.sqrt(self.worth)) / 2.0, self.labels)
+        return max(0.0, 2.0 * right.low - 1.0) ** 2
 
 
 def describe_workers(

@@ -18,7 +18,7 @@ keywords     `plan`, the same with keywords
 rates        a plan at other learning rates, and the interval to search for them
 """
 
-from uneven.planner.anchored import Anchored, Verdict, describe_verdicts
+from uneven.planner.anchored import VERDICTS, Anchored, Verdict, describe_verdicts
 from uneven.planner.guarantees import warn_unprotected
 from uneven.planner.keywords import plan
 from uneven.planner.outcomes import declare_noises, mark_converged, void_bound
@@ -111,6 +111,7 @@ __all__ = [
     "STRATEGIES",
     "THEOREM_D",
     "TRUSTED",
+    "VERDICTS",
     "WEAK",
     "Anchored",
     "Asked",

@@ -16,7 +16,7 @@ from uneven.words import FEW, name_few
 
 Interval = tuple[float, float, float]
 LEFT_OUT = "no"
-WORDS = ("worth it", "little", LEFT_OUT)
+VERDICTS = ("worth it", "little", LEFT_OUT)
 LEAST_GAIN = 0.005
 """Gain in accuracy below which a source that is worth it is said to help the probabilities alone."""
 
@@ -60,7 +60,7 @@ class Verdict:
     @property
     def gains_probabilities(self) -> bool:
         """Whether it is worth it for the predicted probabilities alone: accuracy gains less than half a point."""
-        return self.word == WORDS[0] and self.accuracy[0] - self.accuracy_without[0] < LEAST_GAIN
+        return self.word == VERDICTS[0] and self.accuracy[0] - self.accuracy_without[0] < LEAST_GAIN
 
     def describe(self, name: str, others: int | None = None) -> str:
         """The verdict in words; `others` is how many of the others are used.
@@ -98,7 +98,7 @@ class Verdict:
         }
         excess = {key: checks.not_negative(f"{key} of a verdict", values[key]) for key in ("excess", "excess_without")}
         others = checks.whole("others of a verdict", values.get("others", 0), least=0)
-        word = checks.one_of("word of a verdict", values["word"], WORDS)
+        word = checks.one_of("word of a verdict", values["word"], VERDICTS)
         return cls(**excess, **shares, word=word, others=others)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,9 @@ from uneven.problem import Problem
 SINGLE = 2
 """Sources up to which each has a sentence of its own."""
 
+CLEAR = 0.9
+"""Part of the excess (or bound) now that the other promise must reach to be told of."""
+
 
 @dataclass(frozen=True)
 class OtherPromise:
@@ -79,16 +82,15 @@ def list_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise])
 
 
 def describe_promises(sources: Sequence[Source], others: Mapping[str, OtherPromise], predicted: bool) -> list[str]:
-    """One sentence for each promise that was made, and one on sources where the other makes a difference."""
+    """One sentence for each promise that was made, and one on sources where the other is clearly better."""
     lines = list(dict.fromkeys(source.noise.promise for source in sources if source.noise.promise is not None))
     what = "predicted excess" if predicted else "bound"
-    told = {name: one for name, one in others.items() if f"{one.then:.2g}" != f"{one.now:.2g}"}
+    told = {name: one for name, one in others.items() if one.then <= CLEAR * one.now}
     if len(told) > SINGLE:
         name, one = min(told.items(), key=lambda pair: pair[1].then)
         kind = one.kind.replace("-", " ").capitalize()
         helped = f"{what} {one.then:.2g} instead of {one.now:.2g}"
-        most = "help most" if one.then < one.now else "harm least"
-        return [*lines, f"{kind} would {most} at {name!r}: {helped}, at the same ε and alpha."]
+        return [*lines, f"{kind} would help most at {name!r}: {helped}, at the same ε and alpha."]
     for name, other in told.items():
         named, then, now = other.kind.replace("-", " "), f"{other.then:.2g}", f"{other.now:.2g}"
         rows = f"{other.batch_size:,} rows per step"

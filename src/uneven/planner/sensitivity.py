@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from uneven.planner.planning import Plan
 
 FACTOR = 2.0
+HARDLY = 1.005
+"""Variance with a wrong level over that with the right one, below which a rough level is good enough."""
+
 SINGLE = 2
 """Levels up to which each has a sentence of its own."""
 
@@ -187,31 +190,33 @@ def _describe_level(plan: Plan, mine: Sequence[Change]) -> str:
     excess = f", the excess is {_span(known)}" if known else ""
     return (
         f"If the {level} of {name!r} were {ends} instead of {_shown(mine[0].stated)}: {order}, {worth}{excess}. "
-        f"Planning with a wrong {NAMES[level]} {_describe_cost(mine)}."
+        f"{_describe_cost(mine, NAMES[level])}."
     )
 
 
 def _describe_largest(plan: Plan, changes: Sequence[Change]) -> str:
     """One sentence for all levels: how many orders would change, and where the result suffers most."""
     worst = max(changes, key=lambda one: one.regret)
+    most = f", most for {worst.source!r} at {worst.level} {_shown(worst.actual)}" if worst.regret >= HARDLY else ""
     turned = {one.source for one in changes if one.order != plan.order}
     order = f"the order may change ({format_count(len(turned), 'source')})" if turned else "the order stays"
-    return (
-        f"If one level of noise were half or twice as stated: {order}. Planning with a wrong level "
-        f"{_describe_cost(changes)}, most for {worst.source!r} at {worst.level} {_shown(worst.actual)}."
-    )
+    return f"If one level of noise were half or twice as stated: {order}. {_describe_cost(changes, 'level')}{most}."
 
 
-def _describe_cost(changes: Sequence[Change]) -> str:
-    """The same in words.
+def _describe_cost(changes: Sequence[Change], name: str) -> str:
+    """What it costs to plan with a wrong level, in words.
 
-    >>> _describe_cost([Change("a", "rate", 0.3, 0.49, ["a"], {"a": 1.0}, None, 95.2)])
-    'multiplies the variance by up to 95'
+    >>> _describe_cost([Change("a", "rate", 0.3, 0.49, ["a"], {"a": 1.0}, None, 95.2)], "rate")
+    'Planning with a wrong rate multiplies the variance by up to 95'
+    >>> _describe_cost([Change("a", "rate", 0.3, 0.31, ["a"], {"a": 1.0}, None, 1.001)], "rate")
+    'A rough rate is good enough for planning'
     """
     largest = max(one.regret for one in changes)
+    if largest < HARDLY:
+        return f"A rough {name} is good enough for planning"
     if largest >= 2.0:
-        return f"multiplies the variance by up to {format_number(largest, 2)}"
-    return "hardly changes the variance" if largest < 1.005 else f"increases the variance by at most {_cost(changes)}"
+        return f"Planning with a wrong {name} multiplies the variance by up to {format_number(largest, 2)}"
+    return f"Planning with a wrong {name} increases the variance by at most {_cost(changes)}"
 
 
 def _cost(changes: Sequence[Change]) -> str:

@@ -26,6 +26,7 @@ ALL = "Every strategy (* this plan)."
 COMPARE = "Compare the 'evaluated' column: the bound computed step by step."
 NO_MODEL = "This bound does not guarantee a useful model: all-zero weights meet it too."
 NO_OBJECTIVE = "This bound does not guarantee a useful model: all-zero weights meet what it says about the objective."
+ONLY_RANK = "Such bounds only rank strategies."
 NO_MODELS = (
     "None of these bounds guarantees a useful model: all-zero weights meet what they say about the objective. "
     "They only rank strategies."
@@ -78,7 +79,7 @@ def describe_steps_taken(plan: Plan, taken: int) -> str:
     """The plan's steps, and what became of rows that took none: `taken` is how many steps moved the weights."""
     kept = sum(count_kept(source.rows, plan.kept) for source in plan.sources if source.name in plan.order)
     if kept:
-        return f"{describe_steps(plan)}, and {format_count(kept)} that took no step"
+        return f"{describe_steps(plan)}, and {format_count(kept)} used only to calibrate the weights"
     checked = plan.steps - taken if plan.anchored is not None and taken else 0
     checks = "tests whether this source has" if checked == 1 else "test whether this source has"
     several = len(plan.segments) > 1
@@ -188,9 +189,11 @@ def _describe_kept(plan: Plan) -> str:
     kept = f"Keep one row in {plan.kept} of each source to set {learned}, because noise is large."
     share = plan.expected_scale
     if share > 0.995:
-        return f"{kept} It is expected to stay as it is, or to be shortened where features say little about the label."
+        return (
+            f"{kept} The length is expected to stay as it is, or to shrink where features say little about the label."
+        )
     return (
-        f"{kept} They are expected to be shortened to about {share:.0%} of their length, or less where features say "
+        f"{kept} The weights are expected to shrink to about {share:.0%} of their length, or less where features say "
         "little about the label."
     )
 
@@ -257,7 +260,7 @@ def describe_guarantee(plan: Plan) -> list[str]:
         lines = [
             f"{word}: the mean of ‖w - w*‖² of the {which} iterate is at most {format_number(plan.bound)} ({basis})."
         ]
-        if plan.average == "late" and plan.answer_bound is not None:
+        if can_promise(plan) and plan.average == "late" and plan.answer_bound is not None:
             lines.append(f"For {LATE_AVERAGE}, which a fit returns, the bound is {format_number(plan.answer_bound)}.")
         lines.append(FRESH)
         if not can_promise(plan):
@@ -332,7 +335,7 @@ def _describe_others(plan: Plan, others: Mapping[str, Plan]) -> str:
         told = (
             f"Of all strategies {best!r} has the smallest bound, computed step by step: {format_number(known[best])}."
         )
-        return wrap([" ".join([told, *([] if useful else [NO_MODELS]), "The report has a table."])])
+        return wrap([" ".join([told, *([] if useful else [ONLY_RANK]), "The report has a table."])])
     which = "Strategies with a bound; 'anchored' has an estimate instead." if plan.anchored else ALL
     caption = " ".join(filter(None, [which, COMPARE, describe_clip(plan), "" if useful else NO_MODELS]))
     return wrap([caption]) + "\n" + format_table(tabulate_strategies(plan, others), right=(2, 3))

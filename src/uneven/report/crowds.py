@@ -29,7 +29,7 @@ def answer_for_crowd(crowd: Crowd, compared: Comparison | None) -> dict[str, tup
     return {
         "Whom to ask first?": (
             _name_best(crowd),
-            text("Among the half of the workers with most labels, theirs are worth most. The table has all workers."),
+            text("Their labels are worth most, by the lower end of the 95% interval: few labels prove little."),
         ),
         "How good are the labels?": (f"about {crowd.flip_rates.mean():.1%} wrong", text(labels), *measured),
         "Is each worker worth asking?": (*_tell_workers(crowd), text(asked)),
@@ -47,16 +47,18 @@ def draw_shares(crowd: Crowd) -> str:
     worth = sum(one.labels * one.worth for one in crowd.workers)
     if not worth > 0:
         return ""
-    shown = crowd.workers[:MOST_DRAWN]  # those with most labels come first
+    shown = sorted(crowd.workers, key=lambda one: -one.labels * one.worth)[:MOST_DRAWN]
     rows = [(str(one.name), one.labels / answers, one.labels * one.worth / worth) for one in shown]
     kinds = ("share of all answers", "share of the worth of all answers")
-    few = "" if len(shown) == len(crowd.workers) else f" The {MOST_DRAWN} workers with most answers."
+    few = "" if len(shown) == len(crowd.workers) else f" The {MOST_DRAWN} workers who bring most."
     told = f"A worker whose second bar is the longer is better than the average.{few}"
     return markup.make_section("What each worker brings", charts.draw_bars("Shares of workers", told, rows, kinds))
 
 
 def record_workers(crowd: Crowd) -> list[dict[str, object]]:
     """One record for each worker."""
+    from uneven.crowd import rank_workers
+
     return [
         {
             "worker": str(one.name),
@@ -64,8 +66,9 @@ def record_workers(crowd: Crowd) -> list[dict[str, object]]:
             "error": one.error,
             **{f"error_if_{label}": share for label, share in one.errors.items()},
             "worth": one.worth,
+            "worth_at_least": one.worth_at_least,
         }
-        for one in crowd.workers
+        for one in rank_workers(crowd)
     ]
 
 
@@ -79,10 +82,9 @@ def tell_accuracy(compared: Comparison) -> list[str]:
 
 
 def _name_best(crowd: Crowd) -> str:
-    middle = crowd.workers[len(crowd.workers) // 2].labels  # those with most labels come first
-    busier = [one for one in crowd.workers if one.labels >= middle]
-    best = sorted(busier, key=lambda one: -one.worth)[:3]
-    return ", ".join(shorten(str(one.name), NAME) for one in best)
+    from uneven.crowd import rank_workers
+
+    return ", ".join(shorten(str(one.name), NAME) for one in rank_workers(crowd)[:3])
 
 
 def _tell_workers(crowd: Crowd) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from uneven import __version__
 from uneven.planner import Plan, choose_shown_changes, tabulate_changes
 from uneven.report import markup, words
 from uneven.report.tiles import Cost
-from uneven.report.worth import list_excesses
+from uneven.report.worth import SMALLER, list_excesses
 
 if TYPE_CHECKING:
     from uneven.engine import Path as Recorded
@@ -46,6 +46,7 @@ def describe_sources(plan: Plan, cost: Cost) -> list[dict[str, Any]]:
                 "verdict": None if verdict is None else verdict.word,
                 "excess": None if pair is None else pair[0],
                 "excess_without": None if pair is None else pair[1],
+                "without": None if pair is None else SMALLER if verdict is not None and verdict.others else "it",
                 **{
                     f"{key}{end}": None if verdict is None else getattr(verdict, key)[k]
                     for key in ("accuracy", "accuracy_without")

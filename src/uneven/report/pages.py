@@ -38,7 +38,6 @@ INDEPENDENT = (
     "Errors are estimated as if workers erred independently of one another. Where some tasks are hard for everybody, "
     "labels are wrong more often than stated here."
 )
-WORTH = "The worth of a label is in exact labels: 1 is never wrong, 0 carries no information."
 TWO_CHANGES = (
     "The first two differ in their strategy too, so in steps and clip: not all of the difference is the other source's."
 )
@@ -258,7 +257,7 @@ def crowd_report(crowd: Crowd, command: str, measured: Comparison | None = None)
     -------
     str
     """
-    from uneven.crowd import tabulate_workers
+    from uneven.crowd import WORTH, tabulate_workers
 
     head, rows = tabulate_workers(crowd)
     parts = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from uneven import __version__
 from uneven.ledger import Ledger
 from uneven.noise import Noise
 from uneven.planner import describe_promises
+from uneven.report.words import describe_odds
 from uneven.training import name_trusted
 from uneven.words import read_clock
 
@@ -105,11 +107,19 @@ def write_statement(trained: FileFit, model: Path, ledger: Ledger | None, budget
         f"ε is that of the row of this run that has spent the most, {_recorded(ledger, budget)}.",
         f"The model is {_escape(model.name)}, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}.",
         PROMISE,
+        *_tell_odds(spending),
         *([f"**From whom.** {_escape(' '.join(promised))}"] if promised else []),
         OPEN,
         "**To verify**: `uneven audit` measures the mechanisms; the digest says whether a ledger is the one charged.",
     ]
     return "\n\n".join(lines) + "\n"
+
+
+def _tell_odds(spending: Sequence[Spending]) -> list[str]:
+    """What the ε of this run means, in odds."""
+    private = [one for one in spending if one.noise.private]
+    outside = all(one.noise.once_a_batch for one in private)
+    return [describe_odds([one.after for one in private], outside)] if private else []
 
 
 def _escape(text: str) -> str:

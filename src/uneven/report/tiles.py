@@ -94,7 +94,7 @@ def _worth(plan: Plan, measured: Sequence[str]) -> tuple[str, ...]:
     lines = map(markup.make_paragraph, [*filter(None, [told.why]), *measured])
     many = len(told.cells) > MOST
     table = markup.make_table(told.caption, told.header, told.cells, told.numbers, stacked=not many)
-    return "", table, *([markup.make_paragraph(SIDEWAYS, "narrow")] if many else []), *lines
+    return told.answer, table, *([markup.make_paragraph(SIDEWAYS, "narrow")] if many else []), *lines
 
 
 def _row(plan: Plan) -> tuple[str, ...]:

@@ -206,6 +206,10 @@ UNTOLD = (
 )
 
 
+HUGE = 2_000
+"""Odds to 1 above which a guess is as good as known."""
+
+
 def describe_cautions(trained: FileFit) -> list[str]:
     """What a fit warned about; without the counts, which are for the rows' owner only, and with redact not at all."""
     if trained.model.settings.redact:
@@ -243,14 +247,27 @@ def describe_odds(epsilons: Iterable[float], outside: bool) -> str:
     """
     given = [one for one in epsilons if one] or [0.0]
     each = "; ".join(
-        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row become {_odds_of_ten(epsilon)}"
+        f"at ε = {_epsilon(epsilon)}, odds of 1 to 10 on any guess about a row {_tell_odds(epsilon)}"
         for epsilon in sorted({min(given), max(given)})
     )
     return f"In odds{', for everyone outside its site' * outside}: {each}."
 
 
-def _odds_of_ten(epsilon: float) -> str:
-    return f"at most {format_odds(epsilon)} to 10" if math.isfinite(epsilon) else "anything: nothing is promised"
+def _tell_odds(epsilon: float) -> str:
+    """What odds of 1 to 10 become.
+
+    >>> [_tell_odds(epsilon) for epsilon in (1.0, 3.0, 8.0)]
+    ['become at most 2.7 to 10', 'become at most 2 to 1', 'become at most 298 to 1']
+    >>> _tell_odds(10.0)
+    'may become more than 2,000 to 1: practically no protection'
+    """
+    if not math.isfinite(epsilon):
+        return "may become anything: nothing is promised"
+    factor = math.exp(min(epsilon, 700.0))
+    if factor > 10 * HUGE:
+        return f"may become more than {HUGE:,} to 1: practically no protection"
+    odds, to = (factor, 10) if factor < 10 else (factor / 10, 1)
+    return f"become at most {odds:.2g} to {to}" if odds < 100 else f"become at most {format_number(odds, 3)} to {to}"
 
 
 def format_odds(epsilon: float) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from uneven.planner import SAME_ALPHA, Plan, Verdict, find_excess_start, predict_excess
+from uneven.anchor import LITTLE, WORTH
+from uneven.planner import SAME_ALPHA, VERDICTS, Plan, Verdict, find_excess_start, predict_excess
 from uneven.report import charts, markup, words
 from uneven.report.axes import Axis, choose_axis
 from uneven.report.charts import Dot, describe_interval
-from uneven.words import format_number
+from uneven.words import format_number, shorten
 
 if TYPE_CHECKING:
     from uneven.training import Measure
@@ -25,6 +26,24 @@ PROBABILITIES = "* Worth it for its probabilities: accuracy gains less than half
 
 ALIKE = "the same"
 """Said in place of an accuracy that rounds to the one beside it."""
+
+NAME = 28
+"""Longest name of a source in an answer."""
+
+NAMED = 4
+"""Most sources of one verdict that an answer names."""
+
+DEFINED = (
+    f"Worth it: the excess with it is up to {WORTH:g} of that without it. Little: up to {LITTLE:g}. No: more than "
+)
+LEFT_OUT = "that, so it is left out and not charged. "
+ALL_USED = "that; it is used all the same, as the settings ask. "
+HELPS = ("helps clearly", "a little", "hardly")
+HELPED = (
+    f"Helps clearly: the predicted excess with it is up to {WORTH:g} of that without it. A little: up to {LITTLE:g}. "
+    "Hardly: more. "
+)
+TOGETHER = "each alone hardly helps; together they may"
 
 DECIDED = (
     "The verdict goes by the excess objective, which is how far the objective is above its minimum. It is estimated "
@@ -56,8 +75,9 @@ FREE = "No source is private, so using all of them costs no ε."
 
 
 class Worth(NamedTuple):
-    """Whether each source is worth using, as a table: header, cells and caption; and what to know of it."""
+    """Whether each source is worth using: in a few words; as a table, its header, cells and caption; what to know."""
 
+    answer: str
     header: list[str]
     cells: list[tuple[str, ...]]
     caption: str
@@ -84,8 +104,45 @@ def tell_worth(plan: Plan) -> Worth:
     some_open = private and not all(source.noise.private for source in plan.sources)
     reasons = (NOT_LEARNED_FIRST, NOT_LEARNED_FIRST) if some_open else (ALL_PRIVATE, UNTOLD)
     compared = f"{PREDICTED}{_tell_nothing(plan)} {SAME_ALPHA}"
-    why = reasons[0] + compared if pairs else reasons[1] + UNPREDICTED if private else FREE
-    return Worth(header, cells, "What each source adds", why, set(range(2, len(header))))
+    why = HELPED + reasons[0] + compared if pairs else reasons[1] + UNPREDICTED if private else FREE
+    answer = _answer_predicted(pairs) if pairs else "no verdict" if private else "all cost no ε"
+    return Worth(answer, header, cells, "What each source adds", why, set(range(2, len(header))))
+
+
+def _answer_predicted(pairs: dict[str, tuple[float, float]]) -> str:
+    """Which sources lower the predicted excess, in a few words.
+
+    >>> _answer_predicted({"a": (0.1, 0.2), "b": (0.1, 0.101), "c": (0.1, 0.11)})
+    'helps clearly: a; a little: c; hardly: b'
+    >>> _answer_predicted({"a": (0.1, 0.1), "b": (0.1, 0.101)})
+    'each alone hardly helps; together they may'
+    """
+    told = {name: HELPS[(now > WORTH * without) + (now > LITTLE * without)] for name, (now, without) in pairs.items()}
+    alike = len(told) > 1 and set(told.values()) == {HELPS[-1]}
+    return TOGETHER if alike else _group_names(told, HELPS)
+
+
+def _answer_verdicts(verdicts: dict[str, Verdict]) -> str:
+    """The verdicts in a few words; that on a single source with its accuracies."""
+    if len(verdicts) > 1:
+        return _group_names({name: one.word for name, one in verdicts.items()}, VERDICTS)
+    ((name, one),) = verdicts.items()
+    now, without = (f"{pair[0]:.1%}" for pair in (one.accuracy, one.accuracy_without))
+    gain = f"{now} with it and without" if now == without else f"{now} with it, {without} without"
+    return f"{shorten(name, NAME)}: {one.word}: accuracy {gain}"
+
+
+def _group_names(told: dict[str, str], kinds: Sequence[str]) -> str:
+    """Sources by what is said of each; of many, their number.
+
+    >>> _group_names({"a": "no", "b": "yes", "c": "no"}, ("yes", "no"))
+    'yes: b; no: a, c'
+    """
+    groups = {kind: [shorten(name, NAME) for name, one in told.items() if one == kind] for kind in kinds}
+    listed = {
+        kind: ", ".join(names) if len(names) <= NAMED else f"{len(names)} sources" for kind, names in groups.items()
+    }
+    return "; ".join(f"{kind}: {names}" for kind, names in listed.items() if names)
 
 
 def _tell_verdicts(plan: Plan) -> Worth:
@@ -113,8 +170,10 @@ def _tell_verdicts(plan: Plan) -> Worth:
     caption = "Expected excess objective and accuracy (95% interval), before any ε was spent"
     starred = any(one.gains_probabilities for one in plan.verdicts.values())
     unused = joint and not all(one.use for one in plan.verdicts.values())
-    why = f"{PROBABILITIES * starred}{DECIDED}{JOINT * joint}{SOME_UNUSED * unused} {SAME_ALPHA}"
-    return Worth(header, cells, caption, why, {2, 3, 4, 5, 6})
+    kept = any(not one.use and name in plan.order for name, one in plan.verdicts.items())
+    defined = DEFINED + (ALL_USED if kept else LEFT_OUT)
+    why = f"{defined}{PROBABILITIES * starred}{DECIDED}{JOINT * joint}{SOME_UNUSED * unused} {SAME_ALPHA}"
+    return Worth(_answer_verdicts(plan.verdicts), header, cells, caption, why, {2, 3, 4, 5, 6})
 
 
 def _are_joint(plan: Plan) -> bool:

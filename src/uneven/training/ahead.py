@@ -17,11 +17,13 @@ from uneven.problem import Problem
 from uneven.redaction import redacted
 from uneven.training.labels import PUBLIC as STATED
 from uneven.training.notes import (
+    AS_RUN,
     BALANCED,
     COMPARED,
     CONVERGED,
     ESTIMATED,
     LABELS,
+    OFFERED,
     PUBLIC,
     RAN,
     RELEASED,
@@ -137,8 +139,12 @@ def _find_caveat(file: SourcesFile) -> str:
         return TOLD
     if _has_private_labels(file) and file.settings.public_first:
         return UNJUDGED if _has_labels_alone(file) else LABELS
-    converges = file.settings.public_first and file.settings.steps_asked is None
-    return UNREAD if converges and _list_public(file) and not _is_opened(file) else ""
+    return UNREAD if _converges(file) and _list_public(file) and not _is_opened(file) else ""
+
+
+def _converges(file: SourcesFile) -> bool:
+    """Whether a fit learns rows without privacy to convergence, where it can."""
+    return file.settings.public_first and file.settings.steps_asked is None
 
 
 @dataclass(frozen=True)
@@ -179,13 +185,7 @@ def value_ahead(file: SourcesFile) -> Valued:
     owned = [one.name for one in sources if owners[one.name] in mine]
     readable = tuple(one for one in file.sources if one.name in mine and not one.private)
     if not (readable and _is_opened(replace(file, sources=readable))):
-        problem, note = expect_problem(file, sources)
-        sources = with_known_rates(sources)
-        used = plan_steps(sources, problem, file.settings).order
-        _refuse_spending(file, sources, owners, used, file.settings.pass_count)
-        run = _note_run(file, [one for one in sources if one.name in owned], problem)
-        note = _add_caveat(file, note)
-        return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
+        return _value_unread(file, sources, owners, owned)
     from uneven.training.anchoring import fit_public, settle  # now only: they need a compiler
     from uneven.training.convergence import can_converge, describe_harmful
     from uneven.training.label_worth import expect_anchor
@@ -223,6 +223,19 @@ def value_ahead(file: SourcesFile) -> Valued:
     run = _note_run(file, [one for one in sources if one.name in owned], job.problem)
     run = (CONVERGED,) if can_converge(settings, job.groups) else run
     return Valued(sources, job.problem, None, (*notes, *run))
+
+
+def _value_unread(file: SourcesFile, sources: list[Source], owners: dict[str, str], owned: list[str]) -> Valued:
+    """What a valuation starts from where no row without privacy is owned, or none is there to be read."""
+    problem, note = expect_problem(file, sources)
+    sources = with_known_rates(sources)
+    used = plan_steps(sources, problem, file.settings).order
+    _refuse_spending(file, sources, owners, used, file.settings.pass_count)
+    run = _note_run(file, [one for one in sources if one.name in owned], problem)
+    note = _add_caveat(file, note)
+    if _list_public(file) and _converges(file):
+        note = note.replace(AS_RUN, OFFERED)
+    return Valued(sources, problem, None, (f"{note[0].upper()}{note[1:]}.", *run))
 
 
 def _note_alpha(job: Job, sources: list[Source], owned: Collection[str]) -> tuple[str, ...]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-PUBLIC = "planned as 'uneven fit' runs it, looking only at rows without privacy"
+AS_RUN = "planned as 'uneven fit' runs it"
+PUBLIC = f"{AS_RUN}, looking only at rows without privacy"
 
 RAN = ", and reports the plan that it ran"
 """Said once, at the end."""
+
+OFFERED = (
+    "valued by steps alone (sources with a price count as not owned, so their rows are not read; 'uneven fit' learns "
+    "rows without privacy to convergence)"
+)
+"""In place of `AS_RUN`, where no row without privacy is owned."""
 
 UNREAD = (
     "planned by steps alone, since no rows were read; 'uneven fit' learns the rows without privacy to convergence "

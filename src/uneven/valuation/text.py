@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uneven.planner import describe_exchange, describe_problem, name_moments
+from uneven.planner import can_promise, describe_exchange, describe_problem, name_moments
 from uneven.valuation.worths import Worth
 from uneven.words import format_count, format_number, format_table, wrap
 
@@ -98,12 +98,18 @@ def _describe_bound(found: Valuation) -> str:
         bought = f"; without buying, {format_number(found.bound_before)}" if found.purchases else " with what is owned"
         return f"Expected excess objective of a fit: {format_number(found.bound)}{bought} ({found.theorem})."
     what = f"{found.theorem}, {name_moments(found.moments)}"
+    least = f"the mean of ‖w - w*‖² is at most {format_number(found.bound)}"
     if not found.purchases:
-        return f"Promise with what is owned: the mean of ‖w - w*‖² is at most {format_number(found.bound)} ({what})."
-    return (
-        f"Promise: the mean of ‖w - w*‖² is at most {format_number(found.bound)}; without buying, at most "
-        f"{format_number(found.bound_before)} ({what})."
-    )
+        return f"Bound with what is owned: {least} ({what}).{_explain_bound(found)}"
+    before = f"without buying, at most {format_number(found.bound_before)}"
+    return f"Bound: {least}; {before} ({what}).{_explain_bound(found)}"
+
+
+def _explain_bound(found: Valuation) -> str:
+    """That the bound guarantees no useful model, where that is so: what it is good for."""
+    if (found.owned or found.purchases) and can_promise(found.plan()):
+        return ""
+    return " It guarantees no useful model, since all-zero weights meet it too: it only ranks what to buy."
 
 
 def _tabulate_next(found: Valuation) -> str:
