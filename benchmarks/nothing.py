@@ -1,10 +1,11 @@
 """Private rows alone, over a grid of rows, features and ε: is the result above predicting nothing?
 
-``python benchmarks/nothing.py [runs] [signal ...]`` prints f(w) - f(0) with its standard error: of the steps alone
-(`strategy="precision"`), and of what a fit does by default. Rows are drawn anew for each signal: ``plain`` and ``weak``
-have features alike in all directions, ``skewed`` has features of falling variance with a mean, ``none`` has labels that
-the features do not tell. A star marks what is above 0 by more than two standard errors; the last line of each signal
-counts the stars, and has the largest value that has one.
+``python benchmarks/nothing.py [runs] [local|site] [signal ...]`` prints f(w) - f(0) with its standard error: of the
+steps alone (`strategy="precision"`), and of what a fit does by default. Rows are drawn anew for each signal: ``plain``
+and ``weak`` have features alike in all directions, ``skewed`` has features of falling variance with a mean, ``none``
+has labels that the features do not tell; and where it is asked for, ``aligned`` has rows of a norm near 1 along one
+direction, 65% of them on the side of their class. A star marks what is above 0 by more than two standard errors; the
+last line of each signal counts the stars, and has the largest value that has one.
 
 Data sets among the signals, ``mnist``, ``bank`` and ``covertype``, print the price where there is a signal: accuracy
 and log-loss on test rows of `UnevenClassifier`, by default and of the steps alone, at ε = 1, 3 and 10.
@@ -17,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from anchor import bank
-from uneven import LocalPrivacy, UnevenClassifier
+from uneven import LocalPrivacy, SitePrivacy, UnevenClassifier
 from uneven.datasets import LOADERS
 from uneven.engine import objective, sweep
 from uneven.experiments.running import divide_rows, shorten_weights
@@ -29,12 +30,18 @@ from uneven.training import keep_rows
 ROWS, FEATURES = (1_000, 10_000, 50_000, 100_000), (5, 25, 100)
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0)
 SIGNALS = {"plain": 6.0, "weak": 2.0, "skewed": 6.0, "none": 0.0}
+NOISES = {"local": LocalPrivacy, "site": SitePrivacy}
 SEED, MEASURED = 0, 10_000
 
 
 def draw(signal, n, d):
     """Rows in the unit ball, and labels by a logistic model of one direction."""
     rng = np.random.default_rng(SEED)
+    if signal == "aligned":
+        side = rng.choice([-1.0, 1.0], n)
+        X = rng.normal(size=(n, d)) * 0.05 / np.sqrt(d)
+        X[:, 0] += side * rng.uniform(0.75, 0.85, n)
+        return np.ascontiguousarray(X, dtype=np.float32), np.where(rng.random(n) < 0.65, side, -side)
     spread = 1.0 / np.arange(1, d + 1) if signal == "skewed" else np.ones(d)
     X = rng.normal(size=(n, d)) * spread + (0.5 * spread if signal == "skewed" else 0.0)
     X /= 1.2 * np.sqrt((X**2).sum(axis=1).mean())
@@ -45,11 +52,11 @@ def draw(signal, n, d):
     return np.ascontiguousarray(X, dtype=np.float32), y
 
 
-def measure(X, y, epsilon, runs):
+def measure(X, y, noise, runs):
     """The plan, and f(w) - f(0) of each run: by default, and by steps alone."""
     n, d = X.shape
-    problem = Problem(d, 1e-3, USUAL_BATCH, clip=PRIVATE_CLIP)
-    steps = make_plan([Source("a", n, LocalPrivacy(epsilon))], problem)
+    problem = Problem(d, 1e-3, USUAL_BATCH, clip=PRIVATE_CLIP, own_batches=noise.once_a_batch)
+    steps = make_plan([Source("a", n, noise)], problem)
     plan, found = keep_rows(steps, Settings(fit_intercept=False)), []
     for one in (plan, steps):
         weights = sweep([one], {"a": divide_rows((X, y), one.kept)[0]}, runs=runs, seed=SEED, threads=1).weights[0]
@@ -98,8 +105,8 @@ def summarize(scores):
     return zip(values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values)), strict=True)
 
 
-def main(runs, signals):
-    """Print the table."""
+def main(runs, kind, signals):
+    """Print the table of one kind of noise."""
     print("signal       n   d     ε  kept  expected  by default           steps alone")
     for signal in signals:
         above = []
@@ -107,7 +114,7 @@ def main(runs, signals):
             for n in ROWS:
                 X, y = draw(signal, n, d)
                 for epsilon in EPSILONS:
-                    plan, ours, steps = measure(X, y, epsilon, runs)
+                    plan, ours, steps = measure(X, y, NOISES[kind](epsilon), runs)
                     facts = f"{signal:6} {n:7,} {d:3} {epsilon:5g} {plan.kept:5} {plan.expected_scale:9.3f}"
                     (shown, mine), (alone, theirs) = show(ours), show(steps)
                     above.append((mine, theirs))
@@ -120,9 +127,11 @@ def main(runs, signals):
 if __name__ == "__main__":
     words = sys.argv[1:]
     warnings.simplefilter("ignore")  # a seed makes it a simulation
-    many, named = int(words[0]) if words else 20, words[1:] or list(SIGNALS)
-    if any(word in SIGNALS for word in named):
-        main(many, [word for word in named if word in SIGNALS])
+    many = int(words.pop(0)) if words and words[0].isdecimal() else 20
+    noise, named = words.pop(0) if words and words[0] in NOISES else "local", words or list(SIGNALS)
+    drawn = [*SIGNALS, "aligned"]
+    if any(word in drawn for word in named):
+        main(many, noise, [word for word in named if word in drawn])
     for word in named:
-        if word not in SIGNALS:
+        if word not in drawn:
             price(word, many)

@@ -43,8 +43,8 @@ WIDEST = 2048
 
 ALIKE, RELATIVELY = 0.02, 1.25
 """Expected excesses that differ by at most so much and by at most this factor count as the same: the narrower sketch is
-taken, which needs less time and memory. Where noise is drawn once per batch none do: it grows with the square of the
-width, so what is chosen is narrow, and half of that lost more than was predicted."""
+taken, which needs less time and memory. Where noise is drawn once per batch none do: it grows faster with the width, so
+sketches are narrow, and half as wide they lose more than typical rows have it."""
 
 DENSE = 25_000_000
 """Projections with at most so many entries have a sign in each; larger ones have a few per column, to save memory."""
