@@ -127,7 +127,7 @@ CASES = {
     "no model": (None, ("predict", "nowhere.json", "rows.parquet"), "nowhere.json does not exist"),
     "not a model": (None, ("predict", "crowd.csv", "rows.parquet"), "crowd.csv must be a complete JSON model file"),
     "no rows": (None, ("predict", "model.json", "no.csv"), "no.csv does not exist"),
-    "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "--output must end in .csv or .parquet"),
+    "format": (None, ("predict", "model.json", "rows.parquet", "-o", "a.xls"), "-o must end in .csv or .parquet"),
     "prediction folder": (
         None,
         ("predict", "model.json", "rows.parquet", "-o", "no/a.csv"),
@@ -168,6 +168,16 @@ CASES = {
         "LEDGER must be a file that 'uneven fit --ledger' made; no such file: no.db",
     ),
     "demo": (None, ("demo", "-o", "no/demo"), "folder of 'no/demo' must exist"),
+    "demo in a device": (
+        None,
+        ("demo", "-o", "/proc/x"),
+        "uneven: -o '/proc/x' must be a folder to write to, got a de",
+    ),
+    "test without labels": (
+        lambda f: pd.DataFrame({"age": [1.0], "dose": [2.0]}).to_csv(f / "plain.csv", index=False),
+        (*FIT, "--test", "plain.csv"),
+        "uneven: --test plain.csv: label must be one of the columns 'age', 'dose'; got 'outcome'",
+    ),
     "demo in a file": (None, ("demo", "-o", "crowd.csv"), "must be a folder to write to, got a file"),
     "demo, one run": (None, ("demo", "--runs", "1"), "--runs must be at least 2, got '1'"),
 }
@@ -232,9 +242,9 @@ def test_a_source_without_data(folder, described, uneven_in):
 
 
 OVERWRITING = {
-    "model, ledger": ((*FIT, "-o", "l.json", "--ledger", "./l.json"), "--output", "l.json", "--ledger"),
-    "model, link to sources": ((*FIT, "-o", "sources.json"), "--output", "sources.json", "the sources file"),
-    "model, link to data": ((*FIT, "-o", "crowd.json"), "--output", "crowd.json", "the data of 'crowd'"),
+    "model, ledger": ((*FIT, "-o", "l.json", "--ledger", "./l.json"), "-o", "l.json", "--ledger"),
+    "model, link to sources": ((*FIT, "-o", "sources.json"), "-o", "sources.json", "the sources file"),
+    "model, link to data": ((*FIT, "-o", "crowd.json"), "-o", "crowd.json", "the data of 'crowd'"),
     "statement, data": ((*FIT, "--statement", "crowd.md"), "--statement", "crowd.md", "the data of 'crowd'"),
     "ledger, data": ((*FIT, "--ledger", "crowd.csv"), "--ledger", "crowd.csv", "the data of 'crowd'"),
     "report, test": (
@@ -245,13 +255,13 @@ OVERWRITING = {
     ),
     "predictions, rows": (
         ("predict", "model.json", "rows.parquet", "-o", "rows.parquet"),
-        "--output",
+        "-o",
         "rows.parquet",
         "the file of rows",
     ),
     "predictions, model": (
         ("predict", "model.json", "rows.parquet", "-o", "model.csv"),
-        "--output",
+        "-o",
         "model.csv",
         "the model",
     ),
@@ -292,20 +302,20 @@ def test_nothing_is_written_over_what_is_read(folder, private, uneven_in, argume
 
 CROWD = ("crowd", "crowd.csv", "--features", "rows.parquet")
 ENDINGS = {
-    "model": ((*FIT, "-o", "public.csv", "--ledger", "book.db"), "--output must end in .json, got"),
+    "model": ((*FIT, "-o", "public.csv", "--ledger", "book.db"), "-o must end in .json, got"),
     "no ending": ((*FIT, "--output", "public", "--ledger", "book.db"), "--output must end in .json, got 'public'"),
     "report": ((*FIT, "--report", "public.csv", "--ledger", "book.db"), "--report must end in .html or .htm, got"),
     "statement": ((*FIT, "--statement", "public.csv"), "--statement must end in .md, got 'public.csv'"),
     "plan's report": (("plan", "sources.toml", "--report", "public.csv"), "--report must end in .html or .htm, got"),
     "plan's plot": (("plan", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
     "value's plot": (("value", "sources.toml", "--plot", "public.csv"), "--plot must end in .png, .pdf or .svg, got"),
-    "predictions": (("predict", "model.json", "rows.parquet", "-o", "public.toml"), "--output must end in .csv or"),
-    "sources": (("init", "crowd.csv", "-o", "public.csv", "--force"), "--output must end in .toml, got 'public.csv'"),
-    "crowd's model": ((*CROWD, "-o", "public.csv"), "--output must end in .json, got"),
+    "predictions": (("predict", "model.json", "rows.parquet", "-o", "public.toml"), "-o must end in .csv or"),
+    "sources": (("init", "crowd.csv", "-o", "public.csv", "--force"), "-o must end in .toml, got 'public.csv'"),
+    "crowd's model": ((*CROWD, "-o", "public.csv"), "-o must end in .json, got"),
     "crowd's report": ((*CROWD, "--report", "public.csv"), "--report must end in .html or .htm, got 'public.csv'"),
-    "federation": (("federate", "sources.toml", "--rehearse", "-o", "public.csv"), "--output must end in .json, got"),
-    "ledger's export": (("ledger", "export", "none.db", "-o", "public.parquet"), "--output must end in .csv, got"),
-    "demo": (("demo", "-o", "."), "--output must be a new folder or that of an earlier demo, got"),
+    "federation": (("federate", "sources.toml", "--rehearse", "-o", "public.csv"), "-o must end in .json, got"),
+    "ledger's export": (("ledger", "export", "none.db", "-o", "public.parquet"), "-o must end in .csv, got"),
+    "demo": (("demo", "-o", "."), "-o must be a new folder or that of an earlier demo, got"),
 }
 
 

@@ -58,11 +58,15 @@ def test_in_words(good):
     [
         (("crowd", "answers.csv", "--features", "test.parquet"), "ANSWERS must be about the tasks given, got 't0'"),
         (
+            ("crowd", "gold.csv", "--features", "tasks.parquet"),
+            "gold.csv must have a column 'worker'; there are 'task', 'label'; --worker names another",
+        ),
+        (
             ("crowd", "tasks.parquet", "--features", "tasks.parquet"),
-            "tasks.parquet must have a column 'worker'; there are 'size', 'noise', 'task'; --worker names another",
+            "ANSWERS and --features must be two files, got 'tasks.parquet' for both: one has a task, a worker and a",
         ),
         ((*CROWD, "--task", "job"), "--task must be a column of answers.csv, got 'job'; there are"),
-        ((*CROWD, "-o", "answers.csv"), "--output must end in .json, got 'answers.csv'"),
+        ((*CROWD, "-o", "answers.csv"), "-o must end in .json, got 'answers.csv'"),
         ((*CROWD, "-o", "."), "must be a file to write, got a folder"),
     ],
 )

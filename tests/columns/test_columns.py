@@ -82,7 +82,7 @@ def test_descriptions_come_back():
 
 
 SLIPS = {
-    "nothing": ({}, "columns must describe at least one column, got {}"),
+    "nothing": ({}, "columns must describe at least one column, got none. Write what is publicly known of a"),
     "no table": ({"a": 3}, "column 'a' must be described like { range = [0, 1] }, got 3"),
     "no kind": ({"a": {"missing": []}}, "column 'a' must have a range, a mean and sd, values or a kind"),
     "key": ({"a": {"rang": [0, 1]}}, "column 'a' has no key 'rang'"),

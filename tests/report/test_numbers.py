@@ -14,8 +14,9 @@ import pytest
 from reported import COMMAND, fitted, fitted_beside_public, planned
 
 import uneven
+from uneven.intervals import Interval
 from uneven.io import SourceEntry, open_table, read_sources, write_sources
-from uneven.report import fit_report, plan_report, tiles
+from uneven.report import doubt_expected, fit_report, plan_report, tiles
 from uneven.training.files import train_files
 
 VERDICTS = "Expected excess objective and accuracy (95% interval), before any ε was spent"
@@ -321,6 +322,25 @@ def test_what_a_fit_warns_about_is_among_the_caveats_without_counts(tmp_path):
         assert ("is not said here, because redact is set" in caveats) == redact
         assert not re.search(r"\b[5-7] (of|rows|private)\b", caveats)
     assert "exact copies of others" not in fit_report(fitted(tmp_path, 3, 2.0), COMMAND)
+
+
+@pytest.mark.parametrize(("measured", "doubted"), [((0.6, 0.55, 0.65), True), ((0.76, 0.71, 0.8), False)])
+def test_a_measure_that_the_expected_interval_excludes_is_doubted(anchored, measured, doubted):
+    trained = anchored[0]
+    verdict = replace(trained.plan.verdicts["clinic"], accuracy=(0.8, 0.75, 0.84), word="worth it", others=0)
+    plan = replace(trained.plan, anchored=replace(trained.plan.anchored, verdicts=(("clinic", verdict),)))
+    measure = trained.measures[0]
+    scores = replace(measure.compared.scores, accuracy=Interval(*measured))
+    seen = replace(measure, which="t.csv", learned_from=False, compared=replace(measure.compared, scores=scores))
+    told = doubt_expected(plan, [seen])
+    assert bool(told) == doubted
+    model = replace(trained.model, plan=plan)
+    html = fit_report(replace(trained, trained=replace(trained.trained, model=model), measures=(seen,)), COMMAND)
+    assert ("and the intervals do not overlap" in html.split("<h2>Caveats</h2>")[1]) == doubted
+    if doubted:
+        assert told[0].startswith("Accuracy on t.csv is 60.0% (55.0 to 65.0), but 80.0% (75.0 to 84.0) was expected")
+    assert doubt_expected(plan, [replace(seen, learned_from=True)]) == []
+    assert doubt_expected(planned(), [seen]) == []
 
 
 def test_measures_are_downloaded_with_intervals_and_baselines(anchored):

@@ -97,13 +97,19 @@ UNMEASURED = Disagreement(0.0, 1.0, 0.0)
 
 
 def describe_disagreements(found: Mapping[str, Disagreement]) -> list[str]:
-    """One sentence for each source; of many, one for all of them: some are found by chance.
+    """One sentence for each source, and one for all that agree; of many, one for all of them: some are by chance.
 
+    >>> describe_disagreements({name: Disagreement(9.0, p, 0.0) for name, p in {"a": 0.5, "b": 0.2}.items()})
+    ["'a', 'b': no clear disagreement with the public rows (p = 0.2 or more)"]
     >>> describe_disagreements({f"clinic {k}": Disagreement(9.0, 0.05 * k, 0.0) for k in range(20)})
     ["1 of 20 private sources disagrees with the public rows by more than noise explains (p < 0.001, 0.02 by chan...
     """
     if len(found) <= FEW:
-        return [one.describe(name) for name, one in found.items()]
+        agree = {name: one for name, one in found.items() if not one.found and one.p_value < 1.0}
+        least = min((one.p_value for one in agree.values()), default=1.0)
+        both = f"{name_few(list(agree))}: no clear disagreement with the public rows (p = {least:.2g} or more)"
+        apart = [one.describe(name) for name, one in found.items() if name not in agree]
+        return [*apart, both] if len(agree) > 1 else [one.describe(name) for name, one in found.items()]
     names = [name for name, one in found.items() if one.p_value < ACT]
     told = f"{len(names)} of {len(found)} private sources {'disagrees' if len(names) == 1 else 'disagree'}"
     chance = f"(p < {ACT:g}, {ACT * len(found):.2g} by chance)"

@@ -48,6 +48,7 @@ def command(
     terminal.refuse_output("--output", output, terminal.MODEL)
     terminal.refuse_output("--report", report, terminal.PAGE)
     terminal.refuse_overwriting({"--output": output, "--report": report}, inputs)
+    _refuse_one_file(answers, features)
     from uneven.crowd import fit_model, from_answers
     from uneven.settings import Settings
 
@@ -68,6 +69,16 @@ def command(
         terminal.print_json(facts)
     else:
         _print(crowd, measured, output, report)
+
+
+def _refuse_one_file(answers: Path, features: Path) -> None:
+    from uneven.io import is_same_file
+
+    if is_same_file(answers, features):
+        raise ValueError(
+            f"ANSWERS and --features must be two files, got {str(answers)!r} for both: one has a task, a worker and a "
+            "label in every row, the other one row for each task"
+        )
 
 
 def _columns(path: Path, names: dict[str, str]) -> dict[str, NDArray[Any]]:

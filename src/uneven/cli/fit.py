@@ -182,7 +182,7 @@ def _facts(trained: FileFit) -> dict[str, Any]:
 def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     """The result in plain words, a line each."""
     from uneven.planner import tell_verdicts
-    from uneven.report import tell_protection, tell_training
+    from uneven.report import doubt_expected, tell_protection, tell_training
     from uneven.words import format_count
 
     model = trained.model
@@ -199,6 +199,7 @@ def _words(trained: FileFit, written: dict[str, Path | None]) -> list[str]:
     lines += _privacy(trained, written["ledger"])
     tested = [one for one in trained.measures if not one.learned_from]
     lines += [line for one in tested or trained.measures for line in _measured(one, trained)]
+    lines += [f"Note: {caveat}" for caveat in doubt_expected(trained.plan, trained.measures)]
     if not trained.measures:
         lines.append(
             "Accuracy is not measured: that would reveal something about private rows. --test FILE measures on rows "

@@ -16,11 +16,12 @@ SUBJECT = r"(must|does not|is|cannot|has) "
 
 
 class Typed(NamedTuple):
-    """An option or argument: how it was typed, or is called, and its values."""
+    """An option or argument: how it was typed, or is called, its values, and all its names."""
 
     name: str
     values: tuple[str, ...]
     given: bool
+    names: tuple[str, ...] = ()
 
 
 def explain_usage(error: typer.TyperException) -> str:
@@ -60,8 +61,8 @@ def name_argument(error: Exception, app: typer.Typer, arguments: Sequence[str]) 
     if isinstance(error, OSError) and error.strerror and error.filename is not None:  # as the system says it
         message = f"{shown(Path(str(error.filename)).name)} cannot be used: {error.strerror.lower()}"
     typed = sorted(_list_typed(app, arguments), key=lambda one: not one.name.startswith("-"))
-    found = re.match(r"(?:(?P<where>[^:]+): )?(?P<name>[A-Za-z_ ]+) must (?P<rest>.*)", message)
-    option = next((one.name for one in typed if found and one.given and _is_called(one.name, found["name"])), None)
+    found = re.match(r"(?:(?P<where>[^:]+): )?(?:--)?(?P<name>[A-Za-z_ ]+) must (?P<rest>.*)", message)
+    option = next((one.name for one in typed if found and one.given and _is_called(one, found["name"])), None)
     if found and option is not None:
         return f"{option} must {found['rest']}" + (f" ({found['where']})" if found["where"] else "")
     return _name_column(message, typed) or _name_file(message, typed) or message
@@ -89,6 +90,8 @@ def _name_file(message: str, typed: Sequence[Typed]) -> str:
                 return f"{one.name} {message}"
             if re.match(f"folder of ({forms}) {SUBJECT}", message):
                 return f"{one.name}: {message}"
+            if one.name.startswith("-") and re.match(f"({forms}): ", message):  # what is in it
+                return f"{one.name} {message}"
     return ""
 
 
@@ -109,7 +112,9 @@ def _list_typed(app: typer.Typer, arguments: Sequence[str]) -> Iterator[Typed]:
         several = value if isinstance(value, list | tuple) else [value]
         typed = next((one for one in param.opts for said in rest if said == one or said.startswith(f"{one}=")), None)
         given = typed is not None or (_is_argument(param) and value is not None)
-        yield Typed(typed or _name(param), tuple(str(one) for one in several if one is not None), given)
+        yield Typed(
+            typed or _name(param), tuple(str(one) for one in several if one is not None), given, tuple(param.opts)
+        )
 
 
 def _is_argument(param: Any) -> bool:
@@ -121,10 +126,11 @@ def _name(param: Any) -> str:
     return str(param.metavar or param.name.upper()) if _is_argument(param) else str(param.opts[0])
 
 
-def _is_called(typed: str, name: str) -> bool:
-    """Whether an option or argument is the one that Python has this name for.
+def _is_called(typed: Typed, name: str) -> bool:
+    """Whether an option or argument is the one that Python, or the help, has this name for.
 
-    >>> _is_called("--row-norm", "row_norm"), _is_called("PANEL", "panel"), _is_called("-o", "seed")
+    >>> short = Typed("-o", ("model.json",), True, ("--output", "-o"))
+    >>> _is_called(Typed("--row-norm", (), True), "row_norm"), _is_called(short, "output"), _is_called(short, "seed")
     (True, True, False)
     """
-    return typed.lstrip("-").replace("-", "_").lower() == name.lower()
+    return name.lower() in (one.lstrip("-").replace("-", "_").lower() for one in (typed.name, *typed.names))

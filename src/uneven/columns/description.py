@@ -71,10 +71,13 @@ def describe_columns(columns: Any) -> tuple[Column, ...]:
     Traceback (most recent call last):
     ValueError: column 'age': range must be two finite numbers, the lower one first, got [90, 18]
     """
-    if not isinstance(columns, Mapping) or not columns:
+    if not isinstance(columns, Mapping):
+        raise ValueError(f"columns must describe at least one column, got {checks.shown(columns)}")
+    if not columns:
         raise ValueError(
-            f"columns must describe at least one column, got {checks.shown(columns)}; to confirm one that is proposed, "
-            "delete the '# ' in front of its line"
+            "columns must describe at least one column, got none. Write what is publicly known of a column, such as "
+            "age = { range = [18, 90] }; where a line is proposed, put public knowledge in it, and delete the '# ' in "
+            "front of it"
         )
     return tuple(_column(checks.text("name of a column", name), values) for name, values in columns.items())
 

@@ -148,8 +148,9 @@ def resolve_target(path: AnyPath) -> Path:
 def refuse_folder(path: AnyPath) -> None:
     """Refuse a folder for outputs that is something else, or whose own folder does not exist."""
     folder = resolve(path)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{str(path)!r} must be a folder to write to, got {_kind(folder) or 'a file'}")
+    if (folder.exists() and not folder.is_dir()) or _stream(path):
+        kind = _stream(path) or _kind(folder) or "a file"
+        raise NotADirectoryError(f"{str(path)!r} must be a folder to write to, got {kind}")
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(nearest, os.W_OK):
         raise PermissionError(f"{str(path)!r} must be in a writable folder, got {str(nearest)!r}, which is not")

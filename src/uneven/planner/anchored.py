@@ -17,6 +17,9 @@ from uneven.words import FEW, name_few
 Interval = tuple[float, float, float]
 LEFT_OUT = "no"
 VERDICTS = ("worth it", "little", LEFT_OUT)
+EACH = 3
+"""Verdicts up to which each has a sentence of its own."""
+
 LEAST_GAIN = 0.005
 """Gain in accuracy below which a source that is worth it is said to help the probabilities alone."""
 
@@ -112,6 +115,11 @@ def read_verdicts(what: str, values: Any) -> tuple[tuple[str, Verdict], ...]:
 def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
     """One sentence for each, together with the smaller ones that are used too; of many, one for all that are used.
 
+    Of some, all verdicts stand in one line before it.
+
+    >>> some = [Verdict(0.1, 0.2, (0.9, 0.8, 1.0), (0.8, 0.7, 0.9), word, k) for k, word in enumerate(VERDICTS)]
+    >>> describe_verdicts(dict(zip("abcd", [*some, some[0]])))[0]
+    "Worth it: 'a', 'd'. Little: 'b'. No: 'c'."
     >>> one = Verdict(0.002, 0.011, (0.95, 0.93, 0.97), (0.94, 0.92, 0.96), "worth it", others=19)
     >>> [told] = describe_verdicts({f"clinic {k}": one for k in range(20)})
     >>> told[:76]
@@ -119,10 +127,23 @@ def describe_verdicts(verdicts: Mapping[str, Verdict]) -> list[str]:
     """
     used = {name: one for name, one in verdicts.items() if one.use}
     if len(verdicts) > FEW and len(used) != 1:
-        together = max((used or verdicts).values(), key=lambda verdict: verdict.others)
-        return [f"{len(used or verdicts)} private sources together: {together._tell('them')}"]
+        return [_tell_together(used or verdicts)]
+    if len(verdicts) > EACH and len(used) != 1:
+        return [_list_verdicts(verdicts), _tell_together(used or verdicts)]
     shown = used if len(verdicts) > FEW else verdicts
     return [one.describe(name, _count_smaller(one, used if name in used else verdicts)) for name, one in shown.items()]
+
+
+def _tell_together(verdicts: Mapping[str, Verdict]) -> str:
+    """What is expected of all of these, by the verdict on the one that is judged with all others."""
+    together = max(verdicts.values(), key=lambda verdict: verdict.others)
+    return f"{len(verdicts)} private sources together: {together._tell('them')}"
+
+
+def _list_verdicts(verdicts: Mapping[str, Verdict]) -> str:
+    """Sources by their verdict, in one line."""
+    groups = {word: [name for name, one in verdicts.items() if one.word == word] for word in VERDICTS}
+    return " ".join(f"{word.capitalize()}: {name_few(names)}." for word, names in groups.items() if names)
 
 
 def _count_smaller(verdict: Verdict, among: Mapping[str, Verdict]) -> int:

@@ -19,12 +19,13 @@ from uneven.report.crowds import tell_accuracy
 from uneven.report.pages import crowd_report, demo_report, fit_report, plan_report
 from uneven.report.statement import find_strictest_budget, write_statement
 from uneven.report.words import describe_odds, explain, explain_learned_rows
-from uneven.report.worth import tell_worth
+from uneven.report.worth import doubt_expected, tell_worth
 
 __all__ = [
     "crowd_report",
     "demo_report",
     "describe_odds",
+    "doubt_expected",
     "explain",
     "explain_learned_rows",
     "find_strictest_budget",

@@ -15,7 +15,7 @@ from uneven.report.sensitivity import show_sensitivity
 from uneven.report.statement import list_spending
 from uneven.report.tiles import Cost, make_tiles, wrap_tiles
 from uneven.report.words import QUESTION, describe_cautions, describe_repeat, explain_learned_rows
-from uneven.report.worth import draw_worth
+from uneven.report.worth import doubt_expected, draw_worth
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import format_count, format_number
 
@@ -112,7 +112,7 @@ def fit_report(
     said = [f"Rows were rescaled by 1/{scale.factor:.6g}{intercept}; the plan's figures refer to rescaled rows."]
     if len(quality.select_unseen(trained.measures)) < len(trained.measures):
         said.append(explain_learned_rows(trained))
-    said += describe_cautions(trained)
+    said += [*doubt_expected(plan, trained.measures), *describe_cautions(trained)]
     private = [one for one in list_spending(trained) if one.noise.private]
     cost = Cost(
         {one.name: one.after for one in private},

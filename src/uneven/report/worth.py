@@ -269,6 +269,25 @@ def _list_measured(measure: Measure) -> list[Dot]:
     return [Dot(one.name, *one.accuracy, colour) for one, colour in scores]
 
 
+def doubt_expected(plan: Plan, measures: Sequence[Measure]) -> list[str]:
+    """One caveat for each measure on rows not learned from whose accuracy is clearly not the expected one."""
+    if not plan.verdicts:
+        return []
+    used = [one for one in plan.verdicts.values() if one.use]
+    most = max(used or plan.verdicts.values(), key=lambda one: one.others)
+    value, low, high = most.accuracy if used else most.accuracy_without
+    told = []
+    for one in measures:
+        found = one.compared.scores.accuracy
+        if not one.learned_from and (found.high < low or found.low > high):
+            told.append(
+                f"Accuracy on {one.which} is {describe_interval(found)}, but {describe_interval((value, low, high))} "
+                "was expected, and the intervals do not overlap. Perhaps a stated noise is wrong, or these rows are "
+                "of another population than those without privacy."
+            )
+    return told
+
+
 def find_public_accuracy(plan: Plan) -> float:
     """Expected accuracy without any private source."""
     first = dict(plan.judged) or plan.verdicts  # private labels are added first, and others to them
