@@ -26,7 +26,7 @@ diagonals   matrices that may be diagonal
 
 from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
-from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, compute_error_covariances, expected_excess
 from uneven.anchor.diagonals import change_basis, sum_products, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
@@ -89,7 +89,7 @@ __all__ = [
     "choose_alpha",
     "choose_batch_size",
     "choose_coordinates",
-    "compute_error_covariance",
+    "compute_error_covariances",
     "compute_release_energy",
     "describe_disagreements",
     "doubt_curvature",

@@ -81,6 +81,8 @@ class Anchor(CurvatureBelief):
         Rates at which the labels were flipped.
     likely : float
         Part of the start's expected excess that is likely: V₀ errs on the large side.
+    unlimited : array or None
+        V₀ before it was taken down for steps that are few (`limit_steps`); None where it was not.
     """
 
     X: Array
@@ -96,6 +98,7 @@ class Anchor(CurvatureBelief):
     hits: Array | None = None
     rates: Array | float = 0.0
     likely: float = 1.0
+    unlimited: Array | None = None
 
     @property
     def ridge(self) -> Array:
@@ -178,9 +181,9 @@ class Anchor(CurvatureBelief):
         own, known = np.asarray(sum_products(rows, bends) / n), min(1.0, n / (ROWS_PER_FEATURE * d))
         return known * own + (1.0 - known) * np.trace(own) / d * np.eye(d) if known < 1.0 else own
 
-    def moved(self, weights: Array, covariance: Array) -> Anchor:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> Anchor:
         """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited)
 
     @cached_property
     def hessian(self) -> Array:

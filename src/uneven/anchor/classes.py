@@ -55,6 +55,8 @@ class ClassAnchor(CurvatureBelief):
         What each row counts, by its class.
     likely : float
         Part of the start's expected excess that is likely.
+    unlimited : array or None
+        V₀ before it was taken down for steps that are few (`limit_steps`); None where it was not.
     """
 
     X: Array
@@ -67,6 +69,7 @@ class ClassAnchor(CurvatureBelief):
     ridge: Array
     counts: Array
     likely: float = 1.0
+    unlimited: Array | None = None
 
     @property
     def rows_per_feature(self) -> float:
@@ -114,9 +117,9 @@ class ClassAnchor(CurvatureBelief):
         """H, the L2 term included."""
         return sum_hessian(self.X, softmax(self.scores, axis=1), self.counts) / len(self.X) + np.diag(self.ridge)
 
-    def moved(self, weights: Array, covariance: Array) -> ClassAnchor:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> ClassAnchor:
         """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited)
 
 
 def fit_class_anchor(

@@ -34,6 +34,8 @@ class Summary:
         Whether they are enough for one long step by it.
     frames : tuple of Coordinates
         Those that private rows may be released in: rows as they are first.
+    unlimited : array of shape (d, d) or None
+        The covariance before it was limited for steps that are few (`limit_steps`); None where it was not.
     """
 
     weights: Array
@@ -42,24 +44,25 @@ class Summary:
     knows_curvature: bool
     takes_long_step: bool
     frames: tuple[Coordinates, ...]
+    unlimited: Array | None = None
 
-    def moved(self, weights: Array, covariance: Array) -> Summary:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> Summary:
         """The same frames with another start."""
-        return replace(self, weights=weights, covariance=covariance)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited)
 
     @property
     def plain(self) -> Coordinates:
         """Rows as they are, at the start."""
-        return self.frames[0].moved(self.weights, self.covariance)
+        return self.frames[0].moved(self.weights, self.covariance, self.unlimited)
 
     @property
     def possible(self) -> tuple[Coordinates, ...]:
         """Rows as they are, and shaped, at the start."""
-        return tuple(frame.moved(self.weights, self.covariance) for frame in self.frames)
+        return tuple(frame.moved(self.weights, self.covariance, self.unlimited) for frame in self.frames)
 
 
 def summarize(anchor: Anchor | ClassAnchor, frames: tuple[Coordinates, ...] | None = None) -> Summary:
     """Summary of an anchor; `frames` are its `list_frames`, where they are known."""
     frames = list_frames(anchor) if frames is None else frames
     known = anchor.knows_curvature, anchor.takes_long_step
-    return Summary(anchor.weights, anchor.covariance, anchor.alpha, *known, frames)
+    return Summary(anchor.weights, anchor.covariance, anchor.alpha, *known, frames, anchor.unlimited)

@@ -61,8 +61,8 @@ def answer_as_anchor(
     elif start is None:
         return {"alpha": job.alpha}
     else:
-        d, own = job.problem.n_features, fit_public(job, [name], targets[0])
-        found = read_vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
+        own = fit_public(job, [name], targets[0])
+        found = _read_start(start, job.problem.n_features)
         likely = checks.between("likely", start["likely"], 0.0, 1.0)
         decided = decide_anchored(job, targets[0], replace(own.moved(*found), likely=likely))
     assert decided.anchoring is not None
@@ -89,7 +89,20 @@ def summary_to_dict(summary: Summary) -> dict[str, Any]:
 
 def start_to_dict(summary: Summary) -> dict[str, Any]:
     """The part of a summary that a source moves."""
-    return {"weights": summary.weights.tolist(), "covariance": matrix_to_text(summary.covariance)}
+    unlimited = None if summary.unlimited is None else matrix_to_text(summary.unlimited)
+    return {
+        "weights": summary.weights.tolist(),
+        "covariance": matrix_to_text(summary.covariance),
+        "unlimited": unlimited,
+    }
+
+
+def _read_start(values: Mapping[str, Any], d: int) -> tuple[Array, Array, Array | None]:
+    """Weights, their covariance, and the unlimited one where it was limited."""
+    told = values.get("unlimited")
+    unlimited = None if told is None else matrix_from_text("unlimited", told, (d, d))
+    weights = read_vector("weights", values["weights"], d)
+    return weights, matrix_from_text("covariance", values["covariance"], (d, d)), unlimited
 
 
 def _frame_to_dict(frame: Coordinates) -> dict[str, Any]:
@@ -104,17 +117,19 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
         raise ValueError("anchor must be a mapping with frames, got something else")
     if n_features > MOST_FEATURES + 1:
         raise ValueError(f"anchor must have at most {MOST_FEATURES} columns to be sent, got {n_features}")
-    d, shape = n_features, (n_features, n_features)
+    d = n_features
     frames = [_frame_from_dict(one, d) for one in values["frames"]]
     if values.get("freedom") is not None:
         frames[0] = replace(frames[0], freedom=read_vector("freedom", values["freedom"], d, 1e18))
+    weights, covariance, unlimited = _read_start(values, d)
     summary = Summary(
-        read_vector("weights", values["weights"], d),
-        matrix_from_text("covariance", values["covariance"], shape),
+        weights,
+        covariance,
         checks.positive("alpha", values["alpha"], 1e-18, 1e18),
         bool(values["knows_curvature"]),
         bool(values["takes_long_step"]),
         tuple(frames),
+        unlimited,
     )
     _check_frames(summary)
     return summary
@@ -122,7 +137,7 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
 
 def _check_frames(summary: Summary) -> None:
     for placed in summary.possible:
-        numbers = (placed.start, placed.covariance, placed.penalty)
+        numbers = (placed.start, placed.covariance, placed.penalty, placed.doubted)
         if not all((np.abs(one) <= LARGEST).all() for one in numbers) or not (placed.variance >= 0.0).all():
             raise ValueError("anchor must have frames that can be turned back, got others")
 
@@ -145,9 +160,7 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
 
 def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
     """Summary moved to a start that `start_to_dict` described."""
-    d = len(summary.weights)
-    weights = read_vector("weights", values["weights"], d)
-    moved = summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
+    moved = summary.moved(*_read_start(values, len(summary.weights)))
     _check_frames(moved)
     return moved
 

@@ -24,7 +24,7 @@ from uneven.anchor import (
     Summary,
     change_basis,
     choose_coordinates,
-    compute_error_covariance,
+    compute_error_covariances,
     compute_release_energy,
     doubt_curvature,
     measure_information,
@@ -143,7 +143,7 @@ class PrivateSource:
         left = measure_information(self.noise, self.rows - measured, problem)
         agrees = place < len(rivals)
         if agrees:
-            moved = anchor.moved(coordinates.weights(coordinates.start), find_covariance(coordinates, 0.0))
+            moved = anchor.moved(coordinates.weights(coordinates.start), *find_covariances(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
         if not (agrees and anchor.knows_curvature):
             coordinates = doubt_curvature(coordinates, left(coordinates.activity))
@@ -153,7 +153,7 @@ class PrivateSource:
             state = self._advance(state, task, chunk, coordinates, rng)
             tick(len(chunk.y))
         clock = left(coordinates.activity)
-        after = anchor.moved(coordinates.weights(state.weights), find_covariance(coordinates, clock))
+        after = anchor.moved(coordinates.weights(state.weights), *find_covariances(coordinates, clock))
         return Addition(place, after, disagreement, state)
 
     def _look(
@@ -241,6 +241,8 @@ def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chun
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
 
 
-def find_covariance(coordinates: Coordinates, clock: float) -> Array:
-    """Covariance of the weights' error at a clock."""
-    return change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))
+def find_covariances(coordinates: Coordinates, clock: float) -> tuple[Array, Array | None]:
+    """Covariance of the weights' error at a clock, and what it is from the unlimited one of the start."""
+    found, unlimited = compute_error_covariances(coordinates, clock)
+    T = coordinates.transform.T
+    return change_basis(T, found), None if unlimited is None else change_basis(T, unlimited)
