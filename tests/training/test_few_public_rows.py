@@ -100,3 +100,25 @@ def test_another_optimum_is_at_most_twice_as_long_away():
         np.eye(2), one, np.eye(2), np.array([3.0, 1.0]), 0.5 * np.eye(2), 0 * one, one, 1.0, 0.5, one, 1.0
     )
     assert limit_shift(plain) == pytest.approx(4 * (9 + 1 + 0.5 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("others", [0, 1])
+def test_public_rows_of_one_class_are_not_certain_of_it_where_no_private_row_is_used(others, classes):
+    """What is handed out is the shares of the classes with half a row more of each; the verdict's figures are of that.
+
+    The public rows are of one class, or of one and a row of each other.
+    """
+    rng = np.random.default_rng(0)
+    counts = np.append(20, np.full(classes - 1, others))
+    y = np.concatenate([np.repeat(np.arange(classes), counts), rng.integers(0, classes, 30)])
+    X = rng.normal(size=(len(y), 4))
+    public = int(counts.sum())
+    clf = fit(X, y, public, 0.1, 0, classes=list(range(classes)))
+    verdict = clf.plan_.verdicts["private"]
+    assert verdict.word == "no"
+    shares = (counts + 0.5) / (public + classes / 2)
+    np.testing.assert_allclose(clf.predict_proba(X), np.tile(shares, (len(X), 1)), rtol=1e-3)
+    assert verdict.accuracy_without[0] == pytest.approx(20 / public)
+    lost = float(np.mean(-np.log(shares[y[:public]])))
+    assert verdict.excess_without == pytest.approx(lost, rel=0.1)  # at weights of the shares, and their L2 term

@@ -83,6 +83,9 @@ class Anchor(CurvatureBelief):
         Part of the start's expected excess that is likely: V₀ errs on the large side.
     unlimited : array or None
         V₀ before it was taken down for steps that are few (`limit_steps`); None where it was not.
+    alone : Anchor or None
+        With fewer than `FEWEST` rows of a class, what they say without any private row: the shares of the classes
+        (`know_shares`). None where it is what minimises their objective.
     """
 
     X: Array
@@ -99,6 +102,7 @@ class Anchor(CurvatureBelief):
     rates: Array | float = 0.0
     likely: float = 1.0
     unlimited: Array | None = None
+    alone: Anchor | None = None
 
     @property
     def ridge(self) -> Array:
@@ -183,12 +187,18 @@ class Anchor(CurvatureBelief):
 
     def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> Anchor:
         """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited, alone=None)
 
     @cached_property
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
         return add_diagonal(self.curvature(), self.ridge)
+
+
+def know_little(X: Array, y: Array, *known: Any) -> Anchor:
+    """Anchor of rows with fewer than `FEWEST` of a class; with none they may be of one class by design."""
+    shares = know_shares(X, y, *known)
+    return replace(shares if abs(y.sum()) < len(y) else know_nothing(X, *known), alone=shares)
 
 
 def know_nothing(

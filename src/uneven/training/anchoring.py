@@ -118,7 +118,7 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     """What is decided of the private sources, and the job with alpha for the rows in use, where it was chosen.
 
     An anchor that is given stays as it is. With every private source left out, the answer is that of the public rows
-    alone.
+    alone, or of one class the shares of the classes.
     """
     prepared = prepare_anchor(job, target, anchor)
     if not prepared.left_out or anchor is not None:
@@ -127,6 +127,8 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     if job.chosen is not None:
         job = scale_alpha(job, names, (*names, *prepared.order))
     if not prepared.order:  # nothing is added to them: what is expected of them was said by the verdicts
+        if (alone := prepared.anchor.alone) is not None:
+            return job, _judge_again(job, replace(prepared, anchor=alone, possible=list_frames(alone)))
         found = prepared.anchor.moved(solve_public(job, names, target).weights, prepared.anchor.covariance)
         plain = prepared.possible[0].moved(found.weights, found.covariance)
         return job, replace(prepared, anchor=found, possible=(plain,))
