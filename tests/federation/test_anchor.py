@@ -69,6 +69,27 @@ def test_equals_the_local_fit_where_sites_disagree(tmp_path):
     sites.close()
 
 
+@pytest.mark.parametrize("kind", ["local-privacy", "site-privacy"])
+def test_equals_the_local_fit_where_the_public_rows_are_of_one_class(tmp_path, kind):
+    """The first private site tells the share of the other class, and the second goes on from there."""
+    rows = {"east": 3_000, "north": 6_000, "west": 40}
+    make_folders(tmp_path, rows=rows, **ALL)
+    write_rows(tmp_path / "west" / "rows.csv", make_rows("west", 40)[0], np.zeros(40, dtype=int))
+    for file in ("local.toml", "sources.toml"):
+        text = (tmp_path / file).read_text().replace("local-privacy", kind)
+        (tmp_path / file).write_text(text.replace("label =", "classes = [0, 1]\nlabel ="))
+    for name in ("east", "north"):
+        (tmp_path / name / "site.toml").write_text(policy_text(name, seed=7, noises=[kind]))
+    with closing(Network(tmp_path)) as sites:
+        local, federated = both(tmp_path, sites)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(federated.model.intercept, local.model.intercept, rtol=1e-9)
+    first, second = (json.loads(text)["anchor"]["one_class"] for _, text, _ in sites.messages if '"kind":"add"' in text)
+    assert first == {"rows": 40, "positive": False, "constant": pytest.approx(first["constant"])}
+    assert second is None
+    assert federated.model.coef[0] @ DIRECTION > 0.0
+
+
 @pytest.mark.parametrize("public", [("west",), ("west", "north")])
 def test_sites_with_noise_on_sums_are_told_the_covariance_before_it_is_limited(tmp_path, public, monkeypatch):
     """The steps take a part of the start's covariance, here a small one, and the test of agreement takes all of it.
@@ -162,6 +183,8 @@ def test_a_replayed_request_and_a_second_one(tmp_path, network):
         (("anchor", "frames", 0, "transform"), base64.b64encode(np.full((D, D), np.nan).tobytes()).decode()),
         (("anchor", "frames", 0, "longest_step"), 1e12),
         (("others",), [{"weights": [1e300] * D, "covariance": "AAAA"}]),
+        (("anchor", "one_class"), {"rows": 5, "positive": True, "constant": 0.0}),
+        (("anchor", "unlimited"), "AAAA"),
         (("others",), 3),
         (("noise",), {"kind": "exact"}),
         (("problem", "n_features"), 3),

@@ -30,6 +30,7 @@ from uneven.anchor.clock import Coordinates, compute_error_covariances, expected
 from uneven.anchor.diagonals import change_basis, sum_products, take_diagonal, turn_rows
 from uneven.anchor.ladder import Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
+from uneven.anchor.one_class import TOLD_SHARE, Share, estimate_share, start_from_share
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.sandwich import join_sandwich
 from uneven.anchor.shape import choose_coordinates
@@ -45,7 +46,7 @@ from uneven.anchor.shift import (
 )
 from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha, measure_spread
-from uneven.anchor.summary import Summary, summarize
+from uneven.anchor.summary import OneClass, Summary, summarize
 from uneven.anchor.uncertainty import (
     Flips,
     doubt_start,
@@ -70,6 +71,7 @@ __all__ = [
     "LOST_SHARE",
     "MEASURED_SHARE",
     "MOST_CLASS_ROWS",
+    "TOLD_SHARE",
     "TOLERANCE",
     "UNMEASURED",
     "Anchor",
@@ -80,8 +82,10 @@ __all__ = [
     "Flips",
     "Information",
     "Objective",
+    "OneClass",
     "Point",
     "PublicRows",
+    "Share",
     "Solution",
     "Summary",
     "Verdict",
@@ -94,6 +98,7 @@ __all__ = [
     "describe_disagreements",
     "doubt_curvature",
     "doubt_start",
+    "estimate_share",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
@@ -115,6 +120,7 @@ __all__ = [
     "run_newton",
     "search_strength",
     "solve",
+    "start_from_share",
     "sum_products",
     "summarize",
     "take_diagonal",

@@ -8,15 +8,15 @@ each private site would bring, before any of them is asked for a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor import Coordinates, Summary, summarize
-from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, read_vector
+from uneven.anchor import Coordinates, OneClass, Share, Summary, start_from_share, summarize
+from uneven.federation.messages import LARGEST, MOST_STEPS, matrix_from_text, matrix_to_text, read_vector
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training import (
@@ -83,6 +83,7 @@ def summary_to_dict(summary: Summary) -> dict[str, Any]:
         "knows_curvature": summary.knows_curvature,
         "takes_long_step": summary.takes_long_step,
         "freedom": None if first.freedom is None else first.freedom.tolist(),
+        "one_class": None if summary.one_class is None else asdict(summary.one_class),
         "frames": [_frame_to_dict(frame) for frame in summary.frames],
     }
 
@@ -130,9 +131,19 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
         bool(values["takes_long_step"]),
         tuple(frames),
         unlimited,
+        _read_one_class(values.get("one_class")),
     )
     _check_frames(summary)
     return summary
+
+
+def _read_one_class(values: Any) -> OneClass | None:
+    """The class of the public rows, where they are of one."""
+    if values is None:
+        return None
+    checks.table("one_class", values, [field.name for field in fields(OneClass)])
+    rows = checks.whole("rows", values["rows"], most=MOST_STEPS)
+    return OneClass(rows, bool(values["positive"]), checks.within("constant", values["constant"], 1e-9, LARGEST))
 
 
 def _check_frames(summary: Summary) -> None:
@@ -158,8 +169,13 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
     )
 
 
-def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
-    """Summary moved to a start that `start_to_dict` described."""
+def move_summary(summary: Summary, values: Mapping[str, Any], class_weights: tuple[float, ...] = (1.0, 1.0)) -> Summary:
+    """Summary moved to a start that `start_to_dict` described; first by the share that a site told, if it was asked."""
+    if summary.one_class is not None and values.get("share") is not None:
+        told = checks.table("share", values["share"], [field.name for field in fields(Share)])
+        mean = checks.within("mean", told["mean"], 1e-12, 1.0)
+        share = Share(mean, checks.not_negative("variance", told["variance"], LARGEST))
+        summary = start_from_share(summary, share, class_weights)
     moved = summary.moved(*_read_start(values, len(summary.weights)))
     _check_frames(moved)
     return moved
@@ -167,7 +183,9 @@ def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
 
 def added_to_dict(added: Addition) -> dict[str, Any]:
     """What a private site replies of the anchor it was added to."""
-    return {**start_to_dict(added.summary), "place": added.place, "disagreement": asdict(added.disagreement)}
+    share = None if added.share is None else asdict(added.share)
+    found = {"place": added.place, "disagreement": asdict(added.disagreement), "share": share}
+    return {**start_to_dict(added.summary), **found}
 
 
 def camps_to_dict(camps: Sequence[Camp]) -> dict[str, Any]:
