@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from uneven import Exact, LocalPrivacy
+from uneven.anchor.clock import absorb
 from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.shift import (
     LEVEL,
@@ -175,6 +176,21 @@ def test_a_source_that_agrees_moves_the_start_and_one_that_does_not_widens_it():
     far, differed = react(c, np.full(4, 0.5), 1e4, step=True)
     assert differed.found
     assert (far.variance > c.variance).all()
+
+
+def test_a_covariance_limited_for_few_steps_raises_no_alarm_and_makes_the_same_step():
+    """The test goes by the covariance before, the step by the limited one; both shrink by the step's gain."""
+    c = coordinates_of_rows(300, 6)
+    small, noise = replace(c, covariance=c.covariance / 1e3), 1e-4 + c.clip_variance
+    gradient = 1.6 * np.sqrt(1e-4 + c.curvature**2 * c.variance)
+    assert react(small, gradient, 1e4, step=True)[1].found
+    limited = replace(small, unlimited=c.covariance)
+    agreed, found = react(limited, gradient, 1e4, step=True)
+    assert not found.found
+    np.testing.assert_array_equal(agreed.start, absorb(small, gradient - c.clip_shift, 1.0 / noise).start)
+    gain = small.variance * small.curvature**2 / (noise + small.variance * small.curvature**2)
+    expected = np.outer(1 - gain, 1 - gain) * c.covariance + np.diag(gain**2 / small.curvature**2 * noise)
+    np.testing.assert_allclose(agreed.unlimited, expected, rtol=1e-9, atol=1e-15)
 
 
 def test_an_anchor_that_says_nothing_agrees_and_disagrees_with_nobody():

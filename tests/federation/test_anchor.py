@@ -2,12 +2,14 @@
 
 import base64
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
 from sites import DIRECTION, FEATURES, ROWS, Network, make_folders, make_rows, policy_text, write_rows
 
 import uneven
+from uneven.anchor import uncertainty
 from uneven.anchor.clock import Coordinates
 from uneven.anchor.rows import PublicRows
 from uneven.anchor.uncertainty import fit_anchor
@@ -65,6 +67,52 @@ def test_equals_the_local_fit_where_sites_disagree(tmp_path):
     assert [json.loads(reply)["added"]["place"] for _, text, reply in sites.messages if '"add"' in text] == [1, 1]
     assert federated.model.coef[0] @ DIRECTION < 0.0
     sites.close()
+
+
+@pytest.mark.parametrize("kind", ["local-privacy", "site-privacy"])
+def test_equals_the_local_fit_where_the_public_rows_are_of_one_class(tmp_path, kind):
+    """The first private site tells the share of the other class, and the second goes on from there."""
+    rows = {"east": 3_000, "north": 6_000, "west": 40}
+    make_folders(tmp_path, rows=rows, **ALL)
+    write_rows(tmp_path / "west" / "rows.csv", make_rows("west", 40)[0], np.zeros(40, dtype=int))
+    for file in ("local.toml", "sources.toml"):
+        text = (tmp_path / file).read_text().replace("local-privacy", kind)
+        (tmp_path / file).write_text(text.replace("label =", "classes = [0, 1]\nlabel ="))
+    for name in ("east", "north"):
+        (tmp_path / name / "site.toml").write_text(policy_text(name, seed=7, noises=[kind]))
+    with closing(Network(tmp_path)) as sites:
+        local, federated = both(tmp_path, sites)
+    np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(federated.model.intercept, local.model.intercept, rtol=1e-9)
+    first, second = (json.loads(text)["anchor"]["one_class"] for _, text, _ in sites.messages if '"kind":"add"' in text)
+    assert first == {"rows": 40, "positive": False, "constant": pytest.approx(first["constant"])}
+    assert second is None
+    assert federated.model.coef[0] @ DIRECTION > 0.0
+
+
+@pytest.mark.parametrize("public", [("west",), ("west", "north")])
+def test_sites_with_noise_on_sums_are_told_the_covariance_before_it_is_limited(tmp_path, public, monkeypatch):
+    """The steps take a part of the start's covariance, here a small one, and the test of agreement takes all of it.
+
+    The notes of one public site are those of a local fit, p-values included.
+    """
+    monkeypatch.setattr(uncertainty, "FEW_STEPS", 0.1)
+    make_folders(tmp_path, rows={"east": 3_000, "north": 5, "west": 12}, **ALL | {"public": public})
+    for file in ("local.toml", "sources.toml"):
+        (tmp_path / file).write_text((tmp_path / file).read_text().replace("local-privacy", "site-privacy"))
+    for name in {"east", "north"} - {*public}:
+        text = policy_text(name, seed=7, noises=["site-privacy"])
+        (tmp_path / name / "site.toml").write_text(text)
+    with closing(Network(tmp_path)) as sites:
+        local, federated = both(tmp_path, sites)
+    asked = next(json.loads(text)["anchor"] for _, text, _ in sites.messages if '"kind":"add"' in text)
+    limited, unlimited = (matrix_from_text(key, asked[key], (D, D)) for key in ("covariance", "unlimited"))
+    factor = limited[0, 0] / unlimited[0, 0]
+    assert factor < 0.11
+    np.testing.assert_allclose(limited, factor * unlimited, rtol=1e-9)
+    if len(public) == 1:
+        assert federated.notes == local.trained.notes[:2]  # at home the last is that this machine is trusted
+        np.testing.assert_allclose(federated.model.coef, local.model.coef, rtol=1e-9, atol=1e-12)
 
 
 def test_the_verdict_is_shown_before_a_private_site_is_asked(tmp_path, network):
@@ -135,6 +183,8 @@ def test_a_replayed_request_and_a_second_one(tmp_path, network):
         (("anchor", "frames", 0, "transform"), base64.b64encode(np.full((D, D), np.nan).tobytes()).decode()),
         (("anchor", "frames", 0, "longest_step"), 1e12),
         (("others",), [{"weights": [1e300] * D, "covariance": "AAAA"}]),
+        (("anchor", "one_class"), {"rows": 5, "positive": True, "constant": 0.0}),
+        (("anchor", "unlimited"), "AAAA"),
         (("others",), 3),
         (("noise",), {"kind": "exact"}),
         (("problem", "n_features"), 3),
@@ -294,7 +344,7 @@ def test_oracle_mode_has_no_anchor_and_refuses_before_a_row_is_spent(tmp_path, n
 
 
 def test_messages_hold_all_of_a_frame():
-    placed = {"start", "covariance"}  # of the summary, and the freedom of the first frame with it
+    placed = {"start", "covariance", "unlimited"}  # of the summary, and the freedom of the first frame with it
     assert (
         set(Coordinates.__dataclass_fields__)
         == {*VECTORS, *NUMBERS, "transform", "hessian", "freedom", "back"} | placed

@@ -100,3 +100,58 @@ def test_another_optimum_is_at_most_twice_as_long_away():
         np.eye(2), one, np.eye(2), np.array([3.0, 1.0]), 0.5 * np.eye(2), 0 * one, one, 1.0, 0.5, one, 1.0
     )
     assert limit_shift(plain) == pytest.approx(4 * (9 + 1 + 0.5 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("others", [0, 1])
+def test_public_rows_of_one_class_are_not_certain_of_it_where_no_private_row_is_used(others, classes):
+    """What is handed out is the shares of the classes with half a row more of each; the verdict's figures are of that.
+
+    The public rows are of one class, or of one and a row of each other.
+    """
+    rng = np.random.default_rng(0)
+    counts = np.append(20, np.full(classes - 1, others))
+    y = np.concatenate([np.repeat(np.arange(classes), counts), rng.integers(0, classes, 30)])
+    X = rng.normal(size=(len(y), 4))
+    public = int(counts.sum())
+    clf = fit(X, y, public, 0.1, 0, classes=list(range(classes)))
+    verdict = clf.plan_.verdicts["private"]
+    assert verdict.word == "no"
+    shares = (counts + 0.5) / (public + classes / 2)
+    np.testing.assert_allclose(clf.predict_proba(X), np.tile(shares, (len(X), 1)), rtol=1e-3)
+    assert verdict.accuracy_without[0] == pytest.approx(20 / public)
+    lost = float(np.mean(-np.log(shares[y[:public]])))
+    assert verdict.excess_without == pytest.approx(lost, rel=0.1)  # at weights of the shares, and their L2 term
+
+
+def compare_one_class(epsilon, offset, rows, keep, rng, seed):
+    """Log-loss with 30 public rows of which some are kept, with the private rows alone, and of the shares."""
+    X = rng.normal(size=(rows + 5_000, 8))
+    truth = rng.normal(size=8)
+    y = (rng.random(len(X)) < expit(1.5 * X @ truth / np.linalg.norm(truth) + offset)).astype(int)
+    order = np.concatenate([np.flatnonzero(keep(y[:30])), np.arange(30, len(X))])
+    X, y, public = X[order], y[order], len(order) - len(X) + 30
+    clf = fit(X[:-5_000], y[:-5_000], public, epsilon, seed, classes=[0, 1])
+    alone = UnevenClassifier(LocalPrivacy(epsilon), row_norm=clf.scale_.row_norm, random_state=seed, classes=[0, 1])
+    alone.fit(X[public:-5_000], y[public:-5_000])
+    share = (y[:public].sum() + 0.5) / (public + 1.0)
+    told, positive = [log_loss(one, X[-5_000:], y[-5_000:]) for one in (clf, alone)], y[-5_000:].mean()
+    return *told, float(-positive * np.log(share) - (1.0 - positive) * np.log(1.0 - share))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_a_class_that_no_public_row_is_of_since_it_is_rare_stays_rare(epsilon):
+    """Two rows in a hundred: a start at even odds ended at 0.3 to 0.4, three times what the shares have."""
+    rng = np.random.default_rng(1)
+    found = [compare_one_class(epsilon, -4.6, 4_000, lambda y: y == 0, rng, seed) for seed in range(8)]
+    ours, alone, shares = np.mean(found, axis=0)
+    assert ours < min(alone, shares) + 0.02
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_class_that_no_public_row_is_of_by_design_is_learned_from_the_private_rows(epsilon):
+    """Six in ten are of it: a start at the shares of the public rows ended at 1.4 with an epsilon of 1."""
+    rng = np.random.default_rng(2)
+    found = [compare_one_class(epsilon, 0.5, 14_000, lambda y: y == 0, rng, seed) for seed in range(6)]
+    ours, alone, shares = np.mean(found, axis=0)
+    assert ours < min(alone, shares) + 0.02

@@ -26,10 +26,11 @@ diagonals   matrices that may be diagonal
 
 from uneven.anchor.belief import Anchor
 from uneven.anchor.classes import MOST_CLASS_ROWS, ClassAnchor, fit_class_anchor, list_frames
-from uneven.anchor.clock import Coordinates, compute_error_covariance, expected_excess
+from uneven.anchor.clock import Coordinates, compute_error_covariances, expected_excess
 from uneven.anchor.diagonals import change_basis, sum_products, take_diagonal, turn_rows
 from uneven.anchor.ladder import LITTLE, WORTH, Information, rank_sources
 from uneven.anchor.objective import TOLERANCE, Curvature, Objective, Point, refuse_uneven, weigh_source
+from uneven.anchor.one_class import TOLD_SHARE, Share, estimate_share, start_from_share
 from uneven.anchor.rows import PublicRows, join_sources
 from uneven.anchor.sandwich import join_sandwich
 from uneven.anchor.shape import choose_coordinates
@@ -45,7 +46,7 @@ from uneven.anchor.shift import (
 )
 from uneven.anchor.solver import Solution, run_newton, solve, use_one_thread
 from uneven.anchor.strength import choose_alpha, measure_spread
-from uneven.anchor.summary import Summary, summarize
+from uneven.anchor.summary import OneClass, Summary, summarize
 from uneven.anchor.uncertainty import (
     Flips,
     doubt_start,
@@ -71,6 +72,7 @@ __all__ = [
     "LOST_SHARE",
     "MEASURED_SHARE",
     "MOST_CLASS_ROWS",
+    "TOLD_SHARE",
     "TOLERANCE",
     "UNMEASURED",
     "WORTH",
@@ -82,8 +84,10 @@ __all__ = [
     "Flips",
     "Information",
     "Objective",
+    "OneClass",
     "Point",
     "PublicRows",
+    "Share",
     "Solution",
     "Summary",
     "Verdict",
@@ -91,11 +95,12 @@ __all__ = [
     "choose_alpha",
     "choose_batch_size",
     "choose_coordinates",
-    "compute_error_covariance",
+    "compute_error_covariances",
     "compute_release_energy",
     "describe_disagreements",
     "doubt_curvature",
     "doubt_start",
+    "estimate_share",
     "expected_excess",
     "fit_anchor",
     "fit_class_anchor",
@@ -117,6 +122,7 @@ __all__ = [
     "run_newton",
     "search_strength",
     "solve",
+    "start_from_share",
     "sum_products",
     "summarize",
     "take_diagonal",

@@ -81,6 +81,11 @@ class Anchor(CurvatureBelief):
         Rates at which the labels were flipped.
     likely : float
         Part of the start's expected excess that is likely: V₀ errs on the large side.
+    unlimited : array or None
+        V₀ before it was taken down for steps that are few (`limit_steps`); None where it was not.
+    alone : Anchor or None
+        With fewer than `FEWEST` rows of a class, what they say without any private row: the shares of the classes
+        (`know_shares`). None where it is what minimises their objective.
     """
 
     X: Array
@@ -96,6 +101,8 @@ class Anchor(CurvatureBelief):
     hits: Array | None = None
     rates: Array | float = 0.0
     likely: float = 1.0
+    unlimited: Array | None = None
+    alone: Anchor | None = None
 
     @property
     def ridge(self) -> Array:
@@ -178,14 +185,20 @@ class Anchor(CurvatureBelief):
         own, known = np.asarray(sum_products(rows, bends) / n), min(1.0, n / (ROWS_PER_FEATURE * d))
         return known * own + (1.0 - known) * np.trace(own) / d * np.eye(d) if known < 1.0 else own
 
-    def moved(self, weights: Array, covariance: Array) -> Anchor:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> Anchor:
         """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited, alone=None)
 
     @cached_property
     def hessian(self) -> Array:
         """H = curvature + α·diag(p)."""
         return add_diagonal(self.curvature(), self.ridge)
+
+
+def know_little(X: Array, y: Array, *known: Any) -> Anchor:
+    """Anchor of rows with fewer than `FEWEST` of a class; with none they may be of one class by design."""
+    shares = know_shares(X, y, *known)
+    return replace(shares if abs(y.sum()) < len(y) else know_nothing(X, *known), alone=shares)
 
 
 def know_nothing(

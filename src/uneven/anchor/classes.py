@@ -55,6 +55,9 @@ class ClassAnchor(CurvatureBelief):
         What each row counts, by its class.
     likely : float
         Part of the start's expected excess that is likely.
+    unlimited : array or None
+        V₀ before it was taken down for steps that are few (`limit_steps`); None where it was not.
+    alone : ClassAnchor or None
     """
 
     X: Array
@@ -67,6 +70,8 @@ class ClassAnchor(CurvatureBelief):
     ridge: Array
     counts: Array
     likely: float = 1.0
+    unlimited: Array | None = None
+    alone: ClassAnchor | None = None
 
     @property
     def rows_per_feature(self) -> float:
@@ -114,9 +119,9 @@ class ClassAnchor(CurvatureBelief):
         """H, the L2 term included."""
         return sum_hessian(self.X, softmax(self.scores, axis=1), self.counts) / len(self.X) + np.diag(self.ridge)
 
-    def moved(self, weights: Array, covariance: Array) -> ClassAnchor:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> ClassAnchor:
         """The same rows with another start."""
-        return replace(self, weights=weights, covariance=covariance)
+        return replace(self, weights=weights, covariance=covariance, unlimited=unlimited, alone=None)
 
 
 def fit_class_anchor(
@@ -146,7 +151,9 @@ def fit_class_anchor(
     constant = find_constant_scores(problem, rows.X, numbers, factors)  # 0 under flips, where no factor is below 1
     told = numbers >= FEWEST  # of a class with one row, leaving it out leaves nothing
     if told.sum() < FEWEST:
-        return _start_at(problem, rows.X, factors, seen, constant if numbers.min() else np.zeros_like(constant))
+        shares = _start_at(problem, rows.X, factors, seen, constant)
+        start = shares if numbers.min() else _start_at(problem, rows.X, factors, seen, np.zeros_like(constant))
+        return start if flipped else replace(start, alone=shares)
     rows = replace(rows, told=told[seen].astype(np.float64))
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:

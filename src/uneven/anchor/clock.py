@@ -51,6 +51,8 @@ class Coordinates:
         where a column is rare. None where it is not needed.
     back : array of shape (d, d) or (d,), or None
         T⁻¹, where it is known.
+    unlimited : array of shape (d, d) or None
+        Covariance of the start's error, where that above is taken down for steps that are few (`limit_steps`).
     """
 
     transform: Array
@@ -66,11 +68,17 @@ class Coordinates:
     longest_step: float
     freedom: Array | None = None
     back: Array | None = None
+    unlimited: Array | None = None
 
     @cached_property
     def variance(self) -> Array:
         """v, the diagonal of the start's covariance; 0 where rounding made it less, as along what all classes share."""
         return np.maximum(take_diagonal(self.covariance), 0.0)
+
+    @property
+    def doubted(self) -> Array:
+        """v as it is before it is limited for steps that are few: what a source's disagreement is told by."""
+        return self.variance if self.unlimited is None else np.maximum(take_diagonal(self.unlimited), 0.0)
 
     @cached_property
     def weighted(self) -> Array:
@@ -92,19 +100,32 @@ class Coordinates:
         """w = Tᵀu."""
         return multiply(self.transform.T, u)
 
-    def moved(self, weights: Array, covariance: Array) -> Coordinates:
+    def moved(self, weights: Array, covariance: Array, unlimited: Array | None = None) -> Coordinates:
         """The same coordinates with another start, w and the covariance of its error."""
         back = invert(self.transform) if self.back is None else self.back
-        return replace(self, start=multiply(back.T, weights), covariance=change_basis(back.T, covariance))
+        doubted = None if unlimited is None else change_basis(back.T, unlimited)
+        moved = multiply(back.T, weights)
+        return replace(self, start=moved, covariance=change_basis(back.T, covariance), unlimited=doubted)
 
 
-def compute_error_covariance(coordinates: Coordinates, clock: float | Array) -> Array:
-    """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D."""
+def compute_error_covariance(coordinates: Coordinates, clock: float | Array, start: Array | None = None) -> Array:
+    """Covariance of u's error at clock τ: (1-k)(1-k)ᵀ∘V + diag(k²/(h²τ)), k the gain of Theorem D.
+
+    `start` is V where it is another than that which the steps are made for.
+    """
+    V = coordinates.covariance if start is None else start
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     noise = k * (1.0 - k) * coordinates.variance  # k²/(h²τ), without a division by τ = 0
-    if coordinates.covariance.ndim == 1:
-        return np.asarray((1.0 - k) ** 2 * coordinates.covariance + noise)
-    return np.asarray(np.outer(1.0 - k, 1.0 - k) * coordinates.covariance + np.diag(noise))
+    if V.ndim == 1:
+        return np.asarray((1.0 - k) ** 2 * V + noise)
+    return np.asarray(np.outer(1.0 - k, 1.0 - k) * V + np.diag(noise))
+
+
+def compute_error_covariances(coordinates: Coordinates, clock: float | Array) -> tuple[Array, Array | None]:
+    """Covariance of u's error at clock τ, and what it is from the unlimited one of the start; None without that."""
+    found = coordinates.unlimited
+    unlimited = None if found is None else compute_error_covariance(coordinates, clock, found)
+    return compute_error_covariance(coordinates, clock), unlimited
 
 
 def expected_excess(coordinates: Coordinates, clock: float) -> float:
@@ -142,4 +163,5 @@ def absorb(coordinates: Coordinates, gradient: Array, clock: float | Array) -> C
     """
     k = theorem_d_gain(coordinates.variance, coordinates.curvature, clock)
     moved = coordinates.start - k / coordinates.curvature * gradient
-    return replace(coordinates, start=moved, covariance=compute_error_covariance(coordinates, clock))
+    covariance, unlimited = compute_error_covariances(coordinates, clock)
+    return replace(coordinates, start=moved, covariance=covariance, unlimited=unlimited)

@@ -193,8 +193,9 @@ def allow_shift(coordinates: Coordinates, gradient: Array, disagreement: Disagre
     bend = float(u @ multiply(coordinates.hessian, u))
     factor = float(np.clip(1.0 - gradient @ u / bend, 0.0, 1.0)) if bend > 0.0 else 1.0
     added = np.minimum(disagreement.variance / coordinates.curvature, measure_square(coordinates))
-    covariance = add_diagonal(coordinates.covariance, added)
-    return replace(coordinates, start=factor * u, covariance=covariance)
+    wider, doubted = add_diagonal(coordinates.covariance, added), coordinates.unlimited
+    unlimited = None if doubted is None else add_diagonal(doubted, added)
+    return replace(coordinates, start=factor * u, covariance=wider, unlimited=unlimited)
 
 
 def doubt_curvature(coordinates: Coordinates, clock: float) -> Coordinates:
@@ -245,7 +246,7 @@ def react(coordinates: Coordinates, gradient: Array, clock: float, step: bool) -
         gradient,
         precision,
         coordinates.curvature,
-        coordinates.variance,
+        coordinates.doubted,
         limit_shift(coordinates),
         coordinates.freedom,
     )

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_nothing, know_shares
+from uneven.anchor.belief import FEWEST, Anchor, find_constant, know_little, know_nothing
 from uneven.anchor.diagonals import sum_products
 from uneven.anchor.length import limit_length
 from uneven.anchor.likelihood import describe_margins
@@ -106,7 +106,7 @@ def fit_anchor(
     factors = np.maximum(factors * np.ones(rows.shape[1]), 1.0 if flips.rates.any() else 0.0)
     known, rarer = (alpha, factors, class_weights, used, diagonal), min(np.sum(labels > 0), np.sum(labels < 0))
     if rarer < FEWEST:  # under flips the share of a class is not that of its label
-        return know_shares(rows, labels, *known) if rarer and not flips.rates.any() else know_nothing(rows, *known)
+        return know_nothing(rows, *known) if flips.rates.any() else know_little(rows, labels, *known)
     sources = flips.sources(rows, labels)
 
     def look(strength: float, start: Array | None) -> tuple[Array, float, Array]:

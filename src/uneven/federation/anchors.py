@@ -8,15 +8,15 @@ each private site would bring, before any of them is asked for a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor import Coordinates, Summary, summarize
-from uneven.federation.messages import LARGEST, matrix_from_text, matrix_to_text, read_vector
+from uneven.anchor import Coordinates, OneClass, Share, Summary, start_from_share, summarize
+from uneven.federation.messages import LARGEST, MOST_STEPS, matrix_from_text, matrix_to_text, read_vector
 from uneven.planner import Source
 from uneven.settings import Settings
 from uneven.training import (
@@ -61,8 +61,8 @@ def answer_as_anchor(
     elif start is None:
         return {"alpha": job.alpha}
     else:
-        d, own = job.problem.n_features, fit_public(job, [name], targets[0])
-        found = read_vector("weights", start["weights"], d), matrix_from_text("covariance", start["covariance"], (d, d))
+        own = fit_public(job, [name], targets[0])
+        found = _read_start(start, job.problem.n_features)
         likely = checks.between("likely", start["likely"], 0.0, 1.0)
         decided = decide_anchored(job, targets[0], replace(own.moved(*found), likely=likely))
     assert decided.anchoring is not None
@@ -83,13 +83,27 @@ def summary_to_dict(summary: Summary) -> dict[str, Any]:
         "knows_curvature": summary.knows_curvature,
         "takes_long_step": summary.takes_long_step,
         "freedom": None if first.freedom is None else first.freedom.tolist(),
+        "one_class": None if summary.one_class is None else asdict(summary.one_class),
         "frames": [_frame_to_dict(frame) for frame in summary.frames],
     }
 
 
 def start_to_dict(summary: Summary) -> dict[str, Any]:
     """The part of a summary that a source moves."""
-    return {"weights": summary.weights.tolist(), "covariance": matrix_to_text(summary.covariance)}
+    unlimited = None if summary.unlimited is None else matrix_to_text(summary.unlimited)
+    return {
+        "weights": summary.weights.tolist(),
+        "covariance": matrix_to_text(summary.covariance),
+        "unlimited": unlimited,
+    }
+
+
+def _read_start(values: Mapping[str, Any], d: int) -> tuple[Array, Array, Array | None]:
+    """Weights, their covariance, and the unlimited one where it was limited."""
+    told = values.get("unlimited")
+    unlimited = None if told is None else matrix_from_text("unlimited", told, (d, d))
+    weights = read_vector("weights", values["weights"], d)
+    return weights, matrix_from_text("covariance", values["covariance"], (d, d)), unlimited
 
 
 def _frame_to_dict(frame: Coordinates) -> dict[str, Any]:
@@ -104,25 +118,37 @@ def summary_from_dict(values: Any, n_features: int) -> Summary:
         raise ValueError("anchor must be a mapping with frames, got something else")
     if n_features > MOST_FEATURES + 1:
         raise ValueError(f"anchor must have at most {MOST_FEATURES} columns to be sent, got {n_features}")
-    d, shape = n_features, (n_features, n_features)
+    d = n_features
     frames = [_frame_from_dict(one, d) for one in values["frames"]]
     if values.get("freedom") is not None:
         frames[0] = replace(frames[0], freedom=read_vector("freedom", values["freedom"], d, 1e18))
+    weights, covariance, unlimited = _read_start(values, d)
     summary = Summary(
-        read_vector("weights", values["weights"], d),
-        matrix_from_text("covariance", values["covariance"], shape),
+        weights,
+        covariance,
         checks.positive("alpha", values["alpha"], 1e-18, 1e18),
         bool(values["knows_curvature"]),
         bool(values["takes_long_step"]),
         tuple(frames),
+        unlimited,
+        _read_one_class(values.get("one_class")),
     )
     _check_frames(summary)
     return summary
 
 
+def _read_one_class(values: Any) -> OneClass | None:
+    """The class of the public rows, where they are of one."""
+    if values is None:
+        return None
+    checks.table("one_class", values, [field.name for field in fields(OneClass)])
+    rows = checks.whole("rows", values["rows"], most=MOST_STEPS)
+    return OneClass(rows, bool(values["positive"]), checks.within("constant", values["constant"], 1e-9, LARGEST))
+
+
 def _check_frames(summary: Summary) -> None:
     for placed in summary.possible:
-        numbers = (placed.start, placed.covariance, placed.penalty)
+        numbers = (placed.start, placed.covariance, placed.penalty, placed.doubted)
         if not all((np.abs(one) <= LARGEST).all() for one in numbers) or not (placed.variance >= 0.0).all():
             raise ValueError("anchor must have frames that can be turned back, got others")
 
@@ -143,18 +169,23 @@ def _frame_from_dict(values: Any, d: int) -> Coordinates:
     )
 
 
-def move_summary(summary: Summary, values: Mapping[str, Any]) -> Summary:
-    """Summary moved to a start that `start_to_dict` described."""
-    d = len(summary.weights)
-    weights = read_vector("weights", values["weights"], d)
-    moved = summary.moved(weights, matrix_from_text("covariance", values["covariance"], (d, d)))
+def move_summary(summary: Summary, values: Mapping[str, Any], class_weights: tuple[float, ...] = (1.0, 1.0)) -> Summary:
+    """Summary moved to a start that `start_to_dict` described; first by the share that a site told, if it was asked."""
+    if summary.one_class is not None and values.get("share") is not None:
+        told = checks.table("share", values["share"], [field.name for field in fields(Share)])
+        mean = checks.within("mean", told["mean"], 1e-12, 1.0)
+        share = Share(mean, checks.not_negative("variance", told["variance"], LARGEST))
+        summary = start_from_share(summary, share, class_weights)
+    moved = summary.moved(*_read_start(values, len(summary.weights)))
     _check_frames(moved)
     return moved
 
 
 def added_to_dict(added: Addition) -> dict[str, Any]:
     """What a private site replies of the anchor it was added to."""
-    return {**start_to_dict(added.summary), "place": added.place, "disagreement": asdict(added.disagreement)}
+    share = None if added.share is None else asdict(added.share)
+    found = {"place": added.place, "disagreement": asdict(added.disagreement), "share": share}
+    return {**start_to_dict(added.summary), **found}
 
 
 def camps_to_dict(camps: Sequence[Camp]) -> dict[str, Any]:

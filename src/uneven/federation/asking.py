@@ -176,9 +176,11 @@ def ask_anchor(job: Job, ask: Ask, lead: str, public: Sequence[str]) -> dict[str
     noises, counts = {name: job.noises[name] for name in public}, {name: rows[name] for name in public}
     objective = SitesObjective(ask, {"kind": "sums", **common}, problem, noises, counts, factors)
     weights, covariance, likely = learn_together(objective, factors.tolist(), chosen)
+    unlimited = None
     if any(noise.once_a_batch for noise in job.noises.values()):
-        covariance, likely = limit_steps(covariance, likely)
-    start = {"weights": weights.tolist(), "covariance": matrix_to_text(covariance), "likely": likely}
+        unlimited, (covariance, likely) = matrix_to_text(covariance), limit_steps(covariance, likely)
+    start = {"weights": weights.tolist(), "covariance": matrix_to_text(covariance), "unlimited": unlimited}
+    start["likely"] = likely
     reply = ask(lead, {**request, "settings": asdict(settings), "start": start})
     with reading(lead):
         if not reply["anchored"]["order"]:  # no private site is used: the answer is that of the public rows alone

@@ -287,8 +287,8 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
     reply = ask(site, {**job.request_adding(number), **sent})
     with reading(site):
         place = checks.whole("place", reply["added"]["place"], 0, len(rivals))
-        moved = Camp(move_summary(camps[0].summary, reply["added"]), rows[site])
-        camps = join(camps, [*rivals, len(camps)][place], moved)
+        moved = move_summary(camps[0].summary, reply["added"], job.problem.class_weights)
+        camps = join(camps, [*rivals, len(camps)][place], Camp(moved, rows[site]))
         said = reply["added"]["disagreement"]
         keys = ("statistic", "p_value", "variance")
         found = Disagreement(**{key: checks.not_negative(key, said[key], 1e300) for key in keys})

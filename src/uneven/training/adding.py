@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 from uneven.anchor import (
     LOST_SHARE,
     MEASURED_SHARE,
+    TOLD_SHARE,
     UNMEASURED,
     Coordinates,
     Disagreement,
+    Share,
     Summary,
     change_basis,
     choose_coordinates,
-    compute_error_covariance,
+    compute_error_covariances,
     compute_release_energy,
     doubt_curvature,
+    estimate_share,
     measure_information,
     react,
+    start_from_share,
     turn_rows,
 )
 from uneven.engine import (
@@ -44,8 +48,10 @@ from uneven.engine import (
 )
 from uneven.engine import compiled_advance as advance
 from uneven.noise import Noise
+from uneven.planner import list_gradients, make_asked
 from uneven.problem import Problem
 from uneven.schedules import MatrixClock
+from uneven.training import shares
 from uneven.training.job import Tick
 
 Array = NDArray[np.float64]
@@ -91,12 +97,15 @@ class Addition:
     disagreement : Disagreement
         How it agreed with the first.
     state : State
+    share : Share or None
+        Of the class that no public row is of, where the source's rows told it.
     """
 
     place: int
     summary: Summary
     disagreement: Disagreement
     state: State
+    share: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -126,13 +135,18 @@ class PrivateSource:
         """
         problem, anchor = self.problem, rivals[0]
         rng, order = (make_generator(seed, 0, self.name, what) for what in ("noise", "order"))
-        wanted = (MEASURED_SHARE if anchor.takes_long_step else LOST_SHARE) * self.rows
-        rows = check_rows(self.name, data, problem.columns, problem.classes)
+        tells, measures = anchor.one_class is not None, MEASURED_SHARE if anchor.takes_long_step else LOST_SHARE
+        wanted = (TOLD_SHARE if tells else measures) * self.rows
+        rows, share = check_rows(self.name, data, problem.columns, problem.classes), None
         coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
-        if wanted < problem.batch_size and not self.noise.once_a_batch:  # of few rows, few measure
+        if wanted < problem.batch_size and (tells or not self.noise.once_a_batch):  # of few rows, few measure
             wanted = int(wanted)
             coming = _cut_first(coming, wanted, len(rivals))
-        coordinates, disagreement, measured, state = self._look(anchor, state, coming, wanted, rng, tick)
+        if tells:
+            anchor, share, measured = self._ask_share(anchor, coming, wanted, seed, tick)
+            coordinates, disagreement = anchor.plain, UNMEASURED
+        else:
+            coordinates, disagreement, measured, state = self._look(anchor, state, coming, wanted, rng, tick)
         place = len(rivals) if disagreement.matters else 0
         for other in range(1, len(rivals) if disagreement.matters and measured <= 2 * wanted else 0):
             joined, found, more, state = self._look(rivals[other], state, coming, wanted, rng, tick)
@@ -143,7 +157,7 @@ class PrivateSource:
         left = measure_information(self.noise, self.rows - measured, problem)
         agrees = place < len(rivals)
         if agrees:
-            moved = anchor.moved(coordinates.weights(coordinates.start), find_covariance(coordinates, 0.0))
+            moved = anchor.moved(coordinates.weights(coordinates.start), *find_covariances(coordinates, 0.0))
             coordinates = choose_coordinates(moved.possible, left)
         if not (agrees and anchor.knows_curvature):
             coordinates = doubt_curvature(coordinates, left(coordinates.activity))
@@ -153,8 +167,30 @@ class PrivateSource:
             state = self._advance(state, task, chunk, coordinates, rng)
             tick(len(chunk.y))
         clock = left(coordinates.activity)
-        after = anchor.moved(coordinates.weights(state.weights), find_covariance(coordinates, clock))
-        return Addition(place, after, disagreement, state)
+        after = anchor.moved(coordinates.weights(state.weights), *find_covariances(coordinates, clock))
+        return Addition(place, after, disagreement, state, share)
+
+    def _ask_share(
+        self, anchor: Summary, coming: Iterator[Chunk], wanted: float, seed: int | None, tick: Tick
+    ) -> tuple[Summary, Share | None, int]:
+        """Start where the first rows' classes, told privately, put the share of the class that no public row is of."""
+        labels, measured = [], 0
+        while measured < wanted and (chunk := next(coming, None)) is not None:
+            labels.append(chunk.y.copy())
+            measured += len(chunk.y)
+            tick(len(chunk.y))
+        if not measured:
+            return anchor, None, 0
+        y = np.concatenate(labels)
+        asked = make_asked(self.name, self.noise, self.problem, measured)
+        rows = shares.describe_constant(y[:, None]), y
+        told = shares.ask_source(shares.start_heard(self.problem), asked, rows, self.problem, seed).told
+        ends = list_gradients(self.problem)[:, 0]
+        assert anchor.one_class is not None
+        missing, seen = ends if anchor.one_class.positive else ends[::-1]
+        share, variance = (told.gradient[0] - seen) / (missing - seen), told.variance / (missing - seen) ** 2
+        found = estimate_share(anchor.one_class.rows, float(share), float(variance))
+        return start_from_share(anchor, found, self.problem.class_weights), found, measured
 
     def _look(
         self,
@@ -241,6 +277,8 @@ def _turned(chunk: Chunk, transform: Array, name: str, classes: int = 2) -> Chun
     return checked_chunk((name,), Z, chunk.y, np.arange(len(chunk.y)), limit=longest, classes=classes)
 
 
-def find_covariance(coordinates: Coordinates, clock: float) -> Array:
-    """Covariance of the weights' error at a clock."""
-    return change_basis(coordinates.transform.T, compute_error_covariance(coordinates, clock))
+def find_covariances(coordinates: Coordinates, clock: float) -> tuple[Array, Array | None]:
+    """Covariance of the weights' error at a clock, and what it is from the unlimited one of the start."""
+    found, unlimited = compute_error_covariances(coordinates, clock)
+    T = coordinates.transform.T
+    return change_basis(T, found), None if unlimited is None else change_basis(T, unlimited)

@@ -43,7 +43,7 @@ from uneven.engine import State
 from uneven.noise import Exact, FlippedLabels, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
-from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariance, join, mix
+from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariances, join, mix
 from uneven.training.convergence import find_carried_share, free_intercept, list_public_rows, scale_alpha, solve_public
 from uneven.training.job import Job
 
@@ -118,7 +118,7 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     """What is decided of the private sources, and the job with alpha for the rows in use, where it was chosen.
 
     An anchor that is given stays as it is. With every private source left out, the answer is that of the public rows
-    alone.
+    alone, or of one class the shares of the classes.
     """
     prepared = prepare_anchor(job, target, anchor)
     if not prepared.left_out or anchor is not None:
@@ -127,6 +127,8 @@ def settle(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) ->
     if job.chosen is not None:
         job = scale_alpha(job, names, (*names, *prepared.order))
     if not prepared.order:  # nothing is added to them: what is expected of them was said by the verdicts
+        if (alone := prepared.anchor.alone) is not None:
+            return job, _judge_again(job, replace(prepared, anchor=alone, possible=list_frames(alone)))
         found = prepared.anchor.moved(solve_public(job, names, target).weights, prepared.anchor.covariance)
         plain = prepared.possible[0].moved(found.weights, found.covariance)
         return job, replace(prepared, anchor=found, possible=(plain,))
@@ -178,18 +180,23 @@ def fit_public(job: Job, names: Sequence[str], target: Any) -> Anchor | ClassAnc
         None if job.alpha is None else job.problem.alpha / find_carried_share(job.groups, job.problem, names, job.used)
     )
     anchor = _look(job, kept, factors, chosen)
-    if any(noise.once_a_batch for noise in job.groups.noises.values()):
-        covariance, likely = limit_steps(anchor.covariance, anchor.likely)
-        anchor = replace(anchor, covariance=covariance, likely=likely)
     known = all(isinstance(source.noise, Exact | FlippedLabels) for source in sources)
     if (known and count <= most) or not anchor.weights.any():
-        return anchor
+        return _limit(job, anchor)
     # More rows than were looked at: the answer is that of all rows, and its covariance that of so many more. Gradients
     # with noise added: the covariance is that of so many exact rows as they are worth.
     worth = sum(source.count * weigh_public_row(source.noise, job.problem) for source in sources)
     covariance = anchor.covariance * (len(anchor.X) / (count if known else worth))
     answer = solve(replace(job.problem, clip=None), sources, factors, longest=job.longest, likelihood=job.likelihood)
-    return anchor.moved(answer.weights, covariance)
+    return _limit(job, anchor.moved(answer.weights, covariance))
+
+
+def _limit(job: Job, anchor: Anchor | ClassAnchor) -> Anchor | ClassAnchor:
+    """The anchor with its covariance limited where steps are few; what disagreement is told by stays unlimited."""
+    if not any(noise.once_a_batch for noise in job.groups.noises.values()):
+        return anchor
+    covariance, likely = limit_steps(anchor.covariance, anchor.likely)
+    return replace(anchor, covariance=covariance, likely=likely, unlimited=anchor.covariance)
 
 
 def _look(job: Job, kept: Sequence[PublicRows], factors: Array, chosen: float | None) -> Anchor | ClassAnchor:
@@ -219,7 +226,7 @@ def expect(job: Job, prepared: Anchoring) -> tuple[float, float, float, tuple[tu
     coordinates = choose_coordinates(prepared.possible if prepared.order else prepared.possible[:1], together)
     clock = together(coordinates.activity)
     start, excess = (expected_excess(coordinates, tau) for tau in (0.0, clock))
-    distance = float(take_diagonal(find_covariance(coordinates, clock)).sum())
+    distance = float(take_diagonal(find_covariances(coordinates, clock)[0]).sum())
     public = sum(counts[name] * weigh_public_row(noises[name], problem) for name in prepared.converged)
     more = replace(coordinates, covariance=coordinates.covariance * (public / (1.01 * public)))
     gain = (excess - expected_excess(more, clock)) / (0.01 * public)
