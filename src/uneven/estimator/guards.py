@@ -13,7 +13,6 @@ from sklearn.utils.validation import validate_data
 from uneven.redaction import owner_only, redacted
 from uneven.training import Grouped
 
-
 UNWEIGHED = (
     "{} takes no sample_weight: class_weight gives classes a weight, and noise, with the source of each row, says how "
     "good rows are"
