@@ -326,7 +326,7 @@ def test_what_people_search_for_is_a_heading():
     headings = {
         line for page in PAGES for line in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
     }
-    for word in ("Quickstart", "Glossary", "Threat model", "sources.toml", "Questions and answers"):
+    for word in ("Quickstart", "Glossary", "Threat model", "sources.toml", "FAQ", "GDPR"):
         assert any(word in heading for heading in headings), word
 
 

@@ -161,10 +161,10 @@ def _align(parts: Sequence[str], widths: Sequence[int], right: Sequence[int]) ->
 def fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int, gap: int = GAP) -> list[int]:
     """Width of each column: that of its longest cell, less in the widest where all together are too wide.
 
-    Headers of numbers are broken first, between words; then text.
+    Headers of numbers are broken first, between words, into two lines at most; then text.
     """
     longest = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    words = [max((len(word) for word in row[i].split()), default=0) for i in range(len(rows[0])) for row in [rows[0]]]
+    words = [_fit_header(header) for header in rows[0]]
     numbers = [max((len(row[i]) for row in rows[1:]), default=0) for i in range(len(rows[0]))]
     least = [max(words[i], numbers[i]) if i in right else min(longest[i], NARROWEST) for i in range(len(longest))]
     while _sum_widths(longest, gap) > width:
@@ -173,3 +173,14 @@ def fit_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int, 
             break
         longest[widest] -= 1
     return longest
+
+
+def _fit_header(header: str) -> int:
+    """Least width of a header in two lines.
+
+    >>> _fit_header("worth of a row"), _fit_header("rows"), _fit_header("")
+    (8, 4, 0)
+    """
+    parts = header.split()
+    halves = [(" ".join(parts[:k]), " ".join(parts[k:])) for k in range(len(parts))]
+    return min((max(map(len, pair)) for pair in halves), default=0)

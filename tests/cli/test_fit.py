@@ -235,7 +235,11 @@ def test_a_ledger_is_shown_checked_and_exported(folder, private, uneven_in, good
     assert found == {"clinic": (400, 4.0, 2.0, 1), "crowd": (1200, 1.0, 5.0, 1)}
     assert re.search(r"clinic .* \d{4}-\d\d-\d\d \d\d:\d\d +$", good("ledger", "show", "book.db", COLUMNS="80"), re.M)
     assert json.loads(good("ledger", "check", "book.db", "--json"))["sound"] is True
-    assert "no row is beyond its budget" in good("ledger", "check", "book.db")
+    said = good("ledger", "check", "book.db")
+    assert "no row is beyond its budget" in said
+    narrow = good("ledger", "check", "book.db", COLUMNS="60")
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert said.split()[-1] == "".join(narrow.split()[-2:])  # the digest
     good("ledger", "export", "book.db", "-o", "book.csv")
     exported = pd.read_csv(folder / "book.csv")
     assert exported.groupby("source").epsilon.sum().to_dict() == {"clinic": 1600.0, "crowd": 1200.0}

@@ -20,7 +20,7 @@ def blocks(kind, page):
 def commands_of(page):
     lines = [
         shlex.split(line, comments=True)
-        for block in blocks("console(?: quiet| not-run)", page)
+        for block in blocks("console(?: quiet| not-run)?", page)
         for line in block.splitlines()
     ]
     return [line[1:] for line in lines if line and line[0] == "uneven"]

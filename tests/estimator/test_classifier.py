@@ -711,3 +711,9 @@ def test_refusals(call, message):
 def test_bad_settings(options, message):
     with pytest.raises(ValueError, match=message):
         UnevenClassifier(**options).fit(*GOOD)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_weights_of_rows_are_refused_with_what_to_use_instead(method):
+    with pytest.raises(TypeError, match=f"^{method} takes no sample_weight: class_weight .* and noise"):
+        getattr(uneven.UnevenClassifier(), method)(np.eye(2), [0, 1], sample_weight=[1.0, 2.0])

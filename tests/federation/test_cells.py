@@ -253,6 +253,9 @@ def test_the_command_line_rehearses(tmp_path):
     facts = json.loads(done.stdout)
     assert facts["used"] == ["west", "east", "north"]
     assert re.findall(r"uneven: (\w+): done", done.stderr) == facts["used"]
+    assert done.stderr.startswith(
+        "Starting 3 sites ...\nAsking 'east', 'north' and 'west' what they hold ..."
+    )  # before anything is waited for
     local = train_locally(tmp_path)
     model = json.loads((tmp_path / "model.json").read_text())
     assert model["coef"] == local.model.coef.tolist()

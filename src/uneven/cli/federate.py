@@ -49,6 +49,7 @@ def command(
     [bold]Example:[/] uneven federate sources.toml --rehearse
     """
     from uneven.io import read_sources
+    from uneven.words import format_count
 
     terminal.refuse_output("--output", output, terminal.MODEL)
     _refuse_ways({"--kit": kit, "--provision": provision, "--rehearse": rehearse or None})
@@ -60,6 +61,8 @@ def command(
     if provision is not None:
         _provision(file, provision, address)
         return
+    count = format_count(len(file.sources), "site")
+    terminal.announce(f"Starting {count}" if rehearse else f"Looking for {count}", piped=True)
     from uneven.federation import Ask, federate
     from uneven.training import save_model
 
@@ -67,6 +70,7 @@ def command(
     opened: AbstractContextManager[tuple[Callable[[str, str], str], Path]]
     opened = _rehearsed(file, seed) if rehearse else _connected(kit, place)
     with opened as (call, folder):
+        terminal.announce(f"Asking {terminal.join_quoted(one.name for one in file.sources)} what they hold", piped=True)
         show = (lambda _: None) if json else _show_plan
         done = federate(file, Ask(call, patience, _teller()), folder, job, mode, show)
     save_model(done.model, output)

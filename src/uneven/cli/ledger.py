@@ -44,6 +44,15 @@ def show(path: LedgerPath, json: terminal.Json = False) -> None:
     terminal.make_console().print(terminal.make_table(f"{path}, {budget}", header, rows))
 
 
+def _fit_digest(digest: str) -> str:
+    """The digest, in two halves where lines are broken and too short for it."""
+    from uneven.words import measure_screen
+
+    half = len(digest) // 2
+    narrow = terminal.is_wrapped(sys.stdout) and measure_screen() < len(digest) + 2
+    return f"{digest[:half]} {digest[half:]}" if narrow else digest
+
+
 def _left(epsilon: float) -> str:
     return "no limit" if math.isinf(epsilon) else f"{epsilon:g}"
 
@@ -59,7 +68,7 @@ def check(path: LedgerPath, json: terminal.Json = False) -> None:
     if json:
         terminal.print_json({"sound": not wrong, "problems": wrong, "digest": ledger.digest()})
     elif not wrong:
-        digest = f"SHA-256 of its budget, charges and claims: {ledger.digest()}"
+        digest = f"SHA-256 of its budget, charges and claims: {_fit_digest(ledger.digest())}"
         terminal.say(f"{path} is sound: no row is beyond its budget. {digest}")
     for problem in wrong:
         terminal.note(f"{path}: {problem}")

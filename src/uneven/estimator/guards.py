@@ -13,6 +13,11 @@ from sklearn.utils.validation import validate_data
 from uneven.redaction import owner_only, redacted
 from uneven.training import Grouped
 
+UNWEIGHED = (
+    "{} takes no sample_weight: class_weight gives classes a weight, and noise, with the source of each row, says how "
+    "good rows are"
+)
+
 
 def _redacts(model: Any) -> bool:
     """Whether messages have no details: unless the model says plainly that they may have them."""
@@ -34,6 +39,8 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "sample_weight" in kwargs:
+            raise TypeError(UNWEIGHED.format(method.__name__))
         before = dict(self.__dict__)
         try:
             with redacted(_redacts(self)):
