@@ -7,9 +7,12 @@ import pytest
 from scipy.special import entr, softmax
 from scipy.stats import binomtest
 
+from uneven import LocalPrivacy, SitePrivacy
 from uneven.anchor.accuracy import expect_gain
+from uneven.anchor.shape import find_plain_coordinates
 from uneven.anchor.uncertainty import fit_anchor
-from uneven.anchor.verdicts import expect, judge_sources
+from uneven.anchor.verdicts import choose_batch_sizes, expect, judge_sources
+from uneven.problem import Problem
 
 TRUTH = np.array([6.0, -4.0, 2.0, 0.0, 0.0])
 
@@ -140,3 +143,18 @@ def test_private_rows_are_not_expected_to_take_away_more_than_most_of_the_loss(a
     sure = expect(vague, [lambda _: 1e12])[1]
     gain = expect_gain(anchor.shares, anchor.log_loss, anchor.log_loss / 4)
     assert sure.value - expect(vague, [])[1].value == pytest.approx(min(gain, 1.0 - np.mean(anchor.margins > 0)))
+
+
+def test_sources_of_one_noise_are_split_into_steps_together(anchor):
+    """Twenty sites step as one of their rows would, none with a batch beyond its rows; local privacy keeps the size."""
+    problem, plain = Problem(5, 1e-3, 50, own_batches=True), find_plain_coordinates(anchor)
+    site, other, local = SitePrivacy(1.0), SitePrivacy(0.3), LocalPrivacy(1.0)
+    ((one,), parts) = (
+        choose_batch_sizes(problem, plain, sources) for sources in ([(site, 20_000)], [(site, 1_000)] * 20)
+    )
+    assert parts == [min(one, 1_000)] * 20
+    (alone,) = choose_batch_sizes(problem, plain, [(site, 1_000)])
+    assert alone != parts[0]
+    mixed = choose_batch_sizes(problem, plain, [(local, 30), (site, 19_990), (other, 1_000), (site, 10)])
+    assert mixed == [50, one, *choose_batch_sizes(problem, plain, [(other, 1_000)]), 10]
+    assert choose_batch_sizes(replace(problem, own_batches=False), plain, [(site, 1_000), (site, 10)]) == [50, 50]

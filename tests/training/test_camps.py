@@ -104,6 +104,6 @@ def test_few_rows_measure_and_the_rest_still_step(monkeypatch):
     rng = np.random.default_rng(0)
     noise = {"open": uneven.Exact(), "a": uneven.LocalPrivacy(30.0), "b": uneven.LocalPrivacy(30.0)}
     sources = {"open": draw(rng, 1_000, TRUTH), "a": draw(rng, 300, -TRUTH), "b": draw(rng, 300, TURNED - TRUTH)}
-    monkeypatch.setattr(anchoring, "choose_batch_size", lambda *_: 200)
+    monkeypatch.setattr(anchoring, "choose_batch_sizes", lambda *_: [200, 200])
     fit(sources, noise, list(sources), 0)
     assert sum(steps) in (2 * 270, 270 + 240)

@@ -215,3 +215,15 @@ def test_standardised_rows_are_no_worse_than_logistic_regression_on_the_public_o
         losses = [-np.log(clf.predict_proba(X[22_000:])[np.arange(5_000), y[22_000:]]).mean() for clf in (ours, theirs)]
         worse.append(losses[0] - losses[1])
     assert np.mean(worse) < 2 * np.std(worse, ddof=1) / 2 + 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.parametrize("norm", [1e-9, 1e9])
+@pytest.mark.parametrize("public", [0, 50])
+def test_a_norm_that_no_default_alpha_fits_is_refused_by_its_name(norm, public):
+    rng = np.random.default_rng(0)
+    X, source = rng.normal(size=(300, 3)), np.where(np.arange(300) < public, "public", "private")
+    noise = {"public": Exact(), "private": LocalPrivacy(1.0)}
+    clf = UnevenClassifier({name: noise[name] for name in np.unique(source)}, row_norm=norm, random_state=0)
+    with pytest.raises(ValueError, match=r"row_norm must be between 3e-05 and 3e\+07 where alpha is chosen, got 1e"):
+        clf.fit(X, (X[:, 0] > 0).astype(int), source=source)

@@ -59,7 +59,7 @@ from uneven.anchor.uncertainty import (
 )
 from uneven.anchor.verdicts import (
     Verdict,
-    choose_batch_size,
+    choose_batch_sizes,
     compute_release_energy,
     judge_rows,
     judge_sources,
@@ -93,7 +93,7 @@ __all__ = [
     "Verdict",
     "change_basis",
     "choose_alpha",
-    "choose_batch_size",
+    "choose_batch_sizes",
     "choose_coordinates",
     "compute_error_covariances",
     "compute_release_energy",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from uneven.problem import Problem
 Array = NDArray[np.float64]
 
 STEPS = (1, 2, 5, 10, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200)
-"""How many steps a source may be split into, where its noise is drawn once per batch."""
+"""How many steps the sources of one noise may be split into, where it is drawn once per batch."""
 
 MOST_GAINED = 0.75
 """Part of the loss of rows left out that private rows may take away in what is said of accuracy: where more is
@@ -80,9 +81,26 @@ def measure_information(noise: Noise, rows: int, problem: Problem) -> Informatio
     return lambda activity: rows * problem.n_features / (compute_release_energy(noise, problem, activity) + once)
 
 
-def choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
-    """Batch size of one private source: where its noise is drawn once per batch, that of the least expected excess."""
-    if not (noise.once_a_batch and problem.own_batches):
+def choose_batch_sizes(problem: Problem, coordinates: Coordinates, sources: Sequence[tuple[Noise, int]]) -> list[int]:
+    """Batch size of each private source, given by its noise and rows.
+
+    Where noise is drawn once per batch it is that of the least expected excess, with the rows of all sources of this
+    noise: they step one after the other, and a batch is of one source.
+    """
+    together = Counter[Noise]()
+    for noise, rows in sources:
+        together[noise] += rows
+    found = {noise: _choose_batch_size(problem, coordinates, noise, rows) for noise, rows in together.items()}
+    return [min(rows, found[noise]) if _has_own_batches(noise, problem) else found[noise] for noise, rows in sources]
+
+
+def _has_own_batches(noise: Noise, problem: Problem) -> bool:
+    """Whether the batches of a source with this noise may have a size of their own."""
+    return noise.once_a_batch and problem.own_batches
+
+
+def _choose_batch_size(problem: Problem, coordinates: Coordinates, noise: Noise, rows: int) -> int:
+    if not _has_own_batches(noise, problem):
         return problem.batch_size
 
     def excess(steps: int) -> float:

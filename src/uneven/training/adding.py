@@ -139,7 +139,7 @@ class PrivateSource:
         wanted = (TOLD_SHARE if tells else measures) * self.rows
         rows, share = check_rows(self.name, data, problem.columns, problem.classes), None
         coming = iterate_chunks((self.name,), [rows], problem, order, max(1, int(wanted) // problem.batch_size))
-        if wanted < problem.batch_size and (tells or not self.noise.once_a_batch):  # of few rows, few measure
+        if wanted < problem.batch_size:  # of few rows, few measure, and noise once per batch leaves the others
             wanted = int(wanted)
             coming = _cut_first(coming, wanted, len(rivals))
         if tells:
@@ -211,7 +211,8 @@ class PrivateSource:
         if not measured:
             return coordinates, UNMEASURED, 0, state
         gradient = total / measured + coordinates.gradient_of_penalty(coordinates.start)
-        clock = measure_information(self.noise, measured, self.problem)(coordinates.activity)
+        together = replace(self.problem, batch_size=min(measured, self.problem.batch_size))
+        clock = measure_information(self.noise, measured, together)(coordinates.activity)
         return *react(coordinates, gradient, clock, anchor.takes_long_step), measured, state
 
     def _measure(

@@ -7,6 +7,7 @@ each measure whether it agrees with the anchor, the rest move the weights by the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,7 +26,7 @@ from uneven.anchor import (
     PublicRows,
     Summary,
     Verdict,
-    choose_batch_size,
+    choose_batch_sizes,
     choose_coordinates,
     expected_excess,
     fit_anchor,
@@ -40,7 +41,7 @@ from uneven.anchor import (
     weigh_public_row,
 )
 from uneven.engine import State
-from uneven.noise import Exact, FlippedLabels, swap_promise
+from uneven.noise import Exact, FlippedLabels, Noise, swap_promise
 from uneven.planner import OtherPromise
 from uneven.problem import Problem
 from uneven.training.adding import Camp, PrivateSource, choose_rivals, find_covariances, join, mix
@@ -98,13 +99,13 @@ class Anchoring:
 
 def prepare_anchor(job: Job, target: Any, anchor: Anchor | ClassAnchor | None = None) -> Anchoring:
     """Learn the anchor, unless it is given, and judge the private sources, before anything is charged."""
-    groups, problem = job.groups, job.problem
+    groups = job.groups
     converged = tuple(name for name, noise in groups.noises.items() if not noise.private)
     anchor = fit_public(job, converged, target) if anchor is None else anchor
     possible = list_frames(anchor)
     private = [name for name, noise in groups.noises.items() if noise.private]
-    counts = groups.row_counts
-    sizes = {name: choose_batch_size(problem, possible[0], groups.noises[name], counts[name]) for name in private}
+    sources = [(groups.noises[name], groups.row_counts[name]) for name in private]
+    sizes = dict(zip(private, choose_batch_sizes(job.problem, possible[0], sources), strict=True))
     everything = private if job.settings.use == "all" else None
     verdicts = judge_sources(anchor, _list_information(job, sizes, private), possible, everything)
     used = [name for name in private if verdicts[name].use or job.settings.use == "all"]
@@ -253,11 +254,13 @@ def compare_promises(job: Job, prepared: Anchoring, now: float) -> tuple[tuple[s
     counts = job.groups.row_counts
     possible, problem, found = prepared.possible, replace(job.problem, own_batches=True), []
     own = _list_information(job, prepared.sizes, prepared.order)
-    everything = _add_up(own.values())
+    everything, rows = _add_up(own.values()), Counter[Noise]()
+    for name in prepared.sizes:
+        rows[job.groups.noises[name]] += counts[name]
     for name in prepared.order:
         if (other := swap_promise(job.groups.noises[name])) is None:
             continue
-        size = choose_batch_size(problem, possible[0], other, counts[name])
+        size, _ = choose_batch_sizes(problem, possible[0], [(other, counts[name]), (other, rows[other])])
         swapped = measure_information(other, counts[name], replace(job.problem, batch_size=size))
 
         def together(activity: float, mine: Information = own[name], other: Information = swapped) -> float:

@@ -18,7 +18,7 @@ from uneven.training.grouping import Grouped
 from uneven.training.job import Job
 from uneven.training.planning import describe_sources
 from uneven.training.refusals import lacks_surrogate
-from uneven.training.scaling import ADVICE, BEYOND
+from uneven.training.scaling import ADVICE, ALPHAS, BEYOND
 from uneven.training.strength import choose_private_alpha, choose_private_clip
 from uneven.words import name_few
 
@@ -87,6 +87,8 @@ def with_chosen_alpha(job: Job, target: Any, here: Collection[str] | None = None
     """
     noises, settings = job.groups.noises, job.settings
     names = [name for name, noise in noises.items() if not noise.private and (here is None or name in here)]
+    if job.groups.any_private and isinstance(settings.alpha, str):
+        job.scale.refuse_norm()
     if all(noise.private for noise in noises.values()):
         sources, usual = describe_sources(noises, job.groups.counts), job.scale.usual_alpha(settings.alpha)
         if isinstance(settings.alpha, str):
@@ -172,7 +174,7 @@ def scale_alpha(job: Job, names: Collection[str], used: tuple[str, ...] | None =
     """The job with the alpha that was chosen on rows of `names`, for those of the sources in use; None means all."""
     assert job.chosen is not None
     alpha = job.chosen * find_carried_share(job.groups, job.problem, names, used)
-    if not 1e-12 <= alpha <= 1e12:  # what `Settings` takes
+    if not ALPHAS[0] <= alpha <= ALPHAS[1]:
         raise ValueError(f"X has rows for which alpha = {alpha:.3g} would be chosen, {BEYOND}; {ADVICE}")
     private = any(job.groups.noises[name].private for name in (job.groups.names if used is None else used))
     most = STRONGEST * job.scale.usual_alpha("auto") if private else alpha

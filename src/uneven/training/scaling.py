@@ -49,6 +49,9 @@ BOUNDS = tuple(float(f"{10 ** (k / 20):.2g}") for k in range(241))
 KEPT = 0.99
 """Share of the rows without privacy that a chosen bound leaves as they are."""
 
+ALPHAS = (1e-12, 1e12)
+"""What `Settings` takes for alpha."""
+
 BEYOND = "which is beyond what can be computed with"
 ADVICE = "scale the columns, for example with StandardScaler"
 
@@ -102,6 +105,13 @@ class Scale:
         if not isinstance(alpha, str):
             return float(alpha)
         return DEFAULT_ALPHA * (self.row_norm**2 if self.norms == "largest" else 1.0)
+
+    def refuse_norm(self) -> None:
+        """Refuse a stated norm in whose units the default alpha is beyond what settings take."""
+        least, most = ((end / DEFAULT_ALPHA) ** 0.5 for end in ALPHAS)
+        if self.norms == "largest" and not least <= self.row_norm <= most:
+            between = f"between {least:.1g} and {most:.1g}"
+            raise ValueError(f"row_norm must be {between} where alpha is chosen, got {self.row_norm:g}; {ADVICE}")
 
     def alpha(self, alpha: float) -> float:
         """L2 strength for rows as scaled that means `alpha` for the rows as given."""

@@ -12,7 +12,7 @@ from uneven.anchor import (
     ClassAnchor,
     Coordinates,
     Information,
-    choose_batch_size,
+    choose_batch_sizes,
     expected_excess,
     list_frames,
     measure_information,
@@ -146,7 +146,7 @@ class Expected:
 
     def excess(self, sources: Sequence[Source], more: float = 0.0) -> float:
         """Expected excess with these sources and `more` exact rows."""
-        private = [self._information(one) for one in sources if one.noise.private]
+        private = self._list_information(sources)
         return self.problem.loss_unit * min(
             expected_excess(c, sum(one(c.activity) for one in private)) for c in self._list_frames(sources, more)
         )
@@ -157,17 +157,20 @@ class Expected:
         share = self._public / (public + more)
         return tuple(replace(c, covariance=c.covariance * share) for c in self._possible)
 
-    def _information(self, source: Source) -> Information:
-        """Clock that a private source brings, at its own batch size."""
-        size = choose_batch_size(self.problem, self._possible[0], source.noise, source.rows)
-        return measure_information(source.noise, source.rows, replace(self.problem, batch_size=size))
+    def _list_information(self, sources: Sequence[Source]) -> list[Information]:
+        """Clock that each private source brings, at its own batch size beside the others of its noise."""
+        private = [one for one in sources if one.noise.private]
+        known = [(one.noise, one.rows) for one in private]
+        sizes = choose_batch_sizes(self.problem, self._possible[0], known)
+        problems = [replace(self.problem, batch_size=size) for size in sizes]
+        return [measure_information(*one, problem) for one, problem in zip(known, problems, strict=True)]
 
     def total(self, sources: Sequence[Source]) -> tuple[float, tuple[str, ...]]:
         """Expected excess; private sources that are not expected to help are left out, as a fit leaves them out."""
         if self.use_all:
             return self.excess(sources), ()
         private = [one for one in sources if one.noise.private]
-        used = rank_sources(self._list_frames(sources), list(map(self._information, private))).used
+        used = rank_sources(self._list_frames(sources), self._list_information(private)).used
         kept = [one for one, use in zip(private, used, strict=True) if use]
         return self.excess([*(one for one in sources if not one.noise.private), *kept]), ()
 
