@@ -49,7 +49,6 @@ def command(
     [bold]Example:[/] uneven federate sources.toml --rehearse
     """
     from uneven.io import read_sources
-    from uneven.words import format_count
 
     terminal.refuse_output("--output", output, terminal.MODEL)
     _refuse_ways({"--kit": kit, "--provision": provision, "--rehearse": rehearse or None})
@@ -61,8 +60,7 @@ def command(
     if provision is not None:
         _provision(file, provision, address)
         return
-    count = format_count(len(file.sources), "site")
-    terminal.announce(f"Starting {count}" if rehearse else f"Looking for {count}", piped=True)
+    _announce(file, rehearse)
     from uneven.federation import Ask, federate
     from uneven.training import save_model
 
@@ -78,6 +76,13 @@ def command(
         terminal.print_json({**_facts(done), "model": output, "rehearsed": rehearse})
     else:
         terminal.say(_words(done, output, rehearse))
+
+
+def _announce(file: SourcesFile, rehearse: bool) -> None:
+    from uneven.words import format_count
+
+    count = format_count(len(file.sources), "site")
+    terminal.announce(f"Starting {count}" if rehearse else f"Looking for {count}", piped=True)
 
 
 def _provision(file: SourcesFile, folder: Path, address: str) -> None:
