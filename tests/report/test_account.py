@@ -29,7 +29,6 @@ def test_a_report_says_where_and_when_rows_were_charged_and_who_is_protected(tmp
     for said in (
         "Charged in book.db before the rows were used; earlier charges are included. Written on 1970-01-02.",
         "In odds, for everyone outside its site: at ε = 2, odds of 1 to 10 on any guess about a row become at most 7.4",
-        "the same distribution as the public rows",
         "A rough ε is good enough for planning.",
     ):
         assert said in told

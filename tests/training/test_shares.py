@@ -19,7 +19,7 @@ from uneven.planner import (
     RARELY_KEPT,
     TRUSTED,
     choose_tellers,
-    learns_length,
+    has_length_rows,
     list_asked,
     list_gradients,
     make_plan,
@@ -201,7 +201,7 @@ def test_with_little_noise_one_row_in_fifty_tells_its_class_and_none_the_length(
     ]
     told, silent = (one.plan_ for one in fits)
     assert (told.kept, told.tellers) == (RARELY, ALL)
-    assert not learns_length(told)
+    assert not has_length_rows(told)
     assert "steps begin at the shares" in told.void
     assert fits[0].notes_[0].startswith("2,000 private rows told their classes")
     assert "One row in 50 of each source tells its class" in told.summary()

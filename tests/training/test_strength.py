@@ -24,8 +24,8 @@ from uneven.training.strength import (
     choose_private_alpha,
     choose_private_clip,
     expect_loss,
-    price_clip,
-    price_intercept,
+    find_clip_cost,
+    find_intercept_cost,
 )
 
 LOCAL = uneven.LocalPrivacy
@@ -121,9 +121,9 @@ def minimise_constant(share, alpha, clip):
 @pytest.mark.parametrize("alpha", [1e-3, 1e-4])
 def test_the_price_of_a_penalty_and_of_a_clip_is_what_a_constant_loses(alpha):
     unit = SIGNAL * np.log(2) / 2
-    assert price_intercept(alpha) * unit == pytest.approx(minimise_constant(RARE, alpha, None), rel=1e-3)
-    assert price_clip(0.5) * unit == pytest.approx(minimise_constant(RARER, 0.0, 0.5), rel=1e-3)
-    assert price_clip(1.0) == 0.0
+    assert find_intercept_cost(alpha) * unit == pytest.approx(minimise_constant(RARE, alpha, None), rel=1e-3)
+    assert find_clip_cost(0.5) * unit == pytest.approx(minimise_constant(RARER, 0.0, 0.5), rel=1e-3)
+    assert find_clip_cost(1.0) == 0.0
 
 
 def test_gradients_are_clipped_less_where_noise_is_small():

@@ -42,7 +42,7 @@ def estimate_share(rows: float, told: float, variance: float) -> Share:
     """Posterior of the missing class's share, where that many public rows have none and private rows say `told`.
 
     >>> estimate_share(20, 0.5, 1e-3).mean.__round__(2), estimate_share(20, 0.0, 1e-3).mean.__round__(3)
-    (0.5, 0.01)
+    (0.5, 0.013)
     """
     angles = (np.arange(GRID) + 0.5) * np.pi / (2.0 * GRID)
     shares = np.sin(angles) ** 2  # of equal weights: the density of the angle is Jeffreys' prior

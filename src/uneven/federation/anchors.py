@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uneven import checks
-from uneven.anchor import Coordinates, OneClass, Share, Summary, start_from_share, summarize
+from uneven.anchor import (
+    Coordinates,
+    Disagreement,
+    OneClass,
+    Share,
+    Summary,
+    describe_disagreements,
+    start_from_share,
+    summarize,
+)
 from uneven.federation.messages import LARGEST, MOST_STEPS, matrix_from_text, matrix_to_text, read_vector
 from uneven.planner import Source
 from uneven.settings import Settings
@@ -199,3 +208,8 @@ def camps_from_dict(values: Mapping[str, Any], n_features: int, public: int) -> 
     summary = summary_from_dict(values["summary"], n_features)
     others = [Camp(move_summary(summary, one), int(one["rows"])) for one in values.get("others", ())]
     return [Camp(summary, int(values.get("rows", public))), *others]
+
+
+def describe_found(disagreements: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """What is said of how the private sites agreed with the anchor, as a local fit says it."""
+    return describe_disagreements({name: Disagreement(**one) for name, one in disagreements.items()})

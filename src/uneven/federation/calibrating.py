@@ -26,7 +26,7 @@ from uneven.federation.kept import (
 )
 from uneven.federation.messages import state_from_dict
 from uneven.federation.policy import Refused
-from uneven.planner import Asked, count_free, count_kept, learns_length
+from uneven.planner import Asked, count_free, count_kept, has_length_rows
 from uneven.training import (
     Direction,
     Heard,
@@ -148,7 +148,7 @@ def ask_lengths(job: Job, ask: Ask, progress: Progress) -> Iterator[Progress]:
 
     A site that is left out is not asked. One that does not answer now stays in the result, which its steps are in.
     """
-    if not learns_length(job.plan) or progress.state is None or not (ending := read_ending(job, progress)).has_length:
+    if not has_length_rows(job.plan) or progress.state is None or not (ending := read_ending(job, progress)).has_length:
         return
     lesson, smooth = prepare_lesson(ending.direction, job.plan), take_smooth(job.plan)
     told = {"weights": ending.found.tolist(), "offset": ending.direction.offset, "prior": expect_deviation(smooth)}
@@ -190,7 +190,7 @@ def finish_weights(job: Job, progress: Progress) -> tuple[Array, tuple[str, ...]
     """The weights at the length that was found, and what is said of it, as a local fit does."""
     if not job.plan.kept:
         return read_state(job, progress).answer, doubt_steps(job.plan)
-    if not learns_length(job.plan):
+    if not has_length_rows(job.plan):
         offsets = find_start(job, progress)[1]
         tellers = sum(one.rows for one in job.asked if one.name not in progress.left_out)
         return read_state(job, progress).answer, describe_offsets(offsets, np.array(job.classes), tellers)

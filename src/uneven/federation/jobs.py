@@ -47,8 +47,10 @@ class Progress:
         Where the run stands; None before the first segment.
     anchor : dict or None
         What the site without privacy said, where private ones are added to it.
+    disagreements : dict
+        How each private site agreed with the anchor.
     notes : list of str
-        What was found on the way.
+        What else was found on the way.
     charged : list of str
         Sites that may have charged their rows though they took no step.
     keeps : bool
@@ -66,6 +68,7 @@ class Progress:
     next: int = 0
     state: dict[str, Any] | None = None
     anchor: dict[str, Any] | None = None
+    disagreements: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     charged: Sequence[str] = ()
     keeps: bool = False

@@ -19,6 +19,7 @@ from uneven.federation.anchors import (
     MOST_FEATURES,
     camps_from_dict,
     camps_to_dict,
+    describe_found,
     move_summary,
     start_to_dict,
     summary_from_dict,
@@ -300,7 +301,7 @@ def _add(job: Job, ask: Ask, progress: Progress, number: int, state: State) -> P
         progress,
         state=state_to_dict(after),
         anchor={**progress.anchor, **camps_to_dict(camps)},
-        notes=[*progress.notes, found.describe(site)],
+        disagreements={**progress.disagreements, site: vars(found)},
     )
 
 
@@ -393,6 +394,6 @@ def _result(job: Job, progress: Progress) -> Federated:
         feature_names=job.names,
         columns=job.file.columns,
         simulated=simulated,
-        notes=(*notes, *progress.notes),
+        notes=(*notes, *describe_found(progress.disagreements), *progress.notes),
     )
     return Federated(model, state, used, dict(progress.left_out), simulated)

@@ -234,8 +234,7 @@ class Plan:
     def alternatives(self) -> dict[str, Plan]:
         """Plan of every strategy for the same sources and problem, this one among them.
 
-        Each has its usual moments, unless this plan was asked for others: then it has the same as this one, where its
-        guarantee holds with them.
+        Each has its usual moments, or those that this plan was asked for where its guarantee holds with them.
         """
         usual = get_strategy(self.strategy).usual_moments(self.problem)
         plans = {}

@@ -95,7 +95,7 @@ def choose_tellers(plan: Plan, reach: float = REACH) -> int:
     return TELLERS if precision * farthest**2 > find_threshold(plan.problem.outputs) else 0
 
 
-def learns_length(plan: Plan) -> bool:
+def has_length_rows(plan: Plan) -> bool:
     """Whether some kept rows tell the length of the weights: not where all of them tell their class."""
     return bool(plan.kept) and plan.tellers != ALL
 

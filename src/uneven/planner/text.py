@@ -13,7 +13,7 @@ from uneven.planner.prediction import count_kept
 from uneven.planner.promises import describe_promises
 from uneven.planner.segments import Segment, compute_step_sizes
 from uneven.planner.sensitivity import describe_changes
-from uneven.planner.shares import learns_length
+from uneven.planner.shares import has_length_rows
 from uneven.problem import Problem
 from uneven.schedules import LATE_AVERAGE
 from uneven.words import FEW, format_bound, format_count, format_number, format_table, name_few, wrap
@@ -181,7 +181,7 @@ def describe_contributions(pairs: Mapping[str, tuple[float, float]]) -> list[str
 
 def _describe_kept(plan: Plan) -> str:
     """Why some rows take no step, and what they are expected to find."""
-    if not learns_length(plan):
+    if not has_length_rows(plan):
         return (
             f"One row in {plan.kept} of each source tells its class, so that steps begin at the shares of the classes."
         )

@@ -18,7 +18,7 @@ from uneven.planner import (
     Plan,
     Verdict,
     count_kept,
-    learns_length,
+    has_length_rows,
     list_asked,
     make_anchored_plan,
     mark_converged,
@@ -183,7 +183,7 @@ def _run_kept(job: Job, plan: Plan, target: Any, record: int, evaluate: Any) -> 
         offsets = shares.find_offsets(shares.ask_shares(rows, plan, seed), plan.problem)
         start = shares.make_start(offsets, constant, problem.columns)
     fitted = _run(job, plan, target, record, evaluate, start)
-    if not learns_length(plan):
+    if not has_length_rows(plan):
         told = shares.describe_offsets(offsets, job.scan.classes, sum(one.rows for one in list_asked(plan)))
         return Result([fitted.weights], (fitted.state,), plan, fitted.path, (*told, *name_trusted(plan)))
     found = fitted.weights - start

@@ -57,7 +57,7 @@ def choose_private_alpha(settings: Settings, sources: Sequence[Source], problem:
     parts = 0.5 ** np.arange(HALVINGS)
     tried = [replace(problem, alpha=problem.alpha * part) for part in parts]
     binary = settings.fit_intercept and problem.outputs == 1
-    biases = [price_intercept(one.alpha) * binary for one in tried]
+    biases = [find_intercept_cost(one.alpha) * binary for one in tried]
     expected = np.array([expect_loss(counted, *one, settings.stepping) for one in zip(tried, biases, strict=True)])
     return float(usual * parts[np.argmax(expected <= NEAR * expected.min())])
 
@@ -73,7 +73,7 @@ def choose_private_clip(settings: Settings, sources: Sequence[Source], problem: 
     if not (counted and binary and settings.clip == "auto" and problem.clip is not None):
         return problem.clip
     clips = (problem.clip, UNCLIPPED)
-    now, then = (expect_loss(counted, replace(problem, clip=c), price_clip(c), settings.stepping) for c in clips)
+    now, then = (expect_loss(counted, replace(problem, clip=c), find_clip_cost(c), settings.stepping) for c in clips)
     return UNCLIPPED if NEAR * then < now else problem.clip
 
 
@@ -93,12 +93,12 @@ def _list_predicted(settings: Settings, sources: Sequence[Source], problem: Prob
     return used if sites else [_pool_rows(used, problem)]
 
 
-def price_intercept(alpha: float) -> float:
+def find_intercept_cost(alpha: float) -> float:
     """What a penalty on the intercept costs where one class has the share `RARE`, as a share of what there is to learn.
 
     It is KL(p‖q), q = ς(b) with q - p + αb/c² = 0 for an intercept's feature of c: nothing without a penalty.
 
-    >>> [round(price_intercept(alpha), 3) for alpha in (1e-3, 1e-4, 1e-9)]
+    >>> [round(find_intercept_cost(alpha), 3) for alpha in (1e-3, 1e-4, 1e-9)]
     [0.109, 0.004, 0.0]
     """
     feature = PRIVATE_INTERCEPT / math.hypot(1.0, PRIVATE_INTERCEPT)
@@ -106,12 +106,12 @@ def price_intercept(alpha: float) -> float:
     return _compare_shares(RARE, float(expit(score)))
 
 
-def price_clip(clip: float) -> float:
+def find_clip_cost(clip: float) -> float:
     """What a clip costs where one class has the share `RARER` and features say nothing, in the same units.
 
     Slopes of the rarer class are cut at C: q with (1 - p)q = pC is predicted, unless 1 - p is below C.
 
-    >>> round(price_clip(0.5), 3), price_clip(1.0)
+    >>> round(find_clip_cost(0.5), 3), find_clip_cost(1.0)
     (0.107, 0.0)
     """
     return _compare_shares(RARER, min(RARER, RARER * clip / (1.0 - RARER)))
