@@ -24,7 +24,7 @@ from uneven.noise import NOISES
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("UNEVEN_DATA", ROOT.parent / "shared" / "data"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "gallery").glob("*.md"))]
-LONG = {"when-to-use-something-else.md"}
+LONG = {"when-to-use-something-else.md", "experts-and-a-crowd.md"}
 """Pages that fit many classifiers; and so do those of the gallery."""
 
 

@@ -250,7 +250,7 @@ def covertype():
     return data.X.astype(np.float64), data.y
 
 
-@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+@pytest.mark.parametrize("alpha", [1e-2, pytest.param(1e-4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("load", [breast_cancer, bank, covertype])
 def test_objective_of_scikit_learn_with_its_free_intercept(load, alpha):
     X, y = load()

@@ -44,11 +44,13 @@ def test_choice_is_near_the_best_on_the_grid(rows, most):
     assert np.mean([excess_of_choice(data, rows, seed) for seed in range(6)]) <= most
 
 
+@pytest.mark.slow
 def test_choice_under_flips_is_near_the_best_on_the_grid():
     data = load_covertype_sample()
     assert np.mean([excess_of_choice(data, 5000, seed, FlippedLabels(0.3)) for seed in range(4)]) <= 1.05
 
 
+@pytest.mark.slow
 def test_choice_on_mnist_is_near_the_best_on_the_grid():
     if not os.environ.get("UNEVEN_DATA"):
         pytest.skip("UNEVEN_DATA is not set")

@@ -34,8 +34,9 @@ def on_a_terminal(folder, *arguments, out=False, code=0, **environment):
     return seen.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ elsewhere")
-@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("columns", [60, 80])
 def test_lines_are_broken_between_words(folder, described, columns):
     described()
     wide = str(columns)

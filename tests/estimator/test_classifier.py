@@ -142,10 +142,12 @@ def test_flip_rates_are_estimated(rate):
     assert np.mean([estimated_rate(rate, 20_000, seed) for seed in range(5)]) == pytest.approx(rate, abs=0.01)
 
 
+@pytest.mark.slow
 def test_estimated_rates_do_not_depend_on_alpha():
     assert estimated_rate(0.25, 6_000, alpha=10.0) == estimated_rate(0.25, 6_000, alpha=1e-5)
 
 
+@pytest.mark.slow
 def test_few_anchors_are_enough():
     """Sixty anchors and 540 labels, six samples: 20 estimates had a standard deviation of 0.024."""
     mean = np.mean([estimated_rate(0.25, 600, seed) for seed in range(6)])

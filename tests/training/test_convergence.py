@@ -205,6 +205,7 @@ def test_unequal_flips_are_learned_away():
     assert two.flip_rates_ == {"data": (0.4, 0.05)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.45])
 def test_flipped_labels_beside_exact_ones_do_no_harm_where_classes_are_nearly_separate(rate):
     """Log-loss over six draws, against logistic regression on the exact rows alone: it was up to .25 above that."""
