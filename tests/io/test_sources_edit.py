@@ -97,6 +97,14 @@ def test_only_the_changed_line_is_another(text, number):
         assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
+def test_a_key_that_needs_quotes_has_them():
+    """A noise may have a key of any letters, and its table keeps its comments then too."""
+    text = '[[source]]\nname = "a"\n[source.noise]\nkind = "exact"  # bought\n'
+    said = edit_sources(text, {}, [(0, {"noise": {"kind": "exact", ":": False}})])
+    assert "# bought" in said
+    assert tomllib.loads(said)["source"][0]["noise"] == {"kind": "exact", ":": False}
+
+
 FILE = """\
 # Two clinics.
 label = "ill"  # the diagnosis

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uneven.io.sources_text import format_document, format_source, format_value, parse_content
+from uneven.io.sources_text import format_document, format_key, format_source, format_value, parse_content
 
 Change = tuple[int | None, Mapping[str, Any]]
 """A source of the changed file: its place in the file as it was, or None for a new one; and what changes."""
@@ -142,7 +142,7 @@ def _change(group: Sequence[_Block], changes: Mapping[str, Any]) -> list[_Block]
             continue
         first.statements[:] = [one for one in first.statements if one.key != key]
         if value is not None:
-            _insert(first, f"{key} = {format_value(value)}\n")
+            _insert(first, f"{format_key(key)} = {format_value(value)}\n")
     return gone
 
 
