@@ -24,7 +24,7 @@ from uneven.noise import NOISES
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("UNEVEN_DATA", ROOT.parent / "shared" / "data"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "gallery").glob("*.md"))]
-LONG = {"when-to-use-something-else.md", "experts-and-a-crowd.md"}
+LONG = {"when-to-use-something-else.md", "experts-and-a-crowd.md", "classifier.md"}
 """Pages that fit many classifiers; and so do those of the gallery."""
 
 
@@ -243,6 +243,7 @@ def hospitals(monkeypatch, capsys, data):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "heart").is_dir(), reason="no heart data: set UNEVEN_DATA")
 def test_four_hospitals_with_missing_values(monkeypatch, capsys):
     """The hospital with a privacy rule pays for one pass; beside ours stands what the public hospitals reach alone."""

@@ -226,6 +226,7 @@ def test_a_label_that_a_class_never_has_is_held_out_at_a_finite_loss():
     assert 700 < lost[0] < np.inf
 
 
+@pytest.mark.slow
 def test_flips_of_nearly_separable_rows_do_better_than_ignoring_them():
     """Accuracy on new rows over six draws: that of logistic regression on the labels as observed is lower."""
     noise, apart = FlippedLabels(0.3), []
@@ -246,6 +247,7 @@ def draw_rules(count, seed):
     return X, np.where(rng.random(count) < np.where(either, 0.93, 0.03), 1.0, -1.0)
 
 
+@pytest.mark.slow
 def test_rows_that_no_linear_score_explains_are_not_taken_for_flipped_ones():
     """Log-loss over eight draws is that of true labels; two of the eight most likely answers lose without end."""
     noise, apart = FlippedLabels(0.2), []

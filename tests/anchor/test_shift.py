@@ -142,6 +142,7 @@ def test_a_source_that_disagrees_begins_at_the_multiple_of_the_start_that_it_ask
     np.testing.assert_allclose(allowed.start, begins * c.start, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_doubted_curvature_has_the_least_regret_of_those_between_what_is_known_and_alpha():
     """By another way than the code's: each pair of steps and truth is followed through the recursion, step by step."""
     c = coordinates_of_rows(300, 5)

@@ -109,6 +109,7 @@ def test_flipped_rows_tell_as_much_as_so_many_exact_ones(anchor):
     assert replace(anchor, rates=0.0).tested[1] == pytest.approx(80)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_accuracy_of_fresh_rows():
     """95% intervals for the start's own accuracy, over 100 anchors: at least 88 hold (4 standard errors)."""
     rng, held = np.random.default_rng(1), 0

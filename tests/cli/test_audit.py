@@ -26,6 +26,7 @@ def test_table_of_all_mechanisms():
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
 
 
+@pytest.mark.slow
 def test_json():
     done = run(
         "--draws", "50000", "--dimension", "2", "--epsilon", "3", "--mechanism", "privunit", "--clip", "0.5", "--json"

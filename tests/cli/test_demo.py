@@ -40,6 +40,7 @@ def test_the_demo_and_what_to_try_next(folder, good):
     assert (unopened.described(), unopened.settings) == (opened.described(), opened.settings)
 
 
+@pytest.mark.slow
 def test_the_demo_as_json(good):
     facts = json.loads(good("demo", "--runs", 2, "--seed", 3, "--json"))
     assert facts["plan"]["order"] == ["survey", "station"]
@@ -99,6 +100,7 @@ def test_no_row_spends_more_than_its_site_allows(demo):
         assert {s.name: s.noise.epsilon_per_row for s in entry.plan.sources} == {"station": 10.0, "survey": 1.0}
 
 
+@pytest.mark.slow
 def test_strategies_are_told_before_the_rest_runs():
     told = []
 

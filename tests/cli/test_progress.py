@@ -51,6 +51,7 @@ def test_lines_are_broken_between_words(folder, described, columns):
         assert "\x1b" not in seen
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ elsewhere")
 def test_headings_and_verdicts_have_colour(folder, described):
     described('classes = ["ill", "well"]\nrow_norm = 3.0', crowd='{ kind = "local-privacy", epsilon = 8.0 }')
@@ -59,6 +60,7 @@ def test_headings_and_verdicts_have_colour(folder, described):
     assert re.search(r"'crowd': \x1b\[3\dm(worth it|little|no)\x1b", seen)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ elsewhere")
 def test_a_bar_on_a_terminal_only(folder, described, uneven_in):
     described()
@@ -69,6 +71,7 @@ def test_a_bar_on_a_terminal_only(folder, described, uneven_in):
     assert uneven_in("fit", "sources.toml").stderr == ""
 
 
+@pytest.mark.slow
 def test_piped_lines_are_broken_to_columns_where_that_is_set(private, uneven_in):
     """One rule for every command: to COLUMNS, else to the terminal, else not at all."""
     private()

@@ -5,6 +5,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from uneven.io import read_sources
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ def commands_of(page):
     return [line[1:] for line in lines if line and line[0] == "uneven"]
 
 
+@pytest.mark.slow
 def test_commands(folder, good):
     """The demo, which both have, is run once, and prints the figures that the README quotes.
 

@@ -35,6 +35,7 @@ def test_help_imports_no_arrays(tmp_path):
     assert not found & {"numpy", "scipy", "numba", "pyarrow", "sklearn", "matplotlib"}
 
 
+@pytest.mark.slow
 def test_a_plan_waits_for_no_compiler(tmp_path):
     (tmp_path / "sources.toml").write_text(FILE)
     (tmp_path / "scaled.toml").write_text(f"row_norm = 2.0\n{FILE}")  # then the plan is the one that a fit would run

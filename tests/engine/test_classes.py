@@ -111,6 +111,7 @@ def test_two_classes_by_softmax_are_logistic_regression():
     np.testing.assert_allclose(np.abs(np.linalg.inv(one.confusion_of(2))).sum(axis=1).max(), one.amplification())
 
 
+@pytest.mark.slow
 def test_a_release_is_unbiased_and_has_the_planned_dimension():
     """The mean over 20,000 releases of one batch is its gradient, within 5 standard errors a coordinate."""
     X, y = draw_rows(n=4)

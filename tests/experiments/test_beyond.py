@@ -189,6 +189,7 @@ def test_every_panel_can_be_built():
         assert spec.build(spec.dataset, counts, FEATURES[spec.dataset]).name == name
 
 
+@pytest.mark.slow
 def test_an_ablation_is_a_method_a_row(tmp_path, tiny):
     panel = panels.build_ablation("mnist", lambda shares: count_rows(len(tiny.y), shares), 54)
     running.run_panel(panel, tiny, tmp_path, runs=2, seed=0)

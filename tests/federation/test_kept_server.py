@@ -92,6 +92,7 @@ HEARD = [
 LIES = [in_part("heard", **one) for one in HEARD[1:]] + [put(heard=3), put(heard={}), lambda _: {}]
 
 
+@pytest.mark.slow
 def test_wrong_shares_leave_the_site_out_and_what_was_told_as_it_was(tmp_path, make):  # noqa: F811
     """East is asked first; the run goes on without it, as if it had refused to begin."""
     network = make(UNEQUAL, budget=1000.0)
@@ -122,6 +123,7 @@ REACHED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [EQUAL, UNEQUAL])
 def test_a_wrong_length_leaves_the_steps_in_and_what_was_told_as_it_was(tmp_path, make, cut):  # noqa: F811
     network = make(cut, budget=1000.0)

@@ -22,6 +22,7 @@ def test_slow_rates_bound_the_recursion(kappa, steps):
     assert slow_recursion(kappa, steps) <= bound * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_slow_rates_are_of_the_stated_order():
     """κ = 1: log N/N, with the slack factor 4; κ < 1: N^{-κ}, so ten times the steps are worth 10^{-κ}."""
     n = 10**6

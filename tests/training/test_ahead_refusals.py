@@ -177,6 +177,7 @@ def test_of_random_files_a_plan_refuses_those_that_a_fit_refuses(tmp_path, seed)
         assert find_refusal(plan_ahead, file) == said
 
 
+@pytest.mark.slow
 def test_random_files_are_refused_for_many_reasons(tmp_path):
     found = {find_refusal(plan_ahead, draw_any(tmp_path, seed))[:25] for seed in range(400, 480)}
     assert len(found) > 7

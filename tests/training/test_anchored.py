@@ -297,6 +297,7 @@ def test_the_clock_of_later_rows_is_theorem_c_where_curvature_is_alpha():
         assert np.argmin(change) == 50
 
 
+@pytest.mark.slow
 def test_later_private_rows_add_to_an_anchored_fit():
     """A few private rows by `fit` and many by `partial_fit`: at least half of what all by `fit` gain."""
     rng, gains = np.random.default_rng(13), []

@@ -160,6 +160,7 @@ def test_sites_are_valued_at_the_batch_sizes_of_the_fit(tmp_path):
     assert value_file(file).bound == pytest.approx(ran.anchored.excess, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_more_exact_rows_are_worth_what_a_fit_with_them_gains(tmp_path):
     """All rows without privacy, and 900 more for sale: the excess of fits with 300 and 1,200, over 20 draws.
 
