@@ -1,5 +1,7 @@
 """What the studio begins with, by the names of `uneven.plan`; and sources as rows of its table."""
 
+from dataclasses import replace
+
 import uneven
 from uneven.io import sources_to_text
 from uneven.planner import STRATEGIES
@@ -7,7 +9,7 @@ from uneven.problem import Problem
 from uneven.settings import NAMES, Settings
 from uneven.studio.document import Document
 from uneven.training import keep_rows
-from uneven.training.strength import choose_private_alpha
+from uneven.training.strength import choose_private_alpha, choose_private_clip
 
 SETTINGS = {
     "n_features": 54,
@@ -28,13 +30,15 @@ def plan_as_fit(sources, **changes):
 
 
 def plan_steps(sources, **changes):
-    """The same by steps alone, with the alpha that a fit chooses, unless one is stated."""
+    """The same by steps alone, with the alpha and the clip that a fit chooses, unless they are stated."""
     stated = {**SETTINGS, **changes}
+    keys = ("n_features", "alpha", "batch_size", "loss", "radius", "clip")
+    settings = Settings(loss=stated["loss"], strategy=changes.get("strategy", "auto"))
+    problem = Problem(**{key: stated[key] for key in keys})
     if "alpha" not in changes:
-        keys = ("n_features", "alpha", "batch_size", "loss", "radius", "clip")
-        problem = Problem(**{key: stated[key] for key in keys})
-        settings = Settings(loss=stated["loss"], strategy=changes.get("strategy", "auto"))
         stated["alpha"] = choose_private_alpha(settings, sources, problem, problem.alpha)
+    if "clip" not in changes:
+        stated["clip"] = choose_private_clip(settings, sources, replace(problem, alpha=stated["alpha"]))
     return uneven.plan(sources, **stated)
 
 
