@@ -205,6 +205,7 @@ def test_the_name_of_a_loss_decides_nothing(monkeypatch, loss, noise):
     assert theirs.plan_.converged == ours.plan_.converged
 
 
+@pytest.mark.slow
 def test_a_new_loss_is_fitted_exactly_privately_and_anchored(monkeypatch):
     monkeypatch.setitem(LOSSES, SMOOTHED.name, SMOOTHED)
     X, y, _ = draw_rows(6000)

@@ -125,6 +125,7 @@ def test_the_answer_of_more_classes_has_the_most_likelihood():
     assert found.objective == pytest.approx(minimize(lose, found.weights, options={"gtol": 1e-10}).fun, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_likelihood_has_the_covariance_of_the_information_and_the_surrogate_more():
     """200 draws of 4,000 rows, nearly separable: the trace is that of the inverse information within 4 standard errors.
 

@@ -265,6 +265,7 @@ def test_several_public_sites_alone_equal_the_local_fit(tmp_path, network):
     assert sites.sites["north"].ledger.sources() == {}
 
 
+@pytest.mark.slow
 def test_private_sites_add_to_several_public_ones_as_well_as_at_home(tmp_path, network):
     """The coordinates are those of the largest public site, so the draws differ: on average the objective does not.
 

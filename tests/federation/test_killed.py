@@ -25,6 +25,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "rows", "jobs", "public", "answers"), CASES)
 def test_no_row_is_released_twice_however_often_processes_are_killed(tmp_path, mode, rows, jobs, public, answers):
     """Each job ends with all sites, whose rows paid once for each; and whatever was sent for a step was sent again."""

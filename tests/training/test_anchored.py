@@ -100,6 +100,7 @@ def test_never_worse_than_either_kind_of_rows_alone(name, public, epsilon):
         assert ours <= 0.4 * min(exact, alone)
 
 
+@pytest.mark.slow
 def test_a_hundred_exact_rows_and_many_private_ones_are_far_better_than_either():
     """One cell of those, with three runs."""
     ours, exact, alone = compare_excesses("covertype", 100, 3.0, runs=3).mean(axis=0)
@@ -341,6 +342,7 @@ def test_what_cannot_be_anchored_is_refused_in_one_line_and_uncharged(case):
     assert not ledger.sources()
 
 
+@pytest.mark.slow
 def test_several_private_sources_are_used_cleanest_first():
     X, y = small(np.random.default_rng(13), 12_000)
     source = np.repeat(["open", "coarse", "fine"], [300, 6_000, 5_700])

@@ -166,6 +166,7 @@ def test_the_length_found_is_as_certain_as_it_is_said_to_be():
     assert abs(found.mean()) < 4 * expected / np.sqrt(200) + 0.05  # the rows as drawn have a mean of their own
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_never_much_worse_than_nothing():
     """E s² - 2sθ is f(sw) - f(0) for a best length θ, in units of f(w) - f(0) at θ = 0; and 2θs - s² ≤ θ² is gained."""
     z = np.random.default_rng(0).normal(size=20_000)

@@ -552,6 +552,7 @@ SOLD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["precision", "two-rates"])
 @pytest.mark.parametrize("sources", SOLD.values(), ids=SOLD)
 def test_the_curve_says_where_the_money_goes(sources, strategy):
