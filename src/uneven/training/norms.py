@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from uneven.anchor import use_one_thread
 from uneven.engine import measure_squared_norms
 from uneven.matrices import is_sparse, join_rows
 from uneven.settings import Settings
@@ -113,9 +114,10 @@ def find_largest_eigenvalue(unit: Any) -> float:
     if not measure_row_norms(unit).any():
         return 0.0  # Lanczos iterations have nowhere to go
     if d <= DENSE:
-        product = unit.T @ unit
-        dense = product.toarray() if is_sparse(product) else product
-        largest = np.linalg.eigvalsh(dense.astype(np.float64))[-1] / n
+        with use_one_thread():
+            product = unit.T @ unit
+            dense = product.toarray() if is_sparse(product) else product
+            largest = np.linalg.eigvalsh(dense.astype(np.float64))[-1] / n
     else:
         outer = LinearOperator((d, d), matvec=lambda v: unit.T @ (unit @ v) / n, dtype=np.float64)
         largest = eigsh(outer, k=1, v0=np.random.default_rng(0).normal(size=d), tol=1e-3)[0][0]
