@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import uneven
 from uneven import LocalPrivacy, UnevenClassifier, theory
-from uneven.planner import OtherPromise, Plan, describe_promises, make_plan, predict_excess
+from uneven.planner import OtherPromise, Plan, describe_promises, make_plan, predict_excess, text
 from uneven.planner.prediction import CURVATURES, predict_typical
 from uneven.problem import Problem
 from uneven.schedules import LAST_SHARE, SETTLED, Precision
@@ -160,6 +160,11 @@ def test_a_plan_of_private_rows_says_what_each_source_brings():
     told = " ".join(plan.summary().split())
     assert f"Without 'noisy' the predicted excess would be {format_number(without['clean'], 3)} instead of" in told
     assert "'noisy' lowers it by less than 3%, which is hardly worth any ε." in told
+
+
+def test_a_name_with_quotes_is_told_as_it_is():
+    (told,) = text.describe_contributions({"without o' b": (0.1, 0.3)})
+    assert told == 'Without "without o\' b" the predicted excess would be 0.3 instead of 0.1.'
 
 
 def test_sources_that_each_bring_little_and_together_much_are_not_called_useless():

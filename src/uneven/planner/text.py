@@ -169,10 +169,10 @@ def describe_contributions(pairs: Mapping[str, tuple[float, float]]) -> list[str
     idle = [name for name in order if pairs[name][0] > HARDLY * pairs[name][1]]
     if len(idle) == len(pairs):
         return []
-    now = format_number(pairs[order[0]][0], 3)
-    told = [f"without {name!r} {format_number(pairs[name][1], 3)}" for name in order[:MOST_TOLD]]
-    first = told[0].replace("without", "Without", 1).replace("' ", "' the predicted excess would be ", 1)
-    lines = [f"{', '.join([f'{first} instead of {now}', *told[1:]])}."]
+    now, (first, *others) = format_number(pairs[order[0]][0], 3), order[:MOST_TOLD]
+    then = {name: format_number(pairs[name][1], 3) for name in order}
+    rest = "".join(f", without {name!r} {then[name]}" for name in others)
+    lines = [f"Without {first!r} the predicted excess would be {then[first]} instead of {now}{rest}."]
     if idle:
         lowered = f"{name_few(idle)} {'each lower' if len(idle) > 1 else 'lowers'} it by less than {1 - HARDLY:.0%}"
         lines.append(f"{lowered}, which is hardly worth any ε.")
